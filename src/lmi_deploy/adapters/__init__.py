@@ -1,0 +1,1 @@
+"""One outside thing a file; vendors are imported late and their errors translated."""

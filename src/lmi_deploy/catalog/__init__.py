@@ -1,0 +1,1 @@
+"""Packaged facts with look-ups."""

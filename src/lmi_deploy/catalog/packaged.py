@@ -1,0 +1,22 @@
+"""Where the files that travel with the package are: in the wheel, or in the checkout of an editable install."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+
+
+def templates() -> Path:
+    """The folder of our templates."""
+    return _folder("templates")
+
+
+def recipes() -> Path:
+    """The folder of our recipes."""
+    return _folder("recipes")
+
+
+def _folder(name: str) -> Path:
+    shipped = _PACKAGE / f"_{name}"
+    return shipped if shipped.is_dir() else _PACKAGE.parents[1] / name

@@ -1,0 +1,1 @@
+"""The nouns of the house: plain frozen dataclasses and pure functions, no vendor."""

@@ -1,0 +1,62 @@
+"""What happens while things are done: the only thing `ui` reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Unit = Literal["bytes", "files", "packages", "seconds", "tokens"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """An action begins. `key` is its name in the plan, `title` the same for people."""
+
+    key: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far the running action is; `total` is None where nobody knows."""
+
+    key: str
+    done: float
+    total: float | None
+    unit: Unit
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of somebody else's log: the installer's, the worker's."""
+
+    key: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    key: str
+    title: str
+    seconds: float
+    outcome: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something the user should know that is no error."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The proof: a real inference was answered."""
+
+    prompt: str
+    answer: str
+    seconds: float
+
+
+Event = Started | Progress | Line | Finished | Notice | Answered

@@ -1,0 +1,64 @@
+"""What was seen before anything is decided: reads only, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+OidKind = Literal["sha256", "git-sha1"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileEntry:
+    """One file of a model: where, how big, and the hash by which its source vouches for it."""
+
+    path: str
+    size: int
+    oid: str
+    kind: OidKind
+    """`sha256` of the content (a large file, a local or an S3 file), or git's blob sha1 (a small file of the Hub)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelListing:
+    """A model repository at one commit. `commit` is 40 hex from the Hub, or the digest of a local folder's files."""
+
+    model_id: str
+    commit: str
+    files: tuple[FileEntry, ...]
+    source: Literal["hub", "folder"] = "hub"
+    gated: bool = False
+    pipeline_tag: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensors:
+    """What the safetensors headers say: parameters by dtype, without reading a weight."""
+
+    parameters: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """This machine, for target local. Sizes in bytes; `accelerators` names each device with its memory."""
+
+    memory: int
+    cores: int
+    accelerators: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything `resolve` may know beyond the recipe."""
+
+    listing: ModelListing
+    config: dict[str, Any]
+    """The model's config.json; empty where it has none."""
+    tensors: Tensors | None
+    model_py: bytes | None = None
+    requirements: bytes | None = None
+    machine: Machine | None = None
+    port: int | None = None
+    """Target local: the port this deployment has already, else one that is free."""
+    runtimes: tuple[str, ...] = ("embedded",)
+    """Target local: the runtimes at hand, best first."""

@@ -1,0 +1,46 @@
+"""Names and digests: the same settings give the same name, on every machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from typing import Any
+
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+MAX_NAME = 48
+
+
+def canonical(value: Any) -> Any:
+    """Plain JSON values of a noun: dataclasses by field name and tagged with their type, tuples as lists."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: canonical(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"type": type(value).__name__, **fields}
+    if isinstance(value, dict):
+        return {str(key): canonical(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [canonical(item) for item in value]
+    if isinstance(value, bytes):
+        return hashlib.sha256(value).hexdigest()
+    return value
+
+
+def digest(value: Any) -> str:
+    """sha256 in hex over the canonical JSON of a noun; stable over runs, machines and dictionary order."""
+    text = json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def short(hex_digest: str, length: int = 10) -> str:
+    """The part of a digest that goes into a name."""
+    return hex_digest[:length]
+
+
+def name_mistake(name: str) -> str:
+    """Why `name` cannot be a deployment's name, or an empty string (design section 2)."""
+    if not NAME.fullmatch(name):
+        return "use lower case letters, digits and single dashes between them"
+    if len(name) > MAX_NAME:
+        return f"{len(name)} characters, at most {MAX_NAME}"
+    return ""

@@ -1,0 +1,116 @@
+"""Every choice made: what will run, where, from which bytes. Nothing here is optional but what may be absent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.core.facts import FileEntry
+from lmi_deploy.core.naming import digest, short
+from lmi_deploy.core.recipe import Engine, Pairs, RuntimeName, TargetName, Task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    model_id: str
+    revision: str
+    commit: str
+    source: str
+    task: Task | None
+    """None: unknown, which only a custom handler may leave so."""
+    architecture: str | None
+    max_positions: int | None
+    """Tokens of context that the model's config states; None where it states none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerSpec:
+    """`entry_point` is what the server is told; `template` names ours, None where the code is not ours."""
+
+    entry_point: str
+    template: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSpec:
+    name: Engine
+    tensor_parallel_degree: int
+    handler: HandlerSpec
+    properties: Pairs
+    """All of serving.properties but the weights' slot, in the order written."""
+    packages: tuple[str, ...]
+    """What the worker's environment must have (PEP 508), before the recipe's own requirements."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsSpec:
+    """The chosen files, sorted by path, and why each other file was left out (reason, number of files)."""
+
+    files: tuple[FileEntry, ...]
+    left_out: tuple[tuple[str, int], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def selection(self) -> str:
+        """8 hex over the sorted (path, size, oid) list (design, decision 5)."""
+        return short(digest(sorted((f.path, f.size, f.oid) for f in self.files)), 8)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """The user's own files, as bytes; empty where there is none."""
+
+    model_py: bytes
+    requirements: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeSpec:
+    """The body that is sent; the answer must be a success, not empty, and hold `expect`."""
+
+    body: str
+    content_type: str
+    expect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalPlace:
+    runtime: RuntimeName
+    host: str
+    port: int
+    device_memory: int
+    """Bytes that the model can live in: the accelerator's, else the machine's."""
+    device: str
+    startup_timeout: int
+    """Seconds."""
+
+
+Place = LocalPlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    name: str
+    model: ModelSpec
+    engine: EngineSpec
+    weights: WeightsSpec
+    inputs: Inputs
+    probe: ProbeSpec
+    place: Place
+
+    @property
+    def target(self) -> TargetName:
+        return "local"
+
+    @property
+    def digest(self) -> str:
+        return digest(self)
+
+    @property
+    def environment(self) -> str:
+        """Names the worker's environment by what is installed in it."""
+        return short(
+            digest([list(self.engine.packages), self.inputs.requirements.decode("utf-8", "replace")]), 12
+        )

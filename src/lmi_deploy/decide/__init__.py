@@ -1,0 +1,1 @@
+"""The pure verbs: parse, check, resolve, render, diff."""

@@ -1,0 +1,1 @@
+"""SageMaker on this machine, a program, and the fault rules that stand-ins share."""

@@ -1,0 +1,101 @@
+"""Every error the tool raises on purpose: what happened, why, what next, and the exit code it ends with.
+
+Exit codes (design, decision 9): 0 done or nothing to do, 1 failed, 2 bad recipe or usage, 3 a bug of ours,
+4 changes pending or out of step, 5 refused, 6 integrity, 7 objective missed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from lmi_deploy.core.problem import Problem
+
+EXIT_CODES: dict[int, str] = {
+    0: "done, or nothing to do",
+    1: "failed",
+    2: "bad recipe or usage",
+    3: "a bug of lmi (a report file is written)",
+    4: "changes pending (plan --exit-code), or out of step (status)",
+    5: "refused: locked, not ours, stale plan, over --max-hourly",
+    6: "integrity: bytes are not what their source says",
+    7: "objective missed (bench)",
+    130: "interrupted",
+}
+
+
+class LmiError(Exception):
+    """`message` says what and why with the numbers; `hint` says what to do next."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = tuple(details)
+
+
+class RecipeError(LmiError):
+    """Every mistake of a recipe at once, in the order of the file."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
+        mistakes = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
+        super().__init__(f"{mistakes} in the recipe", hint=hint, details=[str(p) for p in problems])
+        self.problems = tuple(problems)
+
+
+class Unresolvable(LmiError):
+    """The recipe is well formed, but no deployment follows from it and what was gathered."""
+
+    exit_code = 2
+
+
+class UsageRefused(LmiError):
+    """The command line asks for something that cannot be done as asked."""
+
+    exit_code = 2
+
+
+class AccessError(LmiError):
+    """A service refused us: no, wrong or insufficient credentials, or it cannot be reached."""
+
+
+class NotFound(LmiError):
+    """What was named does not exist where it was looked for."""
+
+
+class CloudError(LmiError):
+    """A service answered with an error of its own."""
+
+
+class TransferFailed(LmiError):
+    """Bytes did not arrive; what is whole was kept."""
+
+
+class DeployFailed(LmiError):
+    """The deployment did not come to answer."""
+
+
+class Overdue(LmiError):
+    """A deadline passed before the world settled."""
+
+
+class Refused(LmiError):
+    """Nothing was changed, because changing it is not ours to do, or not now."""
+
+    exit_code = 5
+
+
+class IntegrityError(LmiError):
+    """Bytes differ from what their source says they are; they were not kept under a final name."""
+
+    exit_code = 6
+
+
+class Interrupted(LmiError):
+    """The user ended the command; the message says what exists now."""
+
+    exit_code = 130

@@ -1,0 +1,1 @@
+"""What the house needs of the outside, in its own words: one Protocol a file."""

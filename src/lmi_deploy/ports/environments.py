@@ -1,0 +1,49 @@
+"""Python environments for workers, and DJL's Python engine: things that are made once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from lmi_deploy.core.events import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheEntry:
+    """Something kept on this machine; `size` in bytes, `used` says whether a deployment here needs it."""
+
+    kind: str
+    name: str
+    path: Path
+    size: int
+    note: str = ""
+
+
+class Environments(Protocol):
+    def ready(self, environment: str) -> bool:
+        """Whether the environment is there, whole."""
+
+    def python(self, environment: str) -> Path:
+        """Its interpreter."""
+
+    def build(
+        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str
+    ) -> Generator[Event, None, str]:
+        """Make it, whole or not at all; a failed install is DeployFailed with the installer's own words."""
+
+    def engine_ready(self, version: str) -> bool:
+        """Whether DJL's Python engine of this version is unpacked here."""
+
+    def engine(self, version: str) -> Path:
+        """The folder that holds djl_python_engine.py."""
+
+    def install_engine(self, version: str, *, key: str) -> Generator[Event, None, str]:
+        """Fetch it by its Maven coordinates, check its sha256, unpack it."""
+
+    def entries(self) -> tuple[CacheEntry, ...]:
+        """Everything kept, with its size."""
+
+    def remove(self, name: str) -> int:
+        """Free one entry; the bytes that came free. NotFound when there is none of that name."""

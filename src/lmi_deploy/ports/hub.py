@@ -1,0 +1,32 @@
+"""The Hugging Face Hub, as far as a deployment needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from lmi_deploy.core.events import Progress
+from lmi_deploy.core.facts import FileEntry, ModelListing
+
+
+class Hub(Protocol):
+    """Absence, refusal and silence are told apart: NotFound, AccessError, TransferFailed, each with its remedy."""
+
+    def listing(self, model_id: str, revision: str) -> ModelListing:
+        """The commit that `revision` names now, and every file of it with size and oid. One look-up."""
+
+    def read(self, listing: ModelListing, path: str, *, start: int = 0, length: int | None = None) -> bytes:
+        """`length` bytes of one file from `start` (all of it when None); meant for small reads."""
+
+    def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
+        """Bytes of `files` that are not whole in the user's cache yet. Looks at this machine only."""
+
+    def fetch(
+        self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
+    ) -> Generator[Progress, None, Path]:
+        """Bring `files` into the user's cache, each verified against its oid before it gets its final name.
+
+        Yields Progress (`key` is copied into it) and returns the snapshot folder. Raises IntegrityError,
+        TransferFailed or AccessError; what is whole is kept, and the next call goes on from there.
+        """

@@ -1,0 +1,47 @@
+"""A program on this machine that serves a model folder: the embedded one, an installed DJLServing, a container."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from lmi_deploy.core.record import SeenServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """All that a server is started with. `home` is its own folder: log, notes about the process."""
+
+    server: str
+    artifact: str
+    model_folder: Path
+    home: Path
+    python: Path
+    engine: Path
+    host: str
+    port: int
+    """0: any free one."""
+    environment: Mapping[str, str]
+    labels: Mapping[str, str]
+
+
+class ModelServer(Protocol):
+    def start(self, launch: Launch) -> SeenServer:
+        """Start the program and return at once; it outlives this process."""
+
+    def look(self, home: Path) -> SeenServer:
+        """What became of the server that was started with this home."""
+
+    def take_over(self, home: Path, previous: Path | None, *, host: str, port: int) -> None:
+        """Accept at `host:port` from now on, without a refused request; the previous one drains and ends."""
+
+    def stop(self, home: Path, *, grace: float) -> None:
+        """End the server, its workers and its sockets; `grace` seconds for requests in flight."""
+
+    def failure(self, home: Path) -> str:
+        """Why it did not come up, with the worker's own last lines; empty where it gave no reason."""
+
+    def log(self, home: Path) -> Path:
+        """The file that holds what it printed."""

@@ -1,0 +1,1 @@
+"""What runs a model folder on this machine."""
