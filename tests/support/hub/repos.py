@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote
 
 SETTINGS_FILE: Final = ".hub.json"
 LARGE_BYTES: Final = 10 * 1024 * 1024
 LARGE_SUFFIXES: Final = frozenset(
-    ".safetensors .bin .pt .pth .ckpt .h5 .msgpack .onnx .gguf .model .npz .pickle .pkl .tflite .zip".split()
+    (".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".onnx", ".gguf", ".model", ".zip")
 )
 CHUNK: Final = 1 << 20
 
@@ -148,6 +148,15 @@ class Shelf:
         ids = [repo_id for repo_id in found if "@" not in repo_id and not repo_id.startswith(".")]
         return [repo.id for repo_id in ids if (repo := self.find(repo_id))]
 
+    def large(self, sha256: str) -> Blob | None:
+        """Any large file by its content, as a store behind signed addresses has it."""
+        for repo in self._repos.values():
+            for snapshot in repo.history.values():
+                for blob in snapshot.files.values():
+                    if blob.sha256 == sha256:
+                        return blob
+        return None
+
     def _refresh(self, org: Path, repo_id: str, name: str) -> None:
         repo = self._repos.setdefault(repo_id, Repo(repo_id))
         repo.settings = _settings(org / name / SETTINGS_FILE)
@@ -169,6 +178,7 @@ def _files(folder: Path) -> dict[str, Blob]:
 def _settings(path: Path) -> Settings:
     if not path.is_file():
         return Settings()
-    found = json.loads(path.read_text("utf-8"))
-    lists = {key: tuple(found.pop(key)) for key in ("accepted", "readers") if key in found}
-    return Settings(**lists, **found)
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    for key in ("accepted", "readers"):
+        found[key] = tuple(found.get(key, ()))
+    return Settings(**found)

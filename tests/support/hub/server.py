@@ -1,0 +1,162 @@
+"""The local Hub put together: routes, the log, and two ports (the Hub, and its store of large files)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from lmi_deploy.emulator.disturbances import Streamed
+from tests.support.hub import api, files
+from tests.support.hub.refusals import Refusal, check_token
+from tests.support.hub.repos import Repo, Settings, Shelf, Snapshot, blob_of
+from tests.support.hub.state import STATE, HubState, Logged, RequestLog
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+HOST: Final = "127.0.0.1"
+_MODEL: Final = "/api/models/{org}/{name}"
+
+
+def hub_app(state: HubState) -> web.Application:
+    app = web.Application(middlewares=[_logged, _refusing], client_max_size=1 << 24)
+    app[STATE] = state
+    app.router.add_get("/api/whoami-v2", api.whoami)
+    app.router.add_get(_MODEL, api.model)
+    app.router.add_get(_MODEL + "/revision/{revision}", api.model)
+    app.router.add_get(_MODEL + "/tree/{revision}", api.tree)
+    app.router.add_get(_MODEL + "/tree/{revision}/{folder:.+}", api.tree)
+    app.router.add_post(_MODEL + "/paths-info/{revision}", api.paths_info)
+    app.router.add_get(_MODEL + "/refs", api.refs)
+    app.router.add_get(_MODEL + "/auth-check", api.auth_check)
+    app.router.add_get(_MODEL + "/xet-read-token/{commit}", api.xet_token)
+    app.router.add_get("/{org}/{name}/resolve/{revision}/{path:.+}", files.resolve)
+    app.router.add_get("/cdn/{sha256}", files.cdn)
+    return app
+
+
+@web.middleware
+async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
+    status, response = 0, None
+    try:
+        response = await handler(request)
+        status = response.status
+        if isinstance(response, Streamed):
+            await response.deliver(request)
+        return response
+    except web.HTTPException as exc:
+        status = exc.status
+        raise
+    finally:
+        request.app[STATE].log.add(_entry(request, response, status))
+
+
+def _entry(request: web.Request, response: web.StreamResponse | None, status: int) -> Logged:
+    sent = response.sent if isinstance(response, Streamed) else 0
+    if isinstance(response, web.Response) and isinstance(response.body, bytes) and request.method != "HEAD":
+        sent = len(response.body)
+    return Logged(
+        method=request.method,
+        path=request.path,
+        query=request.query_string,
+        range=request.headers.get("Range"),
+        status=status,
+        sent=sent,
+        authorized="Authorization" in request.headers,
+    )
+
+
+@web.middleware
+async def _refusing(request: web.Request, handler: Handler) -> web.StreamResponse:
+    state = request.app[STATE]
+    quota = state.quotas.get("resolvers" if "/resolve/" in request.path else "api")
+    counted = quota is not None and not request.path.startswith("/cdn/")
+    try:
+        if counted and quota is not None and not quota.take():
+            raise Refusal(429, "", "You have been rate limited. Sign in for a higher limit.")
+        check_token(state, request)
+        response = await handler(request)
+    except Refusal as exc:
+        response = exc.response()
+    if counted and quota is not None:
+        response.headers.update(quota.headers())
+    return response
+
+
+@dataclass(slots=True)
+class LocalHub:
+    """A running Hub: its address, its log, and a way to publish."""
+
+    state: HubState
+
+    @property
+    def url(self) -> str:
+        return self.state.url
+
+    @property
+    def log(self) -> RequestLog:
+        return self.state.log
+
+    def publish(self, repo_id: str, files: Mapping[str, bytes], *, branch: str = "main") -> Snapshot:
+        """A new commit of the branch with exactly these files; the repository is made if need be."""
+        repo = self.state.shelf.find(repo_id) or self.state.shelf.add(Repo(repo_id))
+        return repo.publish({path: blob_of(path, content) for path, content in files.items()}, branch)
+
+    def settings(self, repo_id: str) -> Settings:
+        """Who may read the repository; change it in place."""
+        repo = self.state.shelf.find(repo_id)
+        if repo is None:
+            raise KeyError(repo_id)
+        return repo.settings
+
+
+def listen(port: int = 0) -> socket.socket:
+    """A listening socket on the loopback: its number is known before the loop runs."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((HOST, port))
+    listener.listen(128)
+    return listener
+
+
+async def run_hub(state: HubState, port: int, stop: asyncio.Event, ready: Callable[[], None]) -> None:
+    """Serve until `stop` is set. Large files stand behind a second port: another origin, as at the Hub."""
+    hub, cdn = listen(port), listen()
+    state.url, state.cdn_url = (f"http://{HOST}:{s.getsockname()[1]}" for s in (hub, cdn))
+    runner = web.AppRunner(hub_app(state), access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        for listener in (hub, cdn):
+            await web.SockSite(runner, listener).start()
+        ready()
+        await stop.wait()
+    finally:
+        await runner.cleanup()
+
+
+@contextlib.contextmanager
+def serve_hub(
+    repos: Mapping[str, Mapping[str, bytes]] | None = None, *, state: HubState | None = None
+) -> Iterator[LocalHub]:
+    """A Hub in this process, on a thread and loop of its own; `repos` are files by repository."""
+    hub = LocalHub(state or HubState(Shelf()))
+    for repo_id, content in (repos or {}).items():
+        hub.publish(repo_id, content)
+    started, loop, stop = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
+    thread = threading.Thread(
+        target=lambda: loop.run_until_complete(run_hub(hub.state, 0, stop, started.set)), daemon=True
+    )
+    thread.start()
+    try:
+        if not started.wait(10):
+            raise RuntimeError("the local Hub did not start within 10 s")
+        yield hub
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(10)
+        loop.close()

@@ -1,0 +1,123 @@
+"""What every handler of the local Hub needs to know, and the log of what it was asked."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from aiohttp import web
+
+from tests.support.hub.repos import Repo, Settings, Shelf
+
+WallClock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """One request as it was answered; `sent` counts bytes of body that left the server."""
+
+    method: str
+    path: str
+    query: str
+    range: str | None
+    status: int
+    sent: int
+    authorized: bool
+
+    @property
+    def is_body(self) -> bool:
+        """Whether bytes of a repository's file were asked for."""
+        return self.method == "GET" and ("/resolve/" in self.path or self.path.startswith("/cdn/"))
+
+
+class RequestLog:
+    """Every request, in the order they ended; safe to read from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: list[Logged] = []
+
+    def add(self, entry: Logged) -> None:
+        with self._lock:
+            self._entries.append(entry)
+
+    def all(self) -> list[Logged]:
+        with self._lock:
+            return list(self._entries)
+
+    def bodies(self) -> list[Logged]:
+        """GETs that moved bytes of files."""
+        return [entry for entry in self.all() if entry.is_body and entry.sent]
+
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+
+
+@dataclass(slots=True)
+class Quota:
+    """A fixed window of requests for one kind of address, as the Hub counts them."""
+
+    kind: str
+    limit: int
+    window: int
+    clock: WallClock
+    _opened: float = 0.0
+    _used: int = 0
+
+    def take(self) -> bool:
+        """Whether one more request is let through."""
+        if self.clock() - self._opened >= self.window:
+            self._opened, self._used = self.clock(), 0
+        self._used += 1
+        return self._used <= self.limit
+
+    def headers(self) -> dict[str, str]:
+        left = max(0, self.limit - self._used)
+        reset = max(0, round(self._opened + self.window - self.clock()))
+        return {
+            "RateLimit": f'"{self.kind}";r={left};t={reset}',
+            "RateLimit-Policy": f'"fixed window";"{self.kind}";q={self.limit};w={self.window}',
+        }
+
+
+@dataclass(slots=True)
+class HubState:
+    """The shelf, who may read it, and how long a signed address lives."""
+
+    shelf: Shelf
+    tokens: frozenset[str] = frozenset()
+    clock: WallClock = time.time
+    link_seconds: int = 3600
+    page_size: int = 1000
+    quotas: dict[str, Quota] = field(default_factory=dict)
+    log: RequestLog = field(default_factory=RequestLog)
+    url: str = ""
+    cdn_url: str = ""
+    secret: bytes = b"only for tests"
+
+    def sign(self, name: str, expires: int) -> str:
+        return hmac.new(self.secret, f"{name}:{expires}".encode(), hashlib.sha256).hexdigest()
+
+    def knows(self, token: str) -> bool:
+        """Without `--token` any token is good, so that a developer's own does not get in the way."""
+        return not self.tokens or token in self.tokens
+
+    def may_see(self, repo: Repo, token: str | None) -> bool:
+        return not repo.settings.private or token in repo.settings.readers
+
+    def may_read(self, settings: Settings, token: str | None) -> bool:
+        return not settings.gated or token in settings.accepted
+
+
+STATE: Final = web.AppKey("state", HubState)
+
+
+def token_of(request: web.Request) -> str | None:
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token if scheme.lower() == "bearer" and token else None
