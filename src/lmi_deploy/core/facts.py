@@ -55,6 +55,8 @@ class Facts:
     config: dict[str, Any]
     """The model's config.json; empty where it has none."""
     tensors: Tensors | None
+    shards: tuple[str, ...] = ()
+    """The files that model.safetensors.index.json names; empty where there is no index."""
     model_py: bytes | None = None
     requirements: bytes | None = None
     machine: Machine | None = None

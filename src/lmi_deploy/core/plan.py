@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from lmi_deploy.core.facts import FileEntry
 from lmi_deploy.core.recipe import Pairs
@@ -44,14 +45,15 @@ class PutArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartServer:
-    """A model server for one generation, on a free port of its own until it takes the address."""
+    """A model server for one generation: at the address itself, or beside the server that holds it."""
 
     server: str
     artifact: str
     environment: str
     runtime: str
-    settings: Pairs
-    startup_timeout: int
+    host: str
+    port: int
+    """0: any free one, until the deployment's address is taken over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +70,12 @@ class ProbeServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeAddress:
-    """The server accepts on the deployment's address from now on; `previous` drains and ends."""
+    """The server accepts on the deployment's address from now on, and `previous` no longer."""
 
     server: str
     host: str
     port: int
-    previous: str | None
+    previous: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +108,35 @@ Action = (
     | RemoveArtifact
     | RemoveDeployment
 )
+
+
+def title(action: Action) -> str:  # noqa: C901 (one line an action, matched to the end)
+    """An action in a few words, as a person would say it."""
+    match action:
+        case InstallEngine(version=version):
+            return f"install DJL's Python engine {version}"
+        case BuildEnvironment(environment=environment):
+            return f"build the serving environment {environment}"
+        case FetchWeights(model_id=model, commit=commit):
+            return f"fetch {model} at {commit[:8]}"
+        case PutArtifact(artifact=artifact):
+            return f"write the artifact {artifact[:10]}"
+        case StartServer(server=server, runtime=runtime):
+            return f"start the model server {server} ({runtime})"
+        case AwaitReady(server=server):
+            return f"wait until {server} has loaded the model"
+        case ProbeServer(server=server):
+            return f"ask {server} for one real answer"
+        case TakeAddress(host=host, port=port):
+            return f"take the address {host}:{port}"
+        case StopServer(server=server):
+            return f"end the model server {server}"
+        case RemoveArtifact(artifact=artifact):
+            return f"remove the artifact {artifact[:10]}"
+        case RemoveDeployment(name=name):
+            return f"remove the record of {name}"
+        case _:
+            assert_never(action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,6 +85,8 @@ class LocalPlace:
     device: str
     startup_timeout: int
     """Seconds."""
+    environment: Pairs
+    """Variables that the server is started with, as the container would be."""
 
 
 Place = LocalPlace

@@ -19,6 +19,9 @@ class Hub(Protocol):
     def read(self, listing: ModelListing, path: str, *, start: int = 0, length: int | None = None) -> bytes:
         """`length` bytes of one file from `start` (all of it when None); meant for small reads."""
 
+    def folder(self, listing: ModelListing) -> Path:
+        """Where the files of this listing are, or will be, on this machine. Looks at no network."""
+
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
         """Bytes of `files` that are not whole in the user's cache yet. Looks at this machine only."""
 

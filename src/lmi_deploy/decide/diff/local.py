@@ -1,0 +1,155 @@
+"""Target local: one server process serves; a changed spec is a second one that takes its address."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.naming import digest, short
+from lmi_deploy.core.plan import (
+    Action,
+    AwaitReady,
+    BuildEnvironment,
+    Change,
+    FetchWeights,
+    InstallEngine,
+    Plan,
+    ProbeServer,
+    PutArtifact,
+    RemoveArtifact,
+    RemoveDeployment,
+    StartServer,
+    StopServer,
+    TakeAddress,
+)
+from lmi_deploy.core.record import Held, Observed, SeenServer
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.engines.registry import ENGINE_PACKAGE_VERSION
+
+ALIVE = frozenset({"starting", "loading", "ready"})
+RUNNING = ALIVE | {"draining"}
+
+
+def server_name(spec: Spec, artifact: Artifact) -> str:
+    """One generation, named by all that makes its answers and its address what they are."""
+    place = spec.place
+    chosen = [artifact.digest, spec.model.commit, spec.weights.selection, spec.environment]
+    return short(digest([*chosen, place.runtime, place.host, place.port, list(place.environment)]))
+
+
+def diff(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Plan:
+    """Refuses nothing: whatever lies in a deployment's own folder is ours."""
+    wanted = server_name(spec, artifact)
+    actions: tuple[Action, ...] = ()
+    if observed.serving != wanted:
+        actions = (*_prepare(spec, artifact, observed, held), *_bring_up(spec, artifact, observed, wanted))
+    actions += tuple(_sweep(observed, keep_server=wanted, keep_artifact=artifact.digest))
+    return Plan(
+        deployment=spec.name,
+        actions=actions,
+        changes=_changes(spec, artifact, observed) if actions else (),
+        figures=_figures(spec, held),
+    )
+
+
+def teardown(observed: Observed) -> Plan:
+    """Everything of the deployment, the serving process first; empty when nothing of it is there."""
+    if not observed.exists:
+        return Plan(deployment=observed.ref.name, actions=())
+    actions = tuple(_sweep(observed, keep_server=None, keep_artifact=None))
+    return Plan(deployment=observed.ref.name, actions=(*actions, RemoveDeployment(name=observed.ref.name)))
+
+
+def _prepare(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Iterator[Action]:
+    if not held.engine:
+        yield InstallEngine(version=ENGINE_PACKAGE_VERSION)
+    if not held.environment:
+        yield BuildEnvironment(
+            environment=spec.environment,
+            packages=spec.engine.packages,
+            requirements=spec.inputs.requirements.decode(),
+        )
+    if held.missing_weights:
+        yield FetchWeights(
+            model_id=spec.model.model_id,
+            commit=spec.model.commit,
+            files=spec.weights.files,
+            missing=held.missing_weights,
+        )
+    if artifact.digest not in observed.artifacts:
+        yield PutArtifact(artifact=artifact.digest, files=tuple(f.path for f in artifact.files))
+
+
+def _bring_up(spec: Spec, artifact: Artifact, observed: Observed, wanted: str) -> Iterator[Action]:
+    place = spec.place
+    present = _server(observed, wanted)
+    holder = _server(observed, observed.serving)
+    shared = holder is not None and holder.port == place.port
+    if present is None or present.phase not in ALIVE:
+        yield StartServer(
+            server=wanted,
+            artifact=artifact.digest,
+            environment=spec.environment,
+            runtime=place.runtime,
+            host=place.host,
+            port=0 if shared else place.port,
+        )
+    yield AwaitReady(server=wanted, timeout=place.startup_timeout)
+    yield ProbeServer(server=wanted, probe=spec.probe)
+    if holder is not None and shared:
+        yield TakeAddress(server=wanted, host=place.host, port=place.port, previous=holder.server)
+
+
+def _sweep(observed: Observed, *, keep_server: str | None, keep_artifact: str | None) -> Iterator[Action]:
+    """What is there and no longer wanted. A server that is gone leaves a folder, which goes the same way."""
+    for server in observed.servers:
+        if server.server != keep_server:
+            yield StopServer(server=server.server)
+    for found in observed.artifacts:
+        if found != keep_artifact:
+            yield RemoveArtifact(artifact=found)
+
+
+def _server(observed: Observed, name: str | None) -> SeenServer | None:
+    return next((server for server in observed.servers if server.server == name), None)
+
+
+def _changes(spec: Spec, artifact: Artifact, observed: Observed) -> tuple[Change, ...]:
+    """Field by field against the generation that serves, by the summary that its record keeps."""
+    current = observed.record.current if observed.record and observed.serving else None
+    before = {key: str(value) for key, value in current.summary.items()} if current else {}
+    after = {key: str(value) for key, value in summary(spec, artifact).items()}
+    return tuple(
+        Change(field=key, before=before.get(key, ""), after=value)
+        for key, value in after.items()
+        if before.get(key, "") != value
+    )
+
+
+def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
+    """A generation in the words of its recipe: what `status` shows and `invoke` needs."""
+    return {
+        "model": spec.model.model_id,
+        "commit": spec.model.commit,
+        "engine": spec.engine.name,
+        "task": spec.model.task or "",
+        "handler": spec.engine.handler.entry_point,
+        "template": spec.engine.handler.template or "",
+        "tensor_parallel_degree": str(spec.engine.tensor_parallel_degree),
+        "weights": spec.weights.selection,
+        "artifact": artifact.digest[:10],
+        "environment": spec.environment,
+        "runtime": spec.place.runtime,
+        "address": f"{spec.place.host}:{spec.place.port}",
+        "properties": short(digest(spec.engine.properties)),
+    }
+
+
+def _figures(spec: Spec, held: Held) -> tuple[tuple[str, str], ...]:
+    return (
+        ("weights", f"{spec.weights.size}"),
+        ("to fetch", f"{held.missing_weights}"),
+        ("device", spec.place.device),
+        ("device memory", f"{spec.place.device_memory}"),
+        ("fit", "not checked"),
+    )
