@@ -8,6 +8,8 @@ import os
 import signal
 from pathlib import Path
 
+from lmi_deploy.emulator.rule_files import load_rules
+from lmi_deploy.emulator.rules import BadRule, Rule
 from tests.support.hub.repos import Shelf
 from tests.support.hub.server import run_hub
 from tests.support.hub.state import HubState
@@ -16,8 +18,17 @@ from tests.support.hub.state import HubState
 def main() -> None:
     options = _options()
     state = HubState(Shelf(options.root), tokens=frozenset(options.token), link_seconds=options.link_seconds)
+    if options.faults is not None:
+        state.faults.add(*_rules(options.faults))
     state.shelf.scan()
     asyncio.run(_serve(state, options))
+
+
+def _rules(path: Path) -> tuple[Rule, ...]:
+    try:
+        return load_rules(path)
+    except BadRule as exc:
+        raise SystemExit(f"{exc.message}\n{exc.hint}") from exc
 
 
 def _options() -> argparse.Namespace:

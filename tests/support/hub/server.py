@@ -12,7 +12,8 @@ from typing import Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.disturbances import Streamed
+from lmi_deploy.emulator.disturbances import NoAnswer, Streamed, add_fault_routes, deliver, faulty
+from lmi_deploy.emulator.rules import Rule
 from tests.support.hub import api, files
 from tests.support.hub.refusals import Refusal, check_token
 from tests.support.hub.repos import Repo, Settings, Shelf, Snapshot, blob_of
@@ -24,8 +25,10 @@ _MODEL: Final = "/api/models/{org}/{name}"
 
 
 def hub_app(state: HubState) -> web.Application:
-    app = web.Application(middlewares=[_logged, _refusing], client_max_size=1 << 24)
+    layers = [_logged, deliver, faulty(state.faults), _refusing]
+    app = web.Application(middlewares=layers, client_max_size=1 << 24)
     app[STATE] = state
+    add_fault_routes(app, state.faults)
     app.router.add_get("/api/whoami-v2", api.whoami)
     app.router.add_get(_MODEL, api.model)
     app.router.add_get(_MODEL + "/revision/{revision}", api.model)
@@ -42,12 +45,11 @@ def hub_app(state: HubState) -> web.Application:
 
 @web.middleware
 async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Outermost: what is noted is what the client got, faults and all; status 0 is no answer."""
     status, response = 0, None
     try:
         response = await handler(request)
-        status = response.status
-        if isinstance(response, Streamed):
-            await response.deliver(request)
+        status = 0 if isinstance(response, NoAnswer) else response.status
         return response
     except web.HTTPException as exc:
         status = exc.status
@@ -106,6 +108,10 @@ class LocalHub:
         """A new commit of the branch with exactly these files; the repository is made if need be."""
         repo = self.state.shelf.find(repo_id) or self.state.shelf.add(Repo(repo_id))
         return repo.publish({path: blob_of(path, content) for path, content in files.items()}, branch)
+
+    def fail(self, *rules: Rule) -> None:
+        """From now on these faults, too (docs/faults.md)."""
+        self.state.faults.add(*rules)
 
     def settings(self, repo_id: str) -> Settings:
         """Who may read the repository; change it in place."""

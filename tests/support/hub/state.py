@@ -12,6 +12,7 @@ from typing import Final
 
 from aiohttp import web
 
+from lmi_deploy.emulator.rules import FaultRules
 from tests.support.hub.repos import Repo, Settings, Shelf
 
 WallClock = Callable[[], float]
@@ -96,6 +97,7 @@ class HubState:
     link_seconds: int = 3600
     page_size: int = 1000
     quotas: dict[str, Quota] = field(default_factory=dict)
+    faults: FaultRules = field(default_factory=FaultRules)
     log: RequestLog = field(default_factory=RequestLog)
     url: str = ""
     cdn_url: str = ""

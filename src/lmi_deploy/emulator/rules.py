@@ -1,0 +1,251 @@
+"""Faults on demand: which request, which time, what happens. The page for users is docs/faults.md.
+
+This module decides and knows no server: `disturbances` puts it before an aiohttp application, and anything
+else that moves bytes (a proxy) may do the same with `FaultRules.strike` and `disturb`.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lmi_deploy.errors import UsageRefused
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a rule may look at in a request."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """This answer instead of the real one; nothing is carried out."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The real answer with another status (0: as it is), with headers set, and others removed."""
+
+    status: int = 0
+    headers: Mapping[str, str] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """No answer for so long, then the connection is closed; nothing is carried out."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """The connection is closed (`reset`: by a TCP reset) without an answer; nothing is carried out."""
+
+    reset: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lose:
+    """The request is carried out, and its answer never arrives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The request is carried out twice, as by a network that sends again; the second answer is given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The body ends after so many bytes, the announced length notwithstanding."""
+
+    after: int
+    reset: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """The body pauses after so many bytes, then goes on."""
+
+    after: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Flip:
+    """One bit of the body's byte at this place is wrong."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """The body is so many bytes longer than it should be, and says so in its length."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoreRange:
+    """The whole body though a range was asked for (200 in place of 206)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftRange:
+    """Another range than the one asked for: moved by so many bytes, and labelled as such."""
+
+    by: int
+
+
+Action = Answer | Change | Hang | Drop | Lose | Repeat | Cut | Stall | Flip | Pad | IgnoreRange | ShiftRange
+
+
+class BadRule(UsageRefused):
+    """A fault rule that cannot be meant; says where in the rules and what is wrong there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Of the requests that match, the `nth` and every `every`th after it, `times` in all (None: no end)."""
+
+    do: Action
+    name: str = ""
+    method: str = ""
+    path: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    nth: int = 1
+    every: int = 1
+    times: int | None = 1
+    delay: float = 0.0
+
+    def matches(self, call: Call) -> bool:
+        """`method` is exact; `path` and the headers' values are regular expressions found anywhere."""
+        if self.method and self.method.upper() != call.method.upper():
+            return False
+        if not re.search(self.path, call.path):
+            return False
+        seen = {name.lower(): value for name, value in call.headers.items()}
+        return all(
+            re.search(wanted, seen[name.lower()]) if name.lower() in seen else False
+            for name, wanted in self.headers.items()
+        )
+
+    def is_due(self, count: int, fired: int) -> bool:
+        late = count - self.nth
+        return late >= 0 and late % self.every == 0 and (self.times is None or fired < self.times)
+
+
+@dataclass(slots=True)
+class Tally:
+    """A rule with what became of it so far."""
+
+    rule: Rule
+    matched: int = 0
+    fired: int = 0
+
+
+class FaultRules:
+    """The rules of one server. Each counts every request that it matches; the first that is due strikes."""
+
+    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+        self._lock = threading.Lock()
+        self._tallies = [Tally(rule) for rule in rules]
+
+    def add(self, *rules: Rule) -> None:
+        with self._lock:
+            self._tallies.extend(Tally(rule) for rule in rules)
+
+    def clear(self) -> None:
+        with self._lock:
+            self._tallies.clear()
+
+    def tallies(self) -> tuple[Tally, ...]:
+        with self._lock:
+            return tuple(Tally(t.rule, t.matched, t.fired) for t in self._tallies)
+
+    def strike(self, call: Call) -> Rule | None:
+        """The rule that this request runs into, counted as fired; None for almost all requests."""
+        struck: Tally | None = None
+        with self._lock:
+            for tally in self._tallies:
+                if not tally.rule.matches(call):
+                    continue
+                tally.matched += 1
+                if struck is None and tally.rule.is_due(tally.matched, tally.fired):
+                    tally.fired += 1
+                    struck = tally
+        return None if struck is None else struck.rule
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Close the connection here, by a TCP reset if so said."""
+
+    reset: bool
+
+
+Step = Send | Pause | End
+
+
+def disturb(action: Action, chunks: Iterable[bytes]) -> Iterator[Step]:
+    """The steps by which a body is sent under an action; those that touch no body leave it whole."""
+    match action:
+        case Cut(after=at, reset=reset):
+            yield from (Send(part) for part in _until(chunks, at))
+            yield End(reset)
+        case Stall(after=at, seconds=seconds):
+            yield from _with(Pause(seconds), chunks, at)
+        case Flip(at=at):
+            yield from (Send(chunk) for chunk in _flipped(chunks, at))
+        case Pad(count=count):
+            yield from (Send(chunk) for chunk in chunks)
+            yield Send(bytes(count))
+        case _:
+            yield from (Send(chunk) for chunk in chunks)
+
+
+def _until(chunks: Iterable[bytes], stop: int) -> Iterator[bytes]:
+    for chunk in chunks:
+        if stop <= 0:
+            return
+        yield chunk[:stop]
+        stop -= len(chunk)
+
+
+def _with(step: Step, chunks: Iterable[bytes], at: int) -> Iterator[Step]:
+    """The body with one step put in at a place; never, when the body ends before it."""
+    for chunk in chunks:
+        if 0 <= at < len(chunk):
+            yield from (Send(chunk[:at]), step, Send(chunk[at:]))
+        else:
+            yield Send(chunk)
+        at -= len(chunk)
+
+
+def _flipped(chunks: Iterable[bytes], at: int) -> Iterator[bytes]:
+    for chunk in chunks:
+        if 0 <= at < len(chunk):
+            yield chunk[:at] + bytes([chunk[at] ^ 1]) + chunk[at + 1 :]
+        else:
+            yield chunk
+        at -= len(chunk)
