@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+ModelSource = Literal["hub", "folder"]
 OidKind = Literal["sha256", "git-sha1"]
 
 
@@ -26,7 +27,7 @@ class ModelListing:
     model_id: str
     commit: str
     files: tuple[FileEntry, ...]
-    source: Literal["hub", "folder"] = "hub"
+    source: ModelSource = "hub"
     gated: bool = False
     pipeline_tag: str | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -50,6 +51,8 @@ class StartServer:
     server: str
     artifact: str
     environment: str
+    engine: str
+    """Version of DJL's Python engine."""
     runtime: str
     host: str
     port: int
@@ -108,6 +111,12 @@ Action = (
     | RemoveArtifact
     | RemoveDeployment
 )
+
+
+def key(action: Action) -> str:
+    """An action's name in events: its kind and what it acts on, unique within a plan."""
+    subject = next(iter(dataclasses.asdict(action).values()))
+    return f"{type(action).__name__}:{subject}"
 
 
 def title(action: Action) -> str:  # noqa: C901 (one line an action, matched to the end)

@@ -64,7 +64,6 @@ class SeenServer:
     phase: Literal["starting", "loading", "ready", "failed", "draining", "gone"]
     pid: int | None
     port: int | None
-    artifact: str
     served: int = 0
     failed: int = 0
     in_flight: int = 0

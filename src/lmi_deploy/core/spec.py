@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lmi_deploy.core.facts import FileEntry
+from lmi_deploy.core.facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.core.naming import digest, short
 from lmi_deploy.core.recipe import Engine, Pairs, RuntimeName, TargetName, Task
 
@@ -14,12 +14,16 @@ class ModelSpec:
     model_id: str
     revision: str
     commit: str
-    source: str
+    source: ModelSource
     task: Task | None
     """None: unknown, which only a custom handler may leave so."""
     architecture: str | None
     max_positions: int | None
     """Tokens of context that the model's config states; None where it states none."""
+
+    def listing(self, files: tuple[FileEntry, ...]) -> ModelListing:
+        """The repository again, as far as the chosen files."""
+        return ModelListing(model_id=self.model_id, commit=self.commit, files=files, source=self.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

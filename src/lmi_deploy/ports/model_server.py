@@ -14,8 +14,6 @@ from lmi_deploy.core.record import SeenServer
 class Launch:
     """All that a server is started with. `home` is its own folder: log, notes about the process."""
 
-    server: str
-    artifact: str
     model_folder: Path
     home: Path
     python: Path
@@ -34,7 +32,7 @@ class ModelServer(Protocol):
     def look(self, home: Path) -> SeenServer:
         """What became of the server that was started with this home."""
 
-    def take_over(self, home: Path, previous: Path | None, *, host: str, port: int) -> None:
+    def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
         """Accept at `host:port` from now on, without a refused request; the previous one drains and ends."""
 
     def stop(self, home: Path, *, grace: float) -> None:

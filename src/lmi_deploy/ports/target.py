@@ -11,6 +11,7 @@ from lmi_deploy.core.exchange import Head, HttpRequest
 from lmi_deploy.core.plan import Action
 from lmi_deploy.core.record import DeploymentRef, Observed
 from lmi_deploy.core.spec import Spec
+from lmi_deploy.ports.hub import Hub
 
 Outcome = str
 """A few words for the record: what came of an action."""
@@ -25,11 +26,17 @@ class Target(Protocol):
     def known(self) -> tuple[DeploymentRef, ...]:
         """Every deployment that can be found here."""
 
-    def performers(self, spec: Spec | None, artifact: Artifact | None) -> Perform:
-        """The writes; `spec` and `artifact` are None for a teardown."""
+    def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+        """The writes that bring a spec up, those of a teardown among them."""
 
-    def invoke(self, ref: DeploymentRef, request: HttpRequest) -> Iterator[Head | bytes]:
+    def ending(self, ref: DeploymentRef) -> Perform:
+        """The writes of a teardown."""
+
+    def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
         """Send one request to the deployment's address: the head, then the body as it comes."""
+
+    def address(self, ref: DeploymentRef) -> str:
+        """Where it is invoked: a URL. NotFound where nothing was ever brought up."""
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
         """Lines of the serving process, oldest first; with `follow` until the caller stops."""

@@ -85,11 +85,15 @@ def _bring_up(spec: Spec, artifact: Artifact, observed: Observed, wanted: str) -
     present = _server(observed, wanted)
     holder = _server(observed, observed.serving)
     shared = holder is not None and holder.port == place.port
-    if present is None or present.phase not in ALIVE:
+    usable = present is not None and present.phase in ALIVE and (shared or present.port in (None, place.port))
+    if not usable:
+        if present is not None:
+            yield StopServer(server=wanted)
         yield StartServer(
             server=wanted,
             artifact=artifact.digest,
             environment=spec.environment,
+            engine=ENGINE_PACKAGE_VERSION,
             runtime=place.runtime,
             host=place.host,
             port=0 if shared else place.port,

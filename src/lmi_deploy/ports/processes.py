@@ -1,0 +1,33 @@
+"""Programs on this machine that outlive the command that started them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process id together with when it started, so that a reused id is never mistaken for ours."""
+
+    pid: int
+    started: float
+
+
+class Processes(Protocol):
+    def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
+        """Start it detached, in a session of its own, its output appended to `log`."""
+
+    def identify(self, pid: int) -> Process | None:
+        """The process that has this id now."""
+
+    def alive(self, process: Process) -> bool:
+        """Whether this very process runs still (a zombie does not)."""
+
+    def end(self, process: Process, *, grace: float) -> None:
+        """SIGTERM, `grace` seconds, SIGKILL; returns when it is gone."""
+
+    def memory(self, process: Process) -> int:
+        """Resident bytes of it and its children; 0 when it is gone."""

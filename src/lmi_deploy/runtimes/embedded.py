@@ -1,0 +1,154 @@
+"""Runtime `embedded`: our own front end before DJL's Python engine, started as a program of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+from lmi_deploy.core.naming import digest, short
+from lmi_deploy.core.record import SeenServer
+from lmi_deploy.errors import DeployFailed
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.model_server import Launch
+from lmi_deploy.ports.processes import Process, Processes
+from lmi_deploy.runtimes.control import ask
+
+MODEL_NAME = "model"
+"""As on SageMaker, where the folder /opt/ml/model gives the model its name."""
+_PHASES: dict[str, Literal["starting", "loading", "ready", "failed", "draining"]] = {
+    "starting": "starting",
+    "loading": "loading",
+    "ready": "ready",
+    "failed": "failed",
+    "draining": "draining",
+}
+_ANSWER_TIMEOUT = 5.0
+
+
+class Embedded:
+    """A `ModelServer`; all that it needs to find a server again follows from that server's home folder."""
+
+    def __init__(self, processes: Processes, clock: Clock) -> None:
+        self._processes = processes
+        self._clock = clock
+
+    def start(self, launch: Launch) -> SeenServer:
+        launch.home.mkdir(parents=True, exist_ok=True)
+        run = _fresh_run_folder(launch.home)
+        process = self._processes.start(
+            command(launch, run), log=self.log(launch.home), cwd=launch.home, environment=launch.environment
+        )
+        _write(launch.home / "process.json", asdict(process))
+        return self.look(launch.home)
+
+    def look(self, home: Path) -> SeenServer:
+        status = ask(run_folder(home) / "control.sock", {"do": "status"}, timeout=_ANSWER_TIMEOUT)
+        if status is not None:
+            return self._seen(home, status)
+        process = self._process(home)
+        if process is not None:
+            return SeenServer(server=home.name, phase="starting", pid=process.pid, port=None)
+        failed = (run_folder(home) / "failure.json").exists()
+        return SeenServer(server=home.name, phase="failed" if failed else "gone", pid=None, port=None)
+
+    def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
+        request = {"do": "take_over", "from": str(run_folder(previous) / "control.sock")}
+        answer = ask(run_folder(home) / "control.sock", request, timeout=30.0) or {}
+        if answer.get("port") != port:
+            why = answer.get("error") or "the server did not answer"
+            raise DeployFailed(
+                f"{home.name} could not take {host}:{port} from {previous.name}: {why}",
+                hint="the previous server still holds the address; run `lmi up` again",
+            )
+
+    def stop(self, home: Path, *, grace: float) -> None:
+        process = self._process(home)
+        ask(run_folder(home) / "control.sock", {"do": "stop"}, timeout=_ANSWER_TIMEOUT)
+        if process is not None:
+            self._wait(process, grace)
+            self._processes.end(process, grace=5.0)
+        shutil.rmtree(run_folder(home), ignore_errors=True)
+
+    def failure(self, home: Path) -> str:
+        told = _read(run_folder(home) / "failure.json")
+        lines = [str(told.get("message", "")), *(str(line) for line in told.get("last_lines", ()))]
+        return "\n".join(line for line in lines if line)
+
+    def log(self, home: Path) -> Path:
+        return home / "server.log"
+
+    def _wait(self, process: Process, grace: float) -> None:
+        deadline = self._clock.monotonic() + grace
+        while self._processes.alive(process) and self._clock.monotonic() < deadline:
+            self._clock.sleep(0.05)
+
+    def _process(self, home: Path) -> Process | None:
+        """The running process of this home: by the note, else by the server's own word (killed before the note)."""
+        note = _read(home / "process.json")
+        if not note:
+            status = ask(run_folder(home) / "control.sock", {"do": "status"}, timeout=_ANSWER_TIMEOUT) or {}
+            return self._processes.identify(int(status.get("pid") or 0))
+        process = Process(int(note["pid"]), float(note["started"]))
+        return process if self._processes.alive(process) else None
+
+    def _seen(self, home: Path, status: dict[str, Any]) -> SeenServer:
+        requests = status.get("requests") or {}
+        process = self._process(home)
+        return SeenServer(
+            server=home.name,
+            phase=_PHASES.get(str(status.get("phase")), "starting"),
+            pid=status.get("pid"),
+            port=status.get("port"),
+            served=int(requests.get("served", 0)),
+            failed=int(requests.get("failed", 0)),
+            in_flight=int(requests.get("in_flight", 0)),
+            memory=self._processes.memory(process) if process else 0,
+            since=str(status.get("started_at") or ""),
+            message=str(status.get("message") or ""),
+        )
+
+
+def command(launch: Launch, run: Path) -> list[str]:
+    """The server's command line: in the tool's own interpreter, the worker in the environment's."""
+    labels = [part for key, value in launch.labels.items() for part in ("--label", f"{key}={value}")]
+    return [
+        *(sys.executable, "-m", "lmi_deploy.server", str(launch.model_folder)),
+        *("--engine-dir", str(launch.engine), "--python", str(launch.python), "--run-dir", str(run)),
+        *("--host", launch.host, "--port", str(launch.port), "--model-name", MODEL_NAME),
+        *labels,
+    ]
+
+
+def run_folder(home: Path) -> Path:
+    """A private folder with a short path: a unix socket's path may have 103 bytes at most (macOS)."""
+    return Path(tempfile.gettempdir(), f"lmi-{os.getuid()}", short(digest(str(home.resolve())), 12))
+
+
+def _fresh_run_folder(home: Path) -> Path:
+    run = run_folder(home)
+    run.parent.mkdir(mode=0o700, exist_ok=True)
+    if run.parent.stat().st_uid != os.getuid():
+        raise DeployFailed(f"{run.parent}: belongs to another user", hint="set TMPDIR to a folder of your own")
+    shutil.rmtree(run, ignore_errors=True)
+    run.mkdir(mode=0o700)
+    return run
+
+
+def _write(path: Path, value: dict[str, Any]) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(value))
+    partial.replace(path)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,45 @@
+"""One request to a model server on this machine, the answer as it comes. Standard library only."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterator
+
+from lmi_deploy.core.exchange import Head, HttpRequest
+from lmi_deploy.errors import AccessError, DeployFailed
+
+INVOCATIONS = "/invocations"
+_CHUNK = 65536
+
+
+def exchange(host: str, port: int, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+    """The head, then the body in the pieces in which it arrives. `timeout` bounds every silence, in seconds."""
+    link = http.client.HTTPConnection(host, port, timeout=timeout)
+    try:
+        response = _send(link, request)
+        yield Head(response.status, response.reason, tuple(response.getheaders()))
+        yield from _body(response)
+    except ConnectionRefusedError:
+        raise AccessError(
+            f"nothing answers at {host}:{port}", hint="`lmi status` says what is there; `lmi up` brings it back"
+        ) from None
+    except TimeoutError:
+        raise DeployFailed(
+            f"{host}:{port} said nothing for {timeout:.0f} s", hint="see `lmi logs`; timeouts.predict is the limit"
+        ) from None
+    except (http.client.HTTPException, ConnectionError) as cut:
+        raise DeployFailed(
+            f"{host}:{port} ended the answer early: {type(cut).__name__}", hint="see `lmi logs` for the worker's last lines"
+        ) from None
+    finally:
+        link.close()
+
+
+def _send(link: http.client.HTTPConnection, request: HttpRequest) -> http.client.HTTPResponse:
+    link.request("POST", INVOCATIONS, body=request.body, headers=dict(request.headers))
+    return link.getresponse()
+
+
+def _body(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    while chunk := response.read1(_CHUNK):
+        yield chunk

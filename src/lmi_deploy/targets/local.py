@@ -1,0 +1,244 @@
+"""Target `local`: the same artifact on this machine, one server process, an address that stays."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.core import plan
+from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.events import Event, Progress
+from lmi_deploy.core.exchange import Head, HttpRequest
+from lmi_deploy.core.record import DeploymentRef, Observed, SeenServer
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.errors import AccessError, DeployFailed, NotFound, Overdue
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.environments import Environments
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.model_server import Launch, ModelServer
+from lmi_deploy.ports.state import State
+from lmi_deploy.ports.target import Outcome, Perform
+from lmi_deploy.targets.answers import prove
+from lmi_deploy.targets.http import INVOCATIONS, exchange
+from lmi_deploy.targets.logs import tail
+
+Steps = Generator[Event, None, Outcome]
+_DRAIN = 90.0
+"""Seconds a replaced server may take for its last requests; above the server's own limit of 60."""
+_POLL = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalTarget:
+    """`environ` is what every server starts with, secrets taken out of it already."""
+
+    state: State
+    servers: Mapping[str, ModelServer]
+    environments: Environments
+    clock: Clock
+    environ: Mapping[str, str]
+
+    def known(self) -> tuple[DeploymentRef, ...]:
+        return tuple(DeploymentRef(name=name, target="local") for name in self.state.names())
+
+    def observe(self, ref: DeploymentRef) -> Observed:
+        servers = tuple(self._server_of(home).look(home) for home in self.state.servers(ref.name))
+        record = self.state.read(ref.name)
+        return Observed(
+            ref=ref,
+            exists=self.state.exists(ref.name),
+            record=record,
+            servers=servers,
+            artifacts=self.state.artifacts(ref.name),
+            serving=_serving(servers, self.state, ref.name),
+        )
+
+    def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+        ref = DeploymentRef(name=spec.name, target="local")
+        rise = _Rise(target=self, ref=ref, spec=spec, artifact=artifact, hub=hub)
+        return {**rise.performers(), **self.ending(ref)}
+
+    def ending(self, ref: DeploymentRef) -> Perform:
+        return {
+            plan.StopServer: lambda action: self._stop(ref, action),
+            plan.RemoveArtifact: lambda action: self._remove_artifact(ref, action),
+            plan.RemoveDeployment: self._remove,
+        }
+
+    def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+        host, port = self._place(ref)
+        return exchange(host, port, request, timeout=timeout)
+
+    def address(self, ref: DeploymentRef) -> str:
+        host, port = self._place(ref)
+        return f"http://{host}:{port}{INVOCATIONS}"
+
+    def _place(self, ref: DeploymentRef) -> tuple[str, int]:
+        record = self.state.read(ref.name)
+        if record is None or record.current is None:
+            raise NotFound(f"{ref.name}: no deployment of that name answers here", hint="`lmi ls` lists what is here")
+        return record.current.host, record.current.port
+
+    def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
+        homes = self.state.servers(ref.name)
+        if not homes:
+            raise NotFound(f"{ref.name}: nothing was started here", hint="`lmi ls` lists what is here")
+        serving = self.observe(ref).serving
+        home = next((home for home in homes if home.name == serving), homes[-1])
+        return tail(self._server_of(home).log(home), follow=follow, clock=self.clock)
+
+    def _server_of(self, home: Path) -> ModelServer:
+        return self.servers["embedded"]
+
+    def _stop(self, ref: DeploymentRef, action: plan.StopServer) -> Steps:
+        home = self.state.server(ref.name, action.server)
+        server = self._server_of(home)
+        busy = server.look(home).in_flight
+        if busy:
+            note = f"{busy} requests in flight"
+            yield Progress(key=plan.key(action), done=0, total=None, unit="seconds", note=note)
+        server.stop(home, grace=_DRAIN)
+        left = server.look(home)
+        if left.phase != "gone":
+            raise DeployFailed(f"{action.server} is still {left.phase} (pid {left.pid})", hint="run the command again")
+        shutil.rmtree(home, ignore_errors=True)
+        return "ended"
+
+    def _remove_artifact(self, ref: DeploymentRef, action: plan.RemoveArtifact) -> Steps:
+        yield from ()
+        shutil.rmtree(self.state.artifact(ref.name, action.artifact), ignore_errors=True)
+        return "removed"
+
+    def _remove(self, action: plan.RemoveDeployment) -> Steps:
+        yield from ()
+        self.state.remove(action.name)
+        return "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rise:
+    """The writes that bring one spec up."""
+
+    target: LocalTarget
+    ref: DeploymentRef
+    spec: Spec
+    artifact: Artifact
+    hub: Hub
+
+    def performers(self) -> Perform:
+        return {
+            plan.InstallEngine: self._engine,
+            plan.BuildEnvironment: self._environment,
+            plan.FetchWeights: self._weights,
+            plan.PutArtifact: self._artifact,
+            plan.StartServer: self._start,
+            plan.AwaitReady: self._await,
+            plan.ProbeServer: self._probe,
+            plan.TakeAddress: self._take,
+        }
+
+    def _engine(self, action: plan.InstallEngine) -> Steps:
+        return (yield from self.target.environments.install_engine(action.version, key=plan.key(action)))
+
+    def _environment(self, action: plan.BuildEnvironment) -> Steps:
+        build = self.target.environments.build
+        return (
+            yield from build(action.environment, action.packages, action.requirements, key=plan.key(action))
+        )
+
+    def _weights(self, action: plan.FetchWeights) -> Steps:
+        listing = self.spec.model.listing(action.files)
+        yield from self.hub.fetch(listing, action.files, key=plan.key(action))
+        return f"{len(action.files)} files verified"
+
+    def _artifact(self, action: plan.PutArtifact) -> Steps:
+        yield from ()
+        listing = self.spec.model.listing(self.spec.weights.files)
+        files = self.artifact.filled(str(self.hub.folder(listing)))
+        self.target.state.put_artifact(self.ref.name, action.artifact, files)
+        return f"{len(files)} files"
+
+    def _start(self, action: plan.StartServer) -> Steps:
+        yield from ()
+        state, environments = self.target.state, self.target.environments
+        launch = Launch(
+            model_folder=state.artifact(self.ref.name, action.artifact),
+            home=state.server(self.ref.name, action.server),
+            python=environments.python(action.environment),
+            engine=environments.engine(action.engine),
+            host=action.host,
+            port=action.port,
+            environment={**self.target.environ, **dict(self.spec.place.environment)},
+            labels={
+                "deployment": self.ref.name,
+                "server": action.server,
+                "artifact": action.artifact[:10],
+                "address": f"{self.spec.place.host}:{self.spec.place.port}",
+            },
+        )
+        seen = self._server().start(launch)
+        return f"pid {seen.pid}"
+
+    def _await(self, action: plan.AwaitReady) -> Steps:
+        clock, home = self.target.clock, self._home(action.server)
+        begun = clock.monotonic()
+        while (seen := self._server().look(home)).phase in ("starting", "loading"):
+            waited = clock.monotonic() - begun
+            if waited > action.timeout:
+                raise Overdue(
+                    f"{action.server} did not load the model within {action.timeout} s",
+                    hint="raise timeouts.container_startup, or see `lmi logs`",
+                    details=_last_lines(self._server().log(home)),
+                )
+            yield Progress(
+                key=plan.key(action), done=round(waited, 1), total=None, unit="seconds", note=seen.phase
+            )
+            clock.sleep(_POLL)
+        if seen.phase != "ready":
+            raise self._failed(home, seen)
+        return f"port {seen.port}"
+
+    def _failed(self, home: Path, seen: SeenServer) -> DeployFailed:
+        told = self._server().failure(home).splitlines() or _last_lines(self._server().log(home))
+        return DeployFailed(
+            f"the model server did not come up: {told[0] if told else seen.phase}",
+            hint="the worker's last lines are above; `lmi logs` shows all of them",
+            details=told[1:],
+        )
+
+    def _probe(self, action: plan.ProbeServer) -> Steps:
+        seen = self._server().look(self._home(action.server))
+        if seen.port is None:
+            raise AccessError(f"{action.server} has no address yet", hint="run `lmi up` again")
+        answer = prove(self.spec, self.spec.place.host, seen.port, clock=self.target.clock)
+        yield answer
+        return f"answered in {answer.seconds:.1f} s"
+
+    def _take(self, action: plan.TakeAddress) -> Steps:
+        yield from ()
+        mine, previous = self._home(action.server), self._home(action.previous)
+        self._server().take_over(mine, previous, host=action.host, port=action.port)
+        return f"{action.host}:{action.port}"
+
+    def _server(self) -> ModelServer:
+        return self.target.servers[self.spec.place.runtime]
+
+    def _home(self, server: str) -> Path:
+        return self.target.state.server(self.ref.name, server)
+
+
+def _serving(servers: tuple[SeenServer, ...], state: State, name: str) -> str | None:
+    """The server that is ready at the deployment's address, whichever generation it is."""
+    record = state.read(name)
+    port = record.current.port if record and record.current else None
+    return next((server.server for server in servers if server.phase == "ready" and server.port == port), None)
+
+
+def _last_lines(log: Path, count: int = 40) -> list[str]:
+    try:
+        return log.read_text(errors="replace").splitlines()[-count:]
+    except OSError:
+        return []
+
