@@ -1,0 +1,44 @@
+"""A file that one process holds at a time; the kernel lets go of it when its holder dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+
+@contextmanager
+def flocked(path: Path, *, wait: bool) -> Iterator[IO[str]]:
+    """Hold `path`, made empty, and remove it at the end; BlockingIOError where it is taken and `wait` is not asked."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = _grab(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        handle.truncate(0)
+        yield handle
+    finally:
+        path.unlink(missing_ok=True)
+        handle.close()
+
+
+def _grab(path: Path, how: int) -> IO[str]:
+    while True:
+        handle = path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(handle, how)
+        except BaseException:
+            handle.close()
+            raise
+        if _is_still(path, handle):
+            return handle
+        # The former holder removed the file after we had opened it: what we hold has no name any more.
+        handle.close()
+
+
+def _is_still(path: Path, handle: IO[str]) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle.fileno()))
+    except FileNotFoundError:
+        return False

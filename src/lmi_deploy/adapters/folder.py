@@ -1,0 +1,212 @@
+"""The state of local deployments: a folder each, with its record; one writer at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lmi_deploy.adapters.flock import flocked
+from lmi_deploy.adapters.frozen_json import dump, load
+from lmi_deploy.adapters.processes import Process, alive, identity
+from lmi_deploy.core.naming import name_mistake
+from lmi_deploy.core.plan import Action
+from lmi_deploy.core.record import KEPT_GENERATIONS, SCHEMA, DeploymentRef, Generation, Intent, Record
+from lmi_deploy.errors import Refused, UsageRefused
+from lmi_deploy.ports.clock import Clock
+
+_RECORD = "record.json"
+
+
+class StateFolder:
+    """`<root>/deployments/<name>/`: record.json, artifacts/<digest>/, servers/<server>/."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._deployments = root / "deployments"
+
+    def home(self, name: str) -> Path:
+        if mistake := name_mistake(name):
+            raise UsageRefused(f"{name}: not a deployment's name", hint=mistake)
+        return self._deployments / name
+
+    def artifact(self, name: str, digest: str) -> Path:
+        return self.home(name) / "artifacts" / digest
+
+    def server(self, name: str, server: str) -> Path:
+        return self.home(name) / "servers" / server
+
+    def names(self) -> tuple[str, ...]:
+        """Every deployment of which anything is here, with a record or without."""
+        if not self._deployments.is_dir():
+            return ()
+        return tuple(
+            sorted(p.name for p in self._deployments.iterdir() if p.is_dir() and not name_mistake(p.name))
+        )
+
+    def read(self, name: str) -> Record | None:
+        """The record; None where there is none, or one that cannot be read (`trouble` says why)."""
+        try:
+            return _parse(self.home(name) / _RECORD)
+        except ValueError:
+            return None
+
+    def trouble(self, name: str) -> str:
+        """Why the record cannot be read, in words; empty where nothing is wrong with it."""
+        path = self.home(name) / _RECORD
+        try:
+            _parse(path)
+        except ValueError as exc:
+            return f"{path}: not a record: {exc}; the history is lost, the deployment is not"
+        return ""
+
+    def write(self, record: Record) -> None:
+        """On disk when this returns, whole whatever happens; one that cannot be read is kept beside it."""
+        path = self.home(record.ref.name) / _RECORD
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if self.trouble(record.ref.name):
+            path.rename(_unused(path))
+        write_whole(path, json.dumps({"schema": SCHEMA, **dump(record)}, indent=1) + "\n")
+
+    def remove(self, name: str) -> None:
+        """Everything of the deployment, its record last: who is interrupted here can begin again."""
+        home = self.home(name)
+        if not home.is_dir():
+            return
+        for path in sorted(home.iterdir(), key=lambda found: found.name == _RECORD):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        home.rmdir()
+
+
+@dataclass(frozen=True, slots=True)
+class FolderJournal:
+    """The port Journal over a StateFolder. Its user holds the deployment's lock."""
+
+    folder: StateFolder
+    ref: DeploymentRef
+
+    def intend(self, action: Action) -> None:
+        record = self._record()
+        self.folder.write(replace(record, intents=(*record.intents, _intent(action, None))))
+
+    def done(self, action: Action, outcome: str) -> None:
+        record, begun = self._record(), _intent(action, None)
+        kept = [intent for intent in record.intents if intent != begun]
+        self.folder.write(replace(record, intents=(*kept, replace(begun, outcome=outcome))))
+
+    def settle(self, generation: Generation) -> None:
+        record = self._record()
+        others = [known for known in record.generations if known.server != generation.server]
+        kept = (*others, generation)[-KEPT_GENERATIONS:]
+        self.folder.write(replace(record, generations=kept, intents=()))
+
+    def _record(self) -> Record:
+        return self.folder.read(self.ref.name) or Record(ref=self.ref)
+
+
+class FolderLock:
+    """The port Lock: a flock, which ends with its holder however that ends. `command` is told to who is refused."""
+
+    def __init__(self, root: Path, clock: Clock, command: str) -> None:
+        self._root = root / "locks"
+        self._clock = clock
+        self._command = command
+
+    @contextmanager
+    def hold(self, name: str) -> Iterator[None]:
+        path = self._path(name)
+        try:
+            held = flocked(path, wait=False)
+            handle = held.__enter__()
+        except BlockingIOError as exc:
+            raise Refused(
+                f"{name}: locked by {self.holder(name) or 'another lmi'}",
+                hint="wait until it has ended, then run the same command again",
+            ) from exc
+        try:
+            handle.write(json.dumps(self._holder()))
+            handle.flush()
+            yield
+        finally:
+            held.__exit__(None, None, None)
+
+    def holder(self, name: str) -> str:
+        try:
+            found = json.loads(self._path(name).read_text(encoding="utf-8"))
+            process = Process(pid=found["pid"], started=found["started"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return ""
+        # A folder may be shared by several hosts; of another host's processes nothing is known here.
+        if found["host"] == socket.gethostname() and not alive(process):
+            return ""
+        return f"{found['command']} (pid {process.pid} on {found['host']}, since {found['since']})"
+
+    def _path(self, name: str) -> Path:
+        if mistake := name_mistake(name):
+            raise UsageRefused(f"{name}: not a deployment's name", hint=mistake)
+        return self._root / f"{name}.lock"
+
+    def _holder(self) -> dict[str, Any]:
+        pid = os.getpid()
+        since = self._clock.now().isoformat(timespec="seconds")
+        started = identity(pid) or ""
+        return {
+            "pid": pid,
+            "started": started,
+            "host": socket.gethostname(),
+            "command": self._command,
+            "since": since,
+        }
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Temporary file, fsync, rename: a reader, or a kill at any line, sees the old text or the new one."""
+    scratch = path.with_name(f"{path.name}.tmp")
+    with scratch.open("w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    scratch.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _intent(action: Action, outcome: str | None) -> Intent:
+    return Intent(action=type(action).__name__, names=dump(action), outcome=outcome)
+
+
+def _parse(path: Path) -> Record | None:
+    """ValueError where the file holds no record; Refused where a newer lmi wrote it."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if not isinstance(schema, int):
+        raise ValueError("it has no schema version")
+    if schema > SCHEMA:
+        raise Refused(
+            f"{path}: written by a newer lmi (schema {schema}; this one reads up to {SCHEMA})",
+            hint="use that lmi, or upgrade this one: pip install -U lmi-deploy",
+        )
+    return load(Record, found)
+
+
+def _unused(path: Path) -> Path:
+    """A name for what is kept aside: what was kept before stays too."""
+    number = 1
+    while (kept := path.with_name(f"{path.name}.bak{number}")).exists():
+        number += 1
+    return kept

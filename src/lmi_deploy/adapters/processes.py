@@ -1,0 +1,154 @@
+"""Processes of this machine: start, recognise, end. A process is its number and its start, never its number alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.ports.clock import Clock
+
+_PAUSE = 0.05
+_CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
+"""What this process started: a child that ended stays a zombie until its parent asks for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """`started` tells it from a later process of the same number; it is an opaque text."""
+
+    pid: int
+    started: str
+
+
+def start_detached(argv: Sequence[str], *, log: Path, cwd: Path, environ: Mapping[str, str]) -> Process:
+    """Start a program that outlives us, in a session of its own; what it prints is appended to `log`."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as out:
+        child = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            env=dict(environ),
+            start_new_session=True,
+            close_fds=True,
+        )
+    _CHILDREN[child.pid] = child
+    return Process(pid=child.pid, started=identity(child.pid) or "")
+
+
+def identity(pid: int) -> str | None:
+    """When the process started, as a text to compare; None where there is none, or only a zombie."""
+    _reap(pid)
+    try:
+        return _linux_identity(pid)
+    except FileNotFoundError:
+        return None if Path("/proc/self/stat").exists() else _other_identity(pid)
+
+
+def alive(process: Process) -> bool:
+    """Whether this very process runs; a later one of the same number does not count."""
+    return process.started != "" and identity(process.pid) == process.started
+
+
+def end(process: Process, *, grace: float, clock: Clock) -> None:
+    """SIGTERM, up to `grace` seconds of patience, SIGKILL; then nothing of its session is left either."""
+    if alive(process):
+        _signal(process.pid, signal.SIGTERM)
+        _await_end(process, grace, clock)
+    if alive(process):
+        _signal(process.pid, signal.SIGKILL)
+        _await_end(process, 5.0, clock)
+    for pid in session_members(process):
+        _signal(pid, signal.SIGKILL)
+
+
+def session_members(process: Process) -> tuple[int, ...]:
+    """What still runs of the session that `process` led; empty where the number belongs to somebody else now."""
+    import psutil
+
+    leader = identity(process.pid)
+    if leader is not None and leader != process.started:
+        return ()
+    members = [pid for pid in psutil.pids() if pid != process.pid and _session(pid) == process.pid]
+    return tuple(pid for pid in members if _not_before(identity(pid), process.started))
+
+
+def rss(pid: int) -> int:
+    """Resident bytes of the process and all its children; 0 where it is gone."""
+    import psutil
+
+    try:
+        parent = psutil.Process(pid)
+        family = [parent, *parent.children(recursive=True)]
+    except psutil.Error:
+        return 0
+    total = 0
+    for member in family:
+        with suppress(psutil.Error):
+            total += member.memory_info().rss
+    return total
+
+
+def _reap(pid: int) -> None:
+    child = _CHILDREN.get(pid)
+    if child is not None and child.poll() is not None:
+        del _CHILDREN[pid]
+
+
+def _linux_identity(pid: int) -> str | None:
+    # The name in brackets may hold anything, so the fields are counted from its end: state is the first.
+    try:
+        fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        )
+    except ProcessLookupError:
+        return None
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return None if fields[0] in "ZX" else f"{boot}/{fields[19]}"
+
+
+def _other_identity(pid: int) -> str | None:
+    import psutil
+
+    try:
+        found = psutil.Process(pid)
+        return (
+            None
+            if found.status() == psutil.STATUS_ZOMBIE
+            else f"{psutil.boot_time():.0f}/{found.create_time():.2f}"
+        )
+    except psutil.Error:
+        return None
+
+
+def _not_before(mine: str | None, leader: str) -> bool:
+    """Same boot and no earlier start: a child of that leader, not a stranger from before it."""
+    if mine is None:
+        return False
+    (boot, _, start), (leaders_boot, _, leaders_start) = mine.rpartition("/"), leader.rpartition("/")
+    return boot == leaders_boot and float(start) >= float(leaders_start)
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return None
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _await_end(process: Process, seconds: float, clock: Clock) -> None:
+    deadline = clock.monotonic() + seconds
+    while alive(process) and clock.monotonic() < deadline:
+        clock.sleep(_PAUSE)
