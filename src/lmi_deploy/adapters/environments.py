@@ -1,0 +1,254 @@
+"""Serving environments and DJL's Python engine in the user's cache: made once, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lmi_deploy.adapters import engine_folder, jgo
+from lmi_deploy.adapters.disk import disk_use, gigabytes
+from lmi_deploy.adapters.flock import flocked
+from lmi_deploy.adapters.folder import write_whole
+from lmi_deploy.adapters.installing import (
+    Choice,
+    Installation,
+    choose,
+    from_wheelhouse,
+    on_one_disk,
+    require_room,
+)
+from lmi_deploy.adapters.uv import Install, Uv
+from lmi_deploy.core.events import Event, Line, Notice
+from lmi_deploy.core.naming import digest
+from lmi_deploy.errors import DeployFailed, NotFound, Refused
+from lmi_deploy.ports.environments import CacheEntry
+
+_MARKER = ".complete.json"
+_ENGINE = "djl-python-"
+
+
+class LocalEnvironments:
+    """`<cache>/environments/<environment>/`, `<cache>/engines/djl-python-<version>/`, `<cache>/samples/<name>/`."""
+
+    def __init__(self, cache: Path, environ: Mapping[str, str], wheelhouse: Path | None) -> None:
+        self._environments = cache / "environments"
+        self._engines = cache / "engines"
+        self._samples = cache / "samples"
+        self._environ = environ
+        self._wheelhouse = wheelhouse
+
+    def ready(self, environment: str) -> bool:
+        return (self._home(environment) / _MARKER).is_file() and self.python(environment).exists()
+
+    def python(self, environment: str) -> Path:
+        return self._home(environment) / "bin" / "python"
+
+    def build(
+        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str
+    ) -> Generator[Event, None, str]:
+        with ExitStack() as stack:
+            lock = self._environments / f".{environment}.lock"
+            try:
+                held = stack.enter_context(flocked(lock, wait=False))
+            except BlockingIOError:
+                yield Notice(
+                    text=f"another lmi is building serving environment {environment}: waiting for it"
+                )
+                held = stack.enter_context(flocked(lock, wait=True))
+            if self.ready(environment):
+                return "built meanwhile by another lmi"
+            return (
+                yield from self._build_alone(environment, packages, requirements, key=key, keep=held.fileno())
+            )
+
+    def engine_ready(self, version: str) -> bool:
+        return engine_folder.is_whole(self.engine(version))
+
+    def engine(self, version: str) -> Path:
+        return self._engines / f"{_ENGINE}{version}"
+
+    def install_engine(self, version: str, *, key: str) -> Generator[Event, None, str]:
+        folder = self.engine(version)
+        if self.engine_ready(version):
+            return "already there"
+        yield Line(key=key, text=f"{jgo.GROUP}:{jgo.ARTIFACT}:{version} -> {folder}")
+        with engine_folder.scratch_beside(self._engines / "maven") as scratch:
+            jar = self._jar(version, scratch)
+            engine_folder.unpack(jar, folder)
+            return f"{gigabytes(jar.stat().st_size)}, sha256 {jgo.SHA256[version][:12]} as pinned"
+
+    def entries(self) -> tuple[CacheEntry, ...]:
+        return tuple(self._found())
+
+    def remove(self, name: str) -> int:
+        entry = next((found for found in self._found(sizes=False) if found.name == name), None)
+        if entry is None:
+            raise NotFound(
+                f"{name}: nothing of that name is kept here", hint="`lmi cache ls` shows what there is"
+            )
+        if entry.kind == "log":
+            return _remove_file(entry.path)
+        if entry.kind != "environment":
+            return _remove_folder(entry.path)
+        return self._remove_environment(entry.path)
+
+    def _build_alone(
+        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str, keep: int
+    ) -> Generator[Event, None, str]:
+        home, began = self._home(environment), time.monotonic()
+        _remove_folder(home)
+        uv = Uv(self._environ, self._environments)
+        choice = self._choice(packages, requirements, uv)
+        yield Notice(text=_announcement(home, choice))
+        uv_cache = uv.cache()
+        require_room(choice.expected, home, uv_cache)
+        try:
+            uv.create(home, sys.executable)
+            (home / "requirements.txt").write_text(requirements, encoding="utf-8")
+            wanted = Install(
+                packages=packages,
+                requirements=home / "requirements.txt",
+                backend=choice.backend,
+                wheelhouse=self._wheelhouse,
+                copy=not on_one_disk(home, uv_cache) and not self._environ.get("UV_LINK_MODE"),
+            )
+            count = yield from self._install(uv, wanted, choice.expected, key=key, keep=keep)
+            took = time.monotonic() - began
+            size = _complete(home, wanted, digest(requirements), uv=uv.version(), seconds=took)
+        finally:
+            if not self.ready(environment):
+                _remove_folder(home)
+        return f"{count} packages, {gigabytes(size)}, {took:.0f} s"
+
+    def _install(
+        self, uv: Uv, wanted: Install, expected: int, *, key: str, keep: int
+    ) -> Generator[Event, None, int]:
+        home = wanted.requirements.parent
+        log = home.with_name(f"{home.name}.log")
+        code = 0
+        try:
+            with (
+                log.open("w", encoding="utf-8", buffering=1) as out,
+                uv.install(home, wanted, keep=[keep]) as running,
+            ):
+                seen = Installation(key=key, expected=expected, log=out)
+                code = yield from seen.follow(running)
+        finally:
+            if not code:
+                log.unlink(missing_ok=True)
+        if code:
+            raise _failure(home.name, seen, log)
+        return seen.packages
+
+    def _choice(self, packages: tuple[str, ...], requirements: str, uv: Uv) -> Choice:
+        if self._wheelhouse:
+            return from_wheelhouse(self._wheelhouse)
+        return choose(packages, requirements, self._environ, uv)
+
+    def _jar(self, version: str, scratch: Path) -> Path:
+        if self._wheelhouse:
+            return jgo.wheelhouse_jar(version, self._wheelhouse)
+        return jgo.engine_jar(version, environ=self._environ, scratch=scratch)
+
+    def _home(self, environment: str) -> Path:
+        return self._environments / environment
+
+    def _found(self, *, sizes: bool = True) -> Iterator[CacheEntry]:
+        for path in _folders(self._environments):
+            note = "" if self.ready(path.name) else "unfinished"
+            yield _entry("environment", path, note, sizes=sizes)
+        for path in sorted(self._environments.glob("*.log")):
+            yield _entry("log", path, "of a failed installation", sizes=sizes)
+        for path in _folders(self._engines):
+            unfinished = path.name.startswith(engine_folder.SCRATCH)
+            yield _entry("engine", path, "unfinished" if unfinished else "", sizes=sizes)
+        for path in _folders(self._samples):
+            yield _entry("sample", path, "", sizes=sizes)
+
+    def _remove_environment(self, home: Path) -> int:
+        try:
+            with flocked(home.with_name(f".{home.name}.lock"), wait=False):
+                (home / _MARKER).unlink(missing_ok=True)
+                return _remove_folder(home)
+        except BlockingIOError as exc:
+            raise Refused(
+                f"{home.name}: being built right now", hint="wait until it is built, or end that lmi"
+            ) from exc
+
+
+def _announcement(home: Path, choice: Choice) -> str:
+    words = f" ({choice.words})" if choice.words else ""
+    size = (
+        f"about {gigabytes(choice.expected)} on disk" if choice.words else "its size is not known beforehand"
+    )
+    return f"building the worker's serving environment, once: {size}{words}, in {home}"
+
+
+def _complete(home: Path, wanted: Install, requirements: str, *, uv: str, seconds: float) -> int:
+    """Written last: without it the environment does not exist."""
+    size = disk_use(home).size
+    facts = {
+        "packages": list(wanted.packages),
+        "requirements": requirements,
+        "torch": wanted.backend or "registry",
+        "size": size,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "uv": uv,
+        "seconds": round(seconds, 1),
+    }
+    write_whole(home / _MARKER, json.dumps(facts, indent=1) + "\n")
+    return size
+
+
+def _failure(environment: str, seen: Installation, log: Path) -> DeployFailed:
+    said = " ".join(
+        line.strip() for line in seen.lines if line.startswith(("error:", "  cause:", "  ×", "  ╰─▶"))
+    )
+    unreachable = any("dns error" in line or "error sending request" in line for line in seen.lines)
+    remedy = (
+        "see that the package registry is reachable (uv's own settings and PIP_INDEX_URL count), "
+        "or set LMI_WHEELHOUSE to a folder with the wheels"
+        if unreachable
+        else "correct the recipe's requirements"
+    )
+    return DeployFailed(
+        f"serving environment {environment}: the installation failed{': ' if said else ''}{said[:300]}",
+        hint=f"{remedy}; the whole log is {log}",
+        details=seen.last_words(),
+    )
+
+
+def _folders(parent: Path) -> list[Path]:
+    return sorted(path for path in parent.iterdir() if path.is_dir()) if parent.is_dir() else []
+
+
+def _entry(kind: str, path: Path, note: str, *, sizes: bool) -> CacheEntry:
+    if not sizes:
+        return CacheEntry(kind=kind, name=path.name, path=path, size=0, note=note)
+    if path.is_file():
+        return CacheEntry(kind=kind, name=path.name, path=path, size=path.stat().st_size, note=note)
+    use = disk_use(path)
+    shared = use.size - use.freed
+    if shared > use.size // 10:
+        note = f"{note}, " * bool(note) + f"{gigabytes(shared)} shared with uv's cache"
+    return CacheEntry(kind=kind, name=path.name, path=path, size=use.size, note=note)
+
+
+def _remove_folder(folder: Path) -> int:
+    if not folder.is_dir():
+        return 0
+    freed = disk_use(folder).freed
+    shutil.rmtree(folder)
+    return freed
+
+
+def _remove_file(path: Path) -> int:
+    size = path.stat().st_size
+    path.unlink()
+    return size
