@@ -1,0 +1,1 @@
+"""The embedded model server: an HTTP front end before DJL's Python engine, `python -m lmi_deploy.server`."""

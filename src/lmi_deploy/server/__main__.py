@@ -1,0 +1,51 @@
+"""`python -m lmi_deploy.server`: parse the command line, serve, exit."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.program import Options, Program
+
+
+def main() -> int:
+    return asyncio.run(Program(_options(), os.environ.copy(), Log()).run())
+
+
+def _options() -> Options:
+    parser = argparse.ArgumentParser(
+        prog="python -m lmi_deploy.server", description="Serve one model folder."
+    )
+    parser.add_argument("model_dir", type=Path)
+    parser.add_argument("--engine-dir", type=Path, required=True, help="holds djl_python_engine.py")
+    parser.add_argument("--python", type=Path, required=True, help="interpreter of the workers")
+    parser.add_argument(
+        "--run-dir", type=Path, required=True, help="private folder for sockets and failure.json"
+    )
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0: any free port")
+    parser.add_argument("--model-name", default="model")
+    parser.add_argument("--config", type=Path, help="config.properties of the server")
+    parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--drain-seconds", type=float, default=60.0)
+    given = parser.parse_args()
+    return Options(
+        model_dir=given.model_dir.resolve(),
+        engine_dir=given.engine_dir.resolve(),
+        python=given.python.absolute(),  # not resolved: a venv's python is a link, and the link is what makes it a venv
+        run_dir=given.run_dir.resolve(),
+        host=given.host,
+        port=given.port,
+        model_name=given.model_name,
+        config=given.config,
+        labels=dict(label.partition("=")[::2] for label in given.label),
+        drain_seconds=given.drain_seconds,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

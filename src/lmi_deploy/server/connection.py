@@ -1,0 +1,159 @@
+"""One client connection: requests in, answers out, in order, with back-pressure."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+
+from lmi_deploy.server import answers
+from lmi_deploy.server.answers import Reply
+from lmi_deploy.server.httpwire import BadExpectation, Malformed, Request, RequestReader, TooLarge
+from lmi_deploy.server.refusals import Refusal
+from lmi_deploy.server.settings import ServerSettings
+from lmi_deploy.server.wire import Pair
+
+# The real server keeps what a slow client has not read in memory, without a limit; here up to this much a connection.
+WRITE_AHEAD = 64 * 1024 * 1024
+
+Application = Callable[["Exchange"], Awaitable[None]]
+
+
+class Hangup(Exception):
+    """The connection is reset: the answer cannot be finished, and the client must notice."""
+
+
+class Exchange:
+    """One request and the means to answer it."""
+
+    def __init__(self, connection: Connection, request: Request) -> None:
+        self.request = request
+        given = request.header(connection.settings.request_id_key)
+        self.request_id = given if given is not None else str(uuid.uuid4())
+        self.status = 0
+        self._connection = connection
+
+    def gone(self) -> bool:
+        """Whether the client has left."""
+        return self._connection.gone()
+
+    async def reply(self, reply: Reply) -> None:
+        """The whole answer at once."""
+        keep = reply.status < 400 and not self._connection.draining
+        chunked = any(n.lower() == "transfer-encoding" and v.lower() == "chunked" for n, v in reply.headers)
+        bodiless = not answers.has_body(reply.status)
+        size = [] if bodiless else [("content-length", str(len(reply.body)))]
+        body = b"" if bodiless or self.request.method == "HEAD" else reply.body
+        if chunked and body:
+            body = answers.chunk(body) + answers.LAST_CHUNK
+        await self._send(reply.status, reply.reason, [*reply.headers], size, keep=keep, body=body)
+
+    async def start_stream(self, status: int, reason: str, headers: Sequence[Pair]) -> None:
+        """The head of an answer whose length is not known."""
+        coding = [("transfer-encoding", "chunked")]
+        await self._send(status, reason, headers, coding, keep=not self._connection.draining, body=b"")
+
+    async def send_chunk(self, blob: bytes) -> None:
+        if blob and self.request.method != "HEAD":
+            await self._connection.write(answers.chunk(blob))
+
+    async def end_stream(self) -> None:
+        if self.request.method != "HEAD":
+            await self._connection.write(answers.LAST_CHUNK)
+
+    async def _send(
+        self,
+        status: int,
+        reason: str,
+        headers: Sequence[Pair],
+        framing: list[Pair],
+        *,
+        keep: bool,
+        body: bytes,
+    ) -> None:
+        self.status = status
+        self._connection.keep = keep
+        named = [("x-request-id", self.request_id), *self._connection.settings.cors, *answers.NEVER_CACHED]
+        closing = [("connection", "keep-alive" if keep else "close")]
+        head = answers.head(
+            status, reason or answers.reason_of(status), [*headers, *named, *framing, *closing]
+        )
+        await self._connection.write(head + body)
+
+
+class Connection:
+    """Serves one client until it leaves, an error closes the connection, or the server drains."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        settings: ServerSettings,
+        application: Application,
+    ) -> None:
+        self.settings = settings
+        self.keep = True
+        self.draining = False
+        self.idle = True
+        self._reader = reader
+        self._writer = writer
+        self._application = application
+        self._requests = RequestReader(reader, writer, max_body=settings.max_request_size)
+        writer.transport.set_write_buffer_limits(high=WRITE_AHEAD)
+
+    def gone(self) -> bool:
+        return self._writer.is_closing() or self._reader.at_eof()
+
+    def close(self) -> None:
+        self._writer.close()
+
+    async def run(self) -> None:
+        """Requests one after the other; never raises for what a client does."""
+        try:
+            while self.keep and not self.draining:
+                await self._one()
+        except (OSError, EOFError, Hangup):
+            self._writer.transport.abort()
+        finally:
+            self._writer.close()
+            with contextlib.suppress(OSError):
+                await self._writer.wait_closed()
+
+    async def write(self, raw: bytes) -> None:
+        """Hand bytes to the socket; waits when the client is far behind, and gives up when it stands still."""
+        if self._writer.is_closing():
+            raise Hangup
+        self._writer.write(raw)
+        try:
+            await asyncio.wait_for(self._writer.drain(), self.settings.chunked_read_timeout)
+        except TimeoutError as exc:
+            raise Hangup from exc
+
+    async def _one(self) -> None:
+        self.idle = True
+        try:
+            request = await self._requests.head()
+            if request is None:
+                self.keep = False
+                return
+            self.idle = False
+            await self._requests.body(request)
+        except Malformed:
+            await self._malformed()
+        except TooLarge as exc:
+            await self._bare(413, "Request Entity Too Large", keep=exc.kept)
+        except BadExpectation:
+            await self._bare(417, "Expectation Failed", keep=False)
+        else:
+            await self._application(Exchange(self, request))
+
+    async def _malformed(self) -> None:
+        message = "Invalid HTTP message."
+        refusal = Refusal(400, "BadRequestException", message, reason=message)
+        await Exchange(self, Request("GET", "/", [])).reply(answers.refusal_reply(refusal, 400))
+
+    async def _bare(self, status: int, reason: str, *, keep: bool) -> None:
+        self.keep = keep
+        await self.write(answers.head(status, reason, [("content-length", "0")]))

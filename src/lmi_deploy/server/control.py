@@ -1,0 +1,129 @@
+"""The control socket: one JSON line in, one JSON line out; and a listening socket passed from server to server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+SOCKET_NAME = "control.sock"
+ACCEPTING = b"accepting\n"
+PATIENCE = 10.0
+_LONGEST = 65536
+
+Said = dict[str, object]
+Verb = Callable[[Said], Awaitable[Said]]
+
+
+class ControlError(Exception):
+    """What was asked cannot be done; told to the asker as `error`."""
+
+
+class Control:
+    """Serves the socket; `hand_over` is handled here because it passes a descriptor and waits for thanks."""
+
+    def __init__(self, path: Path, verbs: Mapping[str, Verb], hand_over: Callable[[], socket.socket]) -> None:
+        self._path = path
+        self._verbs = verbs
+        self._hand_over = hand_over
+        self._server: asyncio.Server | None = None
+        self.handed_over = asyncio.Event()
+
+    async def open(self) -> None:
+        """Listen, readable by the owner alone. A socket left by a killed server is replaced."""
+        self._path.unlink(missing_ok=True)
+        own = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        own.bind(str(self._path))
+        self._path.chmod(0o600)
+        self._server = await asyncio.start_unix_server(self._client, sock=own)
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self._path.unlink(missing_ok=True)
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                line = await reader.readline()
+            await self._answer(line, reader, writer)
+        except (OSError, TimeoutError, ValueError):
+            writer.transport.abort()
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _answer(self, line: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            asked = _asked(line)
+            if asked.get("do") == "hand_over":
+                await self._give(reader, writer)
+                return
+            said = await self._verb(asked)(asked)
+        except ControlError as exc:
+            said = {"error": str(exc)}
+        writer.write(json.dumps(said).encode() + b"\n")
+        await writer.drain()
+
+    def _verb(self, asked: Said) -> Verb:
+        verb = self._verbs.get(str(asked.get("do")))
+        if verb is None:
+            raise ControlError(
+                f"do={asked.get('do')}: unknown, one of {', '.join(sorted(self._verbs))} is expected"
+            )
+        return verb
+
+    async def _give(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        listening = self._hand_over()
+        with writer.get_extra_info("socket").dup() as line:
+            socket.send_fds(line, [b'{"port": %d}\n' % listening.getsockname()[1]], [listening.fileno()])
+        # Only when the other one accepts do we stop: whatever happens to it before, somebody serves.
+        async with asyncio.timeout(PATIENCE):
+            thanks = await reader.readline()
+        if thanks == ACCEPTING:
+            self.handed_over.set()
+
+
+def _asked(line: bytes) -> Said:
+    try:
+        asked = json.loads(line)
+    except ValueError as exc:
+        raise ControlError("one JSON object on one line is expected") from exc
+    if not isinstance(asked, dict):
+        raise ControlError("one JSON object on one line is expected")
+    return asked
+
+
+class Borrowed:
+    """The listening socket of another server, asked for over its control socket."""
+
+    def __init__(self, path: str) -> None:
+        self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._line.settimeout(PATIENCE)
+        self._path = path
+
+    def fetch(self) -> socket.socket:
+        """Blocking; `ControlError` when the other server does not part with it."""
+        try:
+            self._line.connect(self._path)
+            self._line.sendall(b'{"do": "hand_over"}\n')
+            said, handles, _, _ = socket.recv_fds(self._line, _LONGEST, 1)
+        except OSError as exc:
+            raise ControlError(f"{self._path}: no server answers there: {exc}") from exc
+        if not handles:
+            raise ControlError(f"{self._path}: {said.decode('utf-8', 'replace').strip() or 'no socket came'}")
+        listening = socket.socket(fileno=handles[0])
+        listening.setblocking(False)
+        return listening
+
+    def thank(self) -> None:
+        """Tell the other server that we accept now: it drains and ends."""
+        self._line.sendall(ACCEPTING)
+        self._line.close()
+
+    def close(self) -> None:
+        self._line.close()

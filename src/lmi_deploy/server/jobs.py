@@ -1,0 +1,116 @@
+"""Requests on their way to a worker: one job each, and the line they wait in, first come first served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lmi_deploy.server.wire import Answer, Entry, Pair
+
+FRAMES_AHEAD = 16
+
+
+class ClientGone(Exception):
+    """Nobody waits for this job's answer any more."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """One piece of a streamed answer. `lost`: the worker went away instead of sending the rest."""
+
+    blob: bytes = field(default=b"", repr=False)
+    last: bool = False
+    lost: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """What a client asked, and where its answer is put."""
+
+    properties: list[Pair]
+    content: list[Entry]
+    gone: Callable[[], bool]
+    answer: asyncio.Future[Answer]
+    frames: asyncio.Queue[Frame] = field(default_factory=lambda: asyncio.Queue(FRAMES_AHEAD))
+    abandoned: bool = False
+
+    def settle(self, outcome: Answer | BaseException) -> None:
+        """The head of the answer, or why there is none; nothing when it is settled already."""
+        if self.answer.done():
+            return
+        if isinstance(outcome, BaseException):
+            self.answer.set_exception(outcome)
+            # A client that left does not fetch the failure; that is no reason for asyncio to complain.
+            self.answer.exception()
+        else:
+            self.answer.set_result(outcome)
+
+    async def deliver(self, frame: Frame) -> None:
+        """Pass a frame on; waits while the client reads slower than the worker sends."""
+        if not self.abandoned:
+            await self.frames.put(frame)
+
+    def abandon(self) -> None:
+        """The client has gone: what still comes is dropped, and nobody waits for it to be read."""
+        self.abandoned = True
+        while not self.frames.empty():
+            self.frames.get_nowait()
+
+
+class JobQueue:
+    """First in, first out; several takers; a job whose client has gone is skipped."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._jobs: deque[Job] = deque()
+        self._arrived = asyncio.Condition()
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    @property
+    def room(self) -> int:
+        return self.size - len(self._jobs)
+
+    async def put(self, job: Job) -> None:
+        async with self._arrived:
+            self._jobs.append(job)
+            self._arrived.notify()
+
+    async def take(self, *, most: int, delay: float, idle: float | None) -> list[Job]:
+        """Up to `most` jobs: the first as soon as there is one, the others within `delay` seconds after it.
+
+        Empty when `idle` seconds pass without a job.
+        """
+        first = await self._one(idle)
+        if first is None:
+            return []
+        batch = [first]
+        until = asyncio.get_running_loop().time() + delay
+        while len(batch) < most:
+            job = await self._one(until - asyncio.get_running_loop().time())
+            if job is None:
+                break
+            batch.append(job)
+        return batch
+
+    def drain(self) -> list[Job]:
+        """Everything that waits, taken out at once."""
+        waiting = list(self._jobs)
+        self._jobs.clear()
+        return waiting
+
+    async def _one(self, limit: float | None) -> Job | None:
+        try:
+            async with asyncio.timeout(limit), self._arrived:
+                while True:
+                    while self._jobs:
+                        job = self._jobs.popleft()
+                        if not job.gone():
+                            return job
+                        job.settle(ClientGone())
+                    await self._arrived.wait()
+        except TimeoutError:
+            return None

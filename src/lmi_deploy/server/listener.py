@@ -1,0 +1,95 @@
+"""The listening socket and the connections that came through it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from lmi_deploy.server.connection import Application, Connection
+from lmi_deploy.server.httpwire import READ_AHEAD
+from lmi_deploy.server.settings import ServerSettings
+
+BACKLOG = 1024
+LINGER = 1.0  # seconds in which a kept connection may still ask, after its port went to another server
+
+
+class Listener:
+    """Accepts on one socket at a time; the socket can be given away or replaced."""
+
+    def __init__(self, settings: ServerSettings, application: Application) -> None:
+        self._settings = settings
+        self._application = application
+        self._socket: socket.socket | None = None
+        self._server: asyncio.Server | None = None
+        self._connections: dict[Connection, asyncio.Task[None]] = {}
+        self._draining = False
+
+    @property
+    def port(self) -> int:
+        return int(self._socket.getsockname()[1]) if self._socket is not None else 0
+
+    @property
+    def listening(self) -> socket.socket | None:
+        return self._socket
+
+    def reserve(self, host: str, port: int) -> None:
+        """Bind, but do not listen: the port is ours, and clients are still refused. OSError when it is taken."""
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        own = socket.socket(family, kind, proto)
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            own.bind(address)
+        except OSError:
+            own.close()
+            raise
+        self._socket = own
+
+    async def open(self) -> None:
+        """Accept clients on the reserved socket."""
+        self._server = await asyncio.start_server(
+            self._client, sock=self._socket, backlog=BACKLOG, limit=READ_AHEAD
+        )
+
+    async def replace(self, other: socket.socket) -> None:
+        """Accept on another server's socket, and drop our own."""
+        before, self._socket = self._server, other
+        await self.open()
+        if before is not None:
+            before.close()
+
+    def close(self) -> None:
+        """Accept nothing more; a copy of the socket in another process goes on accepting."""
+        if self._server is not None:
+            self._server.close()
+        elif self._socket is not None:
+            self._socket.close()
+
+    async def drain(self, *, linger: float) -> None:
+        """Let every request in flight be answered; kept connections without one are closed after `linger` seconds."""
+        self._draining = True
+        for connection in self._connections:
+            connection.draining = True
+        if linger and self._connections:
+            await asyncio.wait(set(self._connections.values()), timeout=linger)
+        for connection in self._connections:
+            if connection.idle:
+                connection.close()
+        while self._connections:
+            await asyncio.wait(set(self._connections.values()))
+
+    def abort(self) -> None:
+        for task in self._connections.values():
+            task.cancel()
+
+    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = Connection(reader, writer, settings=self._settings, application=self._application)
+        connection.draining = self._draining
+        task = asyncio.current_task()
+        if task is not None:
+            self._connections[connection] = task
+        try:
+            await connection.run()
+        except asyncio.CancelledError:
+            writer.transport.abort()
+        finally:
+            self._connections.pop(connection, None)

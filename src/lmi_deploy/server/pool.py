@@ -1,0 +1,227 @@
+"""The workers of one model: started, fed from the queue, lost, and given up as the real server does."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import enum
+import itertools
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+
+from lmi_deploy.server import refusals
+from lmi_deploy.server.jobs import Job, JobQueue
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.properties import ModelSettings
+from lmi_deploy.server.refusals import Refusal
+from lmi_deploy.server.shift import Shift, Spent
+from lmi_deploy.server.worker import LoadFailure
+
+REVIVED_AFTER = 60.0  # seconds for which a dead worker keeps its place
+
+
+class Status(enum.StrEnum):
+    """What /models tells of a model."""
+
+    PENDING = "PENDING"
+    READY = "READY"
+    FAILED = "FAILED"
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One place for a worker, and what became of it."""
+
+    number: int
+    temporary: bool
+    shift: Shift
+    started_at: datetime.datetime
+    alive: bool = True
+    busy: bool = False
+    died: float = 0.0
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+
+class Pool:
+    """Admission, workers and state of one model."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        new_shift: Callable[[ModelSettings], Shift],
+        log: Log,
+        numbers: itertools.count[int],
+    ) -> None:
+        limits = settings.limits
+        self.settings = settings
+        self.status = Status.PENDING
+        self.why_failed = ""
+        self.slots: list[Slot] = []
+        self.low, self.high = limits.min_workers, limits.max_workers
+        self.queue = JobQueue(limits.job_queue_size)
+        self._new_shift = new_shift
+        self._log = log
+        self._numbers = numbers
+        self.starting: Shift | None = None
+        self._failures = 0
+        self._settled = asyncio.Event()
+        self._scaling = asyncio.Lock()
+        self._background: set[asyncio.Task[None]] = set()
+
+    @property
+    def running(self) -> list[Slot]:
+        return [slot for slot in self.slots if slot.alive]
+
+    async def load(self) -> None:
+        """Start the least number of workers, one after the other; `LoadFailure` ends it."""
+        try:
+            await self._fill(self.low)
+        except LoadFailure as exc:
+            self._fail(str(exc))
+            await self.stop()
+            raise
+        self.status = Status.READY
+        self._settled.set()
+
+    async def submit(self, job: Job) -> None:
+        """Let the job wait for a worker; `Refusal` when it may not."""
+        name = self.settings.name
+        if self.status is Status.PENDING:
+            await self._after_loading()
+        if self.status is Status.FAILED:
+            raise refusals.not_ready(name)
+        if self.high == 0:
+            raise refusals.shut_down(name)
+        if self._full():
+            await self._grow_now()
+            raise refusals.at_capacity(name)
+        await self.queue.put(job)
+        if len(self.running) < self.high and len(self.queue) > 2 * self.settings.limits.batch_size:
+            self._later(self._grow_now())
+
+    async def scale(self, low: int, high: int) -> None:
+        """New bounds: missing workers are started, surplus ones end after their call."""
+        self.low, self.high = low, high
+        for slot in self.running[high:]:
+            await self._retire(slot)
+        await self._fill(low)
+
+    async def stop(self) -> None:
+        """End every worker now; what waits is refused."""
+        self.high = 0
+        for slot in self.slots:
+            slot.alive = False
+            if slot.task is not None:
+                slot.task.cancel()
+        await asyncio.gather(*(slot.shift.stop() for slot in self.slots))
+        self._refuse_waiting(refusals.shut_down(self.settings.name))
+
+    async def _after_loading(self) -> None:
+        # As the real server: who asks too early waits for the end of the load, and is then refused all the same.
+        await self._settled.wait()
+        if self.status is Status.FAILED:
+            raise Refusal(500, "EngineException", self.why_failed)
+        raise refusals.at_capacity(self.settings.name)
+
+    def _full(self) -> bool:
+        running = self.running
+        return (
+            not running
+            or self.queue.room < 1
+            or (self.queue.room == 1 and all(slot.busy for slot in running))
+        )
+
+    def _later(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _grow_now(self) -> None:
+        """One worker more where there is a place; the dead keep theirs for a minute."""
+        now = asyncio.get_running_loop().time()
+        self.slots = [slot for slot in self.slots if slot.alive or now - slot.died < REVIVED_AFTER]
+        if self._scaling.locked() or len(self.slots) >= self.high or self.status is not Status.READY:
+            return
+        try:
+            await self._fill(len(self.running) + 1)
+        except LoadFailure as exc:
+            self._log.error("a further worker did not start", model=self.settings.name, why=exc)
+
+    async def _fill(self, wanted: int) -> None:
+        async with self._scaling:
+            while len(self.running) < min(wanted, self.high):
+                await self._add(temporary=len(self.running) >= self.low)
+
+    async def _add(self, *, temporary: bool) -> None:
+        self.starting = shift = self._new_shift(self.settings)
+        started = datetime.datetime.now(datetime.UTC)
+        try:
+            await shift.start()
+        except BaseException:
+            await shift.stop()
+            raise
+        finally:
+            self.starting = None
+        slot = Slot(next(self._numbers), temporary, shift, started)
+        self.slots.append(slot)
+        slot.task = asyncio.create_task(self._work(slot))
+
+    async def _work(self, slot: Slot) -> None:
+        """A worker's life: take jobs, answer them, until it is lost or idle for too long."""
+        limits = self.settings.limits
+        delay = limits.max_batch_delay if limits.batch_size > 1 else 0.0
+        while slot.alive:
+            idle = limits.max_idle_time if slot.temporary else None
+            jobs = await self.queue.take(most=limits.batch_size, delay=delay, idle=idle)
+            if not jobs:
+                self._log.event("worker idle", model=self.settings.name, pid=slot.shift.pid, seconds=idle)
+                await self._retire(slot)
+                return
+            slot.busy = True
+            try:
+                await slot.shift.serve(jobs)
+            except Spent as exc:
+                await self._lose(slot, jobs, exc)
+            finally:
+                slot.busy = False
+
+    async def _lose(self, slot: Slot, jobs: Sequence[Job], spent: Spent) -> None:
+        slot.alive = False
+        slot.died = asyncio.get_running_loop().time()
+        self._failures += 1
+        if self._failures > self.settings.limits.retry_threshold:
+            self._fail(spent.told)
+            self._log.error(
+                "model FAILED, as it would be in the cloud: /ping is 500 and every request 503 until the server is "
+                "started again (a higher retry_threshold allows more failures)",
+                model=self.settings.name,
+                why=spent.told,
+            )
+        else:
+            self._log.warn(
+                "worker lost: as in the cloud the others go on; with none left every request is refused for 60 s",
+                model=self.settings.name, why=spent.told, failures=self._failures,
+            )  # fmt: skip
+        for job in jobs:
+            job.settle(spent.refusal)
+        if not self.running:
+            self._refuse_waiting(spent.refusal)
+        await slot.shift.stop()
+
+    def _fail(self, why: str) -> None:
+        self.status = Status.FAILED
+        self.why_failed = why
+        self._settled.set()
+        self._refuse_waiting(refusals.not_ready(self.settings.name))
+
+    def _refuse_waiting(self, refusal: Refusal) -> None:
+        for job in self.queue.drain():
+            job.settle(refusal)
+
+    async def _retire(self, slot: Slot) -> None:
+        slot.alive = False
+        slot.died = asyncio.get_running_loop().time()
+        if slot.task is not None and slot.task is not asyncio.current_task() and not slot.busy:
+            slot.task.cancel()
+        if not slot.busy:
+            await slot.shift.stop()

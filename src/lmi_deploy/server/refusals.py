@@ -1,0 +1,74 @@
+"""Why the server itself, not the handler, answers a request with an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+CONFIGURABLE = {
+    "WlmException": ("wlm_error_http_code", 503),
+    "WlmShutdownException": ("wlm_error_http_code", 503),
+    "WlmCapacityException": ("throttle_error_http_code", 503),
+    "TimeoutException": ("timeout_http_code", 408),
+    "TranslateException": ("bad_request_http_code", 400),
+}
+
+
+class Refusal(Exception):
+    """`kind` is the name of the real server's exception class, which clients see as `type`."""
+
+    def __init__(self, status: int, kind: str, message: str | None, *, reason: str | None = None) -> None:
+        super().__init__(message or kind)
+        self.status = status
+        self.kind = kind
+        self.message = message
+        self.reason = reason
+
+    def configured(self, keys: Mapping[str, str]) -> int:
+        """The status after config.properties had its say; ValueError when that is no number."""
+        key, usual = CONFIGURABLE.get(self.kind, ("server_error_http_code" if self.status == 500 else "", 0))
+        if key and self.status == (usual or 500) and key in keys:
+            return int(keys[key])
+        return self.status
+
+
+def unknown_path() -> Refusal:
+    message = "Requested resource is not found, please refer to API document."
+    return Refusal(404, "ResourceNotFoundException", message)
+
+
+def wrong_method() -> Refusal:
+    message = "Requested method is not allowed, please refer to API document."
+    return Refusal(405, "MethodNotAllowedException", message)
+
+
+def unknown_model(name: str, what: str = "Model or workflow") -> Refusal:
+    return Refusal(404, "ModelNotFoundException", f"{what} not found: {name}")
+
+
+def bad_request(message: str) -> Refusal:
+    return Refusal(400, "BadRequestException", message)
+
+
+def not_ready(name: str) -> Refusal:
+    return Refusal(503, "WlmException", f"Model is not ready: {name}")
+
+
+def at_capacity(name: str) -> Refusal:
+    return Refusal(503, "WlmCapacityException", f"Worker queue capacity exceeded for model: {name}")
+
+
+def shut_down(name: str) -> Refusal:
+    return Refusal(503, "WlmShutdownException", f"All model workers has been shutdown: {name}")
+
+
+def disconnected() -> Refusal:
+    cause = "java.util.concurrent.ExecutionException: java.io.IOException: Python worker disconnected."
+    return Refusal(503, "WlmException", cause)
+
+
+def timed_out() -> Refusal:
+    return Refusal(503, "WlmException", "java.util.concurrent.TimeoutException")
+
+
+def untranslatable(message: str) -> Refusal:
+    return Refusal(400, "TranslateException", message)

@@ -1,0 +1,31 @@
+"""What the control socket tells of the workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import psutil
+
+from lmi_deploy.server.pool import Pool
+
+
+def workers_of(pools: Iterable[Pool]) -> list[dict[str, object]]:
+    """Process id, resident bytes and phase of every worker that lives or is being started."""
+    found: list[dict[str, object]] = []
+    for pool in pools:
+        if pool.starting is not None and pool.starting.pid is not None:
+            found.append(_worker(pool.starting.pid, "loading"))
+        for slot in pool.running:
+            found.append(_worker(slot.shift.pid, "busy" if slot.busy else "ready"))
+    return found
+
+
+def _worker(pid: int | None, phase: str) -> dict[str, object]:
+    return {"pid": pid, "rss_bytes": _resident(pid), "phase": phase}
+
+
+def _resident(pid: int | None) -> int | None:
+    try:
+        return int(psutil.Process(pid).memory_info().rss) if pid else None
+    except psutil.Error:
+        return None

@@ -1,0 +1,70 @@
+"""The server's own settings: config.properties with SERVING_* of the environment over it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lmi_deploy.core.javaproperties import parse_properties
+from lmi_deploy.server.properties import BadSettings
+from lmi_deploy.server.wire import LARGEST_BLOB, Pair
+
+MEBIBYTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """What config.properties may say; `keys` holds all of it, for what is looked up by name."""
+
+    keys: Mapping[str, str] = field(repr=False)
+    wait_model_loading: bool = True
+    allow_multi_status: bool = False
+    handler_may_be_named: bool = False
+    max_request_size: int = 64 * MEBIBYTE
+    chunked_read_timeout: float = 120.0
+    request_id_key: str = "x-request-id"
+    largest_blob: int = LARGEST_BLOB
+    cors: tuple[Pair, ...] = ()
+
+
+def read_settings(config: Path | None, environ: Mapping[str, str]) -> ServerSettings:
+    """`BadSettings` for a value that is not what its key takes."""
+    keys = parse_properties(config.read_bytes()) if config is not None else {}
+    keys |= {k.removeprefix("SERVING_").lower(): v for k, v in environ.items() if k.startswith("SERVING_")}
+    return ServerSettings(
+        keys=keys,
+        wait_model_loading=_true(keys.get("wait_model_loading", "true")),
+        allow_multi_status=_true(keys.get("allow_multi_status", "")),
+        handler_may_be_named=_true(environ.get("ALLOW_REQUEST_HANDLER_OVERRIDE", "")),
+        max_request_size=_largest_request(keys, environ),
+        chunked_read_timeout=_integer(keys, "chunked_read_timeout", 120),
+        request_id_key=keys.get("request_id_header_key", "x-request-id"),
+        largest_blob=_integer(environ, "MAX_NETTY_BUFFER_SIZE", LARGEST_BLOB),
+        cors=_cors(keys),
+    )
+
+
+def _largest_request(keys: Mapping[str, str], environ: Mapping[str, str]) -> int:
+    if "SAGEMAKER_MAX_REQUEST_SIZE" in environ:
+        return _integer(environ, "SAGEMAKER_MAX_REQUEST_SIZE", 0)
+    if "SAGEMAKER_MAX_PAYLOAD_IN_MB" in environ:
+        return _integer(environ, "SAGEMAKER_MAX_PAYLOAD_IN_MB", 0) * MEBIBYTE
+    return _integer(keys, "max_request_size", 64 * MEBIBYTE)
+
+
+def _cors(keys: Mapping[str, str]) -> tuple[Pair, ...]:
+    names = ("origin", "methods", "headers")
+    stated = ((name, keys.get(f"cors_allowed_{name}", "")) for name in names)
+    return tuple((f"access-control-allow-{name}", value) for name, value in stated if value)
+
+
+def _integer(keys: Mapping[str, str], key: str, usual: int) -> int:
+    try:
+        return int(keys.get(key, usual))
+    except ValueError as exc:
+        raise BadSettings(f"{key}={keys[key]}: a whole number is expected") from exc
+
+
+def _true(text: str) -> bool:
+    return text.strip().lower() == "true"

@@ -1,0 +1,128 @@
+"""A worker at work: a batch goes in, answers come out, time-outs and death are told apart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from lmi_deploy.server import batches, refusals
+from lmi_deploy.server.jobs import Frame, Job
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.properties import ModelSettings
+from lmi_deploy.server.refusals import Refusal
+from lmi_deploy.server.wire import Answer
+from lmi_deploy.server.worker import Worker, WorkerLost
+
+
+class Spent(Exception):
+    """The worker cannot go on; `refusal` is for the clients it held, `told` for the log."""
+
+    def __init__(self, refusal: Refusal, told: str) -> None:
+        super().__init__(told)
+        self.refusal = refusal
+        self.told = told
+
+
+class Shift(Protocol):
+    """What a pool needs of a worker, whichever engine it runs."""
+
+    @property
+    def pid(self) -> int | None: ...
+
+    async def start(self) -> None: ...
+
+    async def serve(self, jobs: Sequence[Job]) -> None:
+        """Answer the jobs; `Spent` when the worker was lost over them."""
+
+    async def stop(self) -> None: ...
+
+
+class SyncShift:
+    """The synchronous engine: one message at a time, the next one after the last frame."""
+
+    def __init__(self, worker: Worker, settings: ModelSettings, log: Log) -> None:
+        self._worker = worker
+        self._settings = settings
+        self._log = log
+        self._silent = False
+
+    @property
+    def pid(self) -> int | None:
+        return self._worker.pid
+
+    async def start(self) -> None:
+        await self._worker.start()
+
+    async def stop(self) -> None:
+        await self._worker.stop()
+
+    async def serve(self, jobs: Sequence[Job]) -> None:
+        if self._silent:
+            _settle(jobs, refusals.untranslatable("Backend Python process is stopped."))
+            return
+        answer = await self._asked(jobs)
+        if answer.streamed and len(jobs) == 1:
+            await self._stream(jobs[0], answer)
+        elif answer.streamed:
+            await self._unsplittable(jobs, answer)
+        else:
+            _hand_out(jobs, answer)
+
+    async def _asked(self, jobs: Sequence[Job]) -> Answer:
+        limit = self._settings.limits.predict_timeout
+        try:
+            async with asyncio.timeout(limit):
+                await self._worker.send(*batches.request_of(jobs, self._settings.handler))
+                return await self._worker.answer()
+        except TimeoutError as exc:
+            raise Spent(refusals.timed_out(), f"predict_timeout: no answer within {limit:.0f} s") from exc
+        except WorkerLost as exc:
+            raise Spent(refusals.disconnected(), await self._worker.obituary()) from exc
+
+    async def _stream(self, job: Job, answer: Answer) -> None:
+        job.settle(answer)
+        more = True
+        try:
+            while more:
+                more, blob = await self._worker.frame()
+                await job.deliver(Frame(blob, last=not more))
+        except WorkerLost:
+            await job.deliver(Frame(lost=True))
+            await self._silence()
+
+    async def _unsplittable(self, jobs: Sequence[Job], answer: Answer) -> None:
+        more = True
+        try:
+            while more:
+                more, _ = await self._worker.frame()
+        except WorkerLost:
+            await self._silence()
+        _hand_out(jobs, answer)
+
+    async def _silence(self) -> None:
+        # The real server notices a death in mid-stream no further: it stays Healthy and answers 400 from then on.
+        self._silent = True
+        self._log.error(
+            "the worker died in mid-stream: as in the cloud, /ping stays Healthy and every request to this worker is "
+            "answered 400 until the server is started again",
+            model=self._settings.name, pid=self.pid, why=await self._worker.obituary(),
+        )  # fmt: skip
+
+
+def _hand_out(jobs: Sequence[Job], answer: Answer) -> None:
+    if len(jobs) == 1:
+        jobs[0].settle(answer)
+        return
+    try:
+        parts = batches.split(answer, len(jobs))
+    except Refusal as refusal:
+        _settle(jobs, refusal)
+        return
+    for job, part in zip(jobs, parts, strict=True):
+        job.settle(part)
+
+
+def _settle(jobs: Sequence[Job], refusal: Refusal) -> None:
+    for job in jobs:
+        job.settle(refusal)
