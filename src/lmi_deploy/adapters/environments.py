@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import shutil
 import sys
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import IO
 
-from lmi_deploy.adapters import engine_folder, jgo
+from lmi_deploy.adapters import engine_folder, jgo, kept
+from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.adapters.disk import disk_use, gigabytes
 from lmi_deploy.adapters.flock import flocked
 from lmi_deploy.adapters.folder import write_whole
+from lmi_deploy.adapters.frozen_json import load
 from lmi_deploy.adapters.installing import (
     Choice,
     Installation,
@@ -23,14 +26,15 @@ from lmi_deploy.adapters.installing import (
     on_one_disk,
     require_room,
 )
+from lmi_deploy.adapters.processes import Process, end
 from lmi_deploy.adapters.uv import Install, Uv
 from lmi_deploy.core.events import Event, Line, Notice
-from lmi_deploy.core.naming import digest
 from lmi_deploy.errors import DeployFailed, NotFound, Refused
 from lmi_deploy.ports.environments import CacheEntry
 
 _MARKER = ".complete.json"
 _ENGINE = "djl-python-"
+_GRACE = 2.0
 
 
 class LocalEnvironments:
@@ -61,11 +65,10 @@ class LocalEnvironments:
                     text=f"another lmi is building serving environment {environment}: waiting for it"
                 )
                 held = stack.enter_context(flocked(lock, wait=True))
+            _end_orphan(held)
             if self.ready(environment):
                 return "built meanwhile by another lmi"
-            return (
-                yield from self._build_alone(environment, packages, requirements, key=key, keep=held.fileno())
-            )
+            return (yield from self._build_alone(environment, packages, requirements, key=key, held=held))
 
     def engine_ready(self, version: str) -> bool:
         return engine_folder.is_whole(self.engine(version))
@@ -93,16 +96,16 @@ class LocalEnvironments:
                 f"{name}: nothing of that name is kept here", hint="`lmi cache ls` shows what there is"
             )
         if entry.kind == "log":
-            return _remove_file(entry.path)
+            return kept.remove_file(entry.path)
         if entry.kind != "environment":
-            return _remove_folder(entry.path)
+            return kept.remove_folder(entry.path)
         return self._remove_environment(entry.path)
 
     def _build_alone(
-        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str, keep: int
+        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str, held: IO[str]
     ) -> Generator[Event, None, str]:
         home, began = self._home(environment), time.monotonic()
-        _remove_folder(home)
+        kept.remove_folder(home)
         uv = Uv(self._environ, self._environments)
         choice = self._choice(packages, requirements, uv)
         yield Notice(text=_announcement(home, choice))
@@ -110,24 +113,24 @@ class LocalEnvironments:
         require_room(choice.expected, home, uv_cache)
         try:
             uv.create(home, sys.executable)
-            (home / "requirements.txt").write_text(requirements, encoding="utf-8")
+            text = "\n".join((*packages, requirements))
+            (home / "requirements.txt").write_text(text, encoding="utf-8")
             wanted = Install(
-                packages=packages,
                 requirements=home / "requirements.txt",
                 backend=choice.backend,
                 wheelhouse=self._wheelhouse,
                 copy=not on_one_disk(home, uv_cache) and not self._environ.get("UV_LINK_MODE"),
             )
-            count = yield from self._install(uv, wanted, choice.expected, key=key, keep=keep)
+            count = yield from self._install(uv, wanted, choice.expected, key=key, held=held)
             took = time.monotonic() - began
-            size = _complete(home, wanted, digest(requirements), uv=uv.version(), seconds=took)
+            size = _complete(home, wanted, packages, uv=uv.version(), seconds=took)
         finally:
             if not self.ready(environment):
-                _remove_folder(home)
+                kept.remove_folder(home)
         return f"{count} packages, {gigabytes(size)}, {took:.0f} s"
 
     def _install(
-        self, uv: Uv, wanted: Install, expected: int, *, key: str, keep: int
+        self, uv: Uv, wanted: Install, expected: int, *, key: str, held: IO[str]
     ) -> Generator[Event, None, int]:
         home = wanted.requirements.parent
         log = home.with_name(f"{home.name}.log")
@@ -135,8 +138,9 @@ class LocalEnvironments:
         try:
             with (
                 log.open("w", encoding="utf-8", buffering=1) as out,
-                uv.install(home, wanted, keep=[keep]) as running,
+                uv.install(home, wanted) as running,
             ):
+                overwrite(held, json.dumps(dump(running.process)))
                 seen = Installation(key=key, expected=expected, log=out)
                 code = yield from seen.follow(running)
         finally:
@@ -160,26 +164,35 @@ class LocalEnvironments:
         return self._environments / environment
 
     def _found(self, *, sizes: bool = True) -> Iterator[CacheEntry]:
-        for path in _folders(self._environments):
+        for path in kept.folders(self._environments):
             note = "" if self.ready(path.name) else "unfinished"
-            yield _entry("environment", path, note, sizes=sizes)
+            yield kept.entry("environment", path, note, sizes=sizes)
         for path in sorted(self._environments.glob("*.log")):
-            yield _entry("log", path, "of a failed installation", sizes=sizes)
-        for path in _folders(self._engines):
+            yield kept.entry("log", path, "of a failed installation", sizes=sizes)
+        for path in kept.folders(self._engines):
             unfinished = path.name.startswith(engine_folder.SCRATCH)
-            yield _entry("engine", path, "unfinished" if unfinished else "", sizes=sizes)
-        for path in _folders(self._samples):
-            yield _entry("sample", path, "", sizes=sizes)
+            yield kept.entry("engine", path, "unfinished" if unfinished else "", sizes=sizes)
+        for path in kept.folders(self._samples):
+            yield kept.entry("sample", path, "", sizes=sizes)
 
     def _remove_environment(self, home: Path) -> int:
         try:
             with flocked(home.with_name(f".{home.name}.lock"), wait=False):
                 (home / _MARKER).unlink(missing_ok=True)
-                return _remove_folder(home)
+                return kept.remove_folder(home)
         except BlockingIOError as exc:
             raise Refused(
                 f"{home.name}: being built right now", hint="wait until it is built, or end that lmi"
             ) from exc
+
+
+def _end_orphan(held: IO[str]) -> None:
+    """The installer of a builder that was killed still writes where we are about to."""
+    try:
+        orphan = load(Process, json.loads(held.read()))
+    except ValueError:
+        return
+    end(orphan, grace=_GRACE, clock=SystemClock())
 
 
 def _announcement(home: Path, choice: Choice) -> str:
@@ -190,12 +203,12 @@ def _announcement(home: Path, choice: Choice) -> str:
     return f"building the worker's serving environment, once: {size}{words}, in {home}"
 
 
-def _complete(home: Path, wanted: Install, requirements: str, *, uv: str, seconds: float) -> int:
+def _complete(home: Path, wanted: Install, packages: tuple[str, ...], *, uv: str, seconds: float) -> int:
     """Written last: without it the environment does not exist."""
     size = disk_use(home).size
     facts = {
-        "packages": list(wanted.packages),
-        "requirements": requirements,
+        "packages": list(packages),
+        "requirements": hashlib.sha256(wanted.requirements.read_bytes()).hexdigest(),
         "torch": wanted.backend or "registry",
         "size": size,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -222,33 +235,3 @@ def _failure(environment: str, seen: Installation, log: Path) -> DeployFailed:
         hint=f"{remedy}; the whole log is {log}",
         details=seen.last_words(),
     )
-
-
-def _folders(parent: Path) -> list[Path]:
-    return sorted(path for path in parent.iterdir() if path.is_dir()) if parent.is_dir() else []
-
-
-def _entry(kind: str, path: Path, note: str, *, sizes: bool) -> CacheEntry:
-    if not sizes:
-        return CacheEntry(kind=kind, name=path.name, path=path, size=0, note=note)
-    if path.is_file():
-        return CacheEntry(kind=kind, name=path.name, path=path, size=path.stat().st_size, note=note)
-    use = disk_use(path)
-    shared = use.size - use.freed
-    if shared > use.size // 10:
-        note = f"{note}, " * bool(note) + f"{gigabytes(shared)} shared with uv's cache"
-    return CacheEntry(kind=kind, name=path.name, path=path, size=use.size, note=note)
-
-
-def _remove_folder(folder: Path) -> int:
-    if not folder.is_dir():
-        return 0
-    freed = disk_use(folder).freed
-    shutil.rmtree(folder)
-    return freed
-
-
-def _remove_file(path: Path) -> int:
-    size = path.stat().st_size
-    path.unlink()
-    return size

@@ -12,15 +12,24 @@ from typing import IO
 
 @contextmanager
 def flocked(path: Path, *, wait: bool) -> Iterator[IO[str]]:
-    """Hold `path`, made empty, and remove it at the end; BlockingIOError where it is taken and `wait` is not asked."""
+    """Hold `path` and remove it at the end; BlockingIOError where it is taken and `wait` is not asked.
+
+    What is in it then was left by a holder that was killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = _grab(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
-        handle.truncate(0)
+        handle.seek(0)
         yield handle
     finally:
         path.unlink(missing_ok=True)
         handle.close()
+
+
+def overwrite(held: IO[str], text: str) -> None:
+    """`text` is all that is in the file from now on."""
+    held.truncate(0)
+    held.write(text)
+    held.flush()
 
 
 def _grab(path: Path, how: int) -> IO[str]:

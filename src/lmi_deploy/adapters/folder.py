@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from lmi_deploy.adapters.flock import flocked
+from lmi_deploy.adapters.flock import flocked, overwrite
 from lmi_deploy.adapters.frozen_json import dump, load
 from lmi_deploy.adapters.processes import Process, alive, identity
 from lmi_deploy.core.naming import name_mistake
@@ -133,8 +133,7 @@ class FolderLock:
                 hint="wait until it has ended, then run the same command again",
             ) from exc
         try:
-            handle.write(json.dumps(self._holder()))
-            handle.flush()
+            overwrite(handle, json.dumps(self._holder()))
             yield
         finally:
             held.__exit__(None, None, None)

@@ -17,7 +17,7 @@ from lmi_deploy.core.events import Event, Line, Progress
 from lmi_deploy.errors import DeployFailed
 
 # Measured on Linux x86-64 with torch 2.13, transformers 4.57 and what they ask for, 2026-11.
-_CUDA_BUILD, _CPU_BUILD = 4_700_000_000, 1_000_000_000
+_CUDA_BUILD, _CPU_BUILD = 5_000_000_000, 1_000_000_000
 _LEAST = 50_000_000
 _TORCH = re.compile(r"^\s*(torch|torchvision|torchaudio|accelerate|peft)\b", re.MULTILINE | re.IGNORECASE)
 _RESOLVED = re.compile(r"Resolved (\d+) packages?")

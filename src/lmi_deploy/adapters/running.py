@@ -12,15 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from lmi_deploy.adapters.processes import Process, identity
+
 _PATIENCE = 5.0
 
 
 class Running:
-    """A context: leaving it ends the program and all that it started. `keep` are descriptors it inherits."""
+    """A context: leaving it ends the program and all that it started."""
 
-    def __init__(
-        self, argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, keep: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path) -> None:
         self._child = subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL,
@@ -28,10 +28,11 @@ class Running:
             stderr=subprocess.STDOUT,
             cwd=cwd,
             env=dict(environ),
-            pass_fds=tuple(keep),
             # Ctrl-C in a terminal goes to us alone: we end it, and know that it has ended.
             start_new_session=True,
         )
+        self.process = Process(pid=self._child.pid, started=identity(self._child.pid) or "")
+        """To find it again, should we be killed."""
 
     def __enter__(self) -> Self:
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,6 @@ _CREDENTIALS = re.compile(r"(\w://)[^/\s@]+@")
 class Install:
     """`backend` is uv's word for the builds of torch to take; empty for whatever the registry has."""
 
-    packages: tuple[str, ...]
     requirements: Path
     backend: str = ""
     wheelhouse: Path | None = None
@@ -58,7 +57,7 @@ class Uv:
                 details=masked(done.stderr).splitlines(),
             )
 
-    def install(self, venv: Path, wanted: Install, *, keep: Sequence[int] = ()) -> Running:
+    def install(self, venv: Path, wanted: Install) -> Running:
         """The running installation; it prints what it does, and its exit code says how it ended."""
         argv = [
             self._binary,
@@ -74,8 +73,8 @@ class Uv:
         argv += ["--link-mode", "copy"] if wanted.copy else []
         if wanted.wheelhouse:
             argv += ["--no-index", "--find-links", str(wanted.wheelhouse), "--only-binary", ":all:"]
-        argv += ["-r", str(wanted.requirements), *wanted.packages]
-        return Running(argv, environ=self._environ, cwd=self._folder, keep=keep)
+        argv += ["-r", str(wanted.requirements)]
+        return Running(argv, environ=self._environ, cwd=self._folder)
 
     def torch_index_answers(self, backend: str) -> bool:
         """Whether PyTorch's own index can be reached: asked once, of uv itself, so that its proxies count."""
