@@ -15,9 +15,9 @@ from typing import IO
 from lmi_deploy.adapters import engine_folder, jgo, kept
 from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.adapters.disk import disk_use, gigabytes
-from lmi_deploy.adapters.flock import flocked
+from lmi_deploy.adapters.flock import flocked, overwrite
 from lmi_deploy.adapters.folder import write_whole
-from lmi_deploy.adapters.frozen_json import load
+from lmi_deploy.adapters.frozen_json import dump, load
 from lmi_deploy.adapters.installing import (
     Choice,
     Installation,
@@ -67,7 +67,7 @@ class LocalEnvironments:
                 held = stack.enter_context(flocked(lock, wait=True))
             _end_orphan(held)
             if self.ready(environment):
-                return "built meanwhile by another lmi"
+                return "already there"
             return (yield from self._build_alone(environment, packages, requirements, key=key, held=held))
 
     def engine_ready(self, version: str) -> bool:
