@@ -134,7 +134,9 @@ def _fresh_run_folder(home: Path) -> Path:
     run = run_folder(home)
     run.parent.mkdir(mode=0o700, exist_ok=True)
     if run.parent.stat().st_uid != os.getuid():
-        raise DeployFailed(f"{run.parent}: belongs to another user", hint="set TMPDIR to a folder of your own")
+        raise DeployFailed(
+            f"{run.parent}: belongs to another user", hint="set TMPDIR to a folder of your own"
+        )
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(mode=0o700)
     return run

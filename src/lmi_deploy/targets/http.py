@@ -21,15 +21,18 @@ def exchange(host: str, port: int, request: HttpRequest, *, timeout: float) -> I
         yield from _body(response)
     except ConnectionRefusedError:
         raise AccessError(
-            f"nothing answers at {host}:{port}", hint="`lmi status` says what is there; `lmi up` brings it back"
+            f"nothing answers at {host}:{port}",
+            hint="`lmi status` says what is there; `lmi up` brings it back",
         ) from None
     except TimeoutError:
         raise DeployFailed(
-            f"{host}:{port} said nothing for {timeout:.0f} s", hint="see `lmi logs`; timeouts.predict is the limit"
+            f"{host}:{port} said nothing for {timeout:.0f} s",
+            hint="see `lmi logs`; timeouts.predict is the limit",
         ) from None
     except (http.client.HTTPException, ConnectionError) as cut:
         raise DeployFailed(
-            f"{host}:{port} ended the answer early: {type(cut).__name__}", hint="see `lmi logs` for the worker's last lines"
+            f"{host}:{port} ended the answer early: {type(cut).__name__}",
+            hint="see `lmi logs` for the worker's last lines",
         ) from None
     finally:
         link.close()

@@ -78,7 +78,9 @@ class LocalTarget:
     def _place(self, ref: DeploymentRef) -> tuple[str, int]:
         record = self.state.read(ref.name)
         if record is None or record.current is None:
-            raise NotFound(f"{ref.name}: no deployment of that name answers here", hint="`lmi ls` lists what is here")
+            raise NotFound(
+                f"{ref.name}: no deployment of that name answers here", hint="`lmi ls` lists what is here"
+            )
         return record.current.host, record.current.port
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
@@ -102,7 +104,9 @@ class LocalTarget:
         server.stop(home, grace=_DRAIN)
         left = server.look(home)
         if left.phase != "gone":
-            raise DeployFailed(f"{action.server} is still {left.phase} (pid {left.pid})", hint="run the command again")
+            raise DeployFailed(
+                f"{action.server} is still {left.phase} (pid {left.pid})", hint="run the command again"
+            )
         shutil.rmtree(home, ignore_errors=True)
         return "ended"
 
@@ -233,7 +237,9 @@ def _serving(servers: tuple[SeenServer, ...], state: State, name: str) -> str | 
     """The server that is ready at the deployment's address, whichever generation it is."""
     record = state.read(name)
     port = record.current.port if record and record.current else None
-    return next((server.server for server in servers if server.phase == "ready" and server.port == port), None)
+    return next(
+        (server.server for server in servers if server.phase == "ready" and server.port == port), None
+    )
 
 
 def _last_lines(log: Path, count: int = 40) -> list[str]:
@@ -241,4 +247,3 @@ def _last_lines(log: Path, count: int = 40) -> list[str]:
         return log.read_text(errors="replace").splitlines()[-count:]
     except OSError:
         return []
-

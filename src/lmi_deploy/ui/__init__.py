@@ -1,1 +1,1 @@
-"""The only code that formats or prints."""
+"""The only code that formats or prints: stdout is the result, stderr the story."""

@@ -1,0 +1,5 @@
+"""`python -m lmi_deploy.cli`."""
+
+from lmi_deploy.cli import main
+
+main()

@@ -1,0 +1,81 @@
+"""The one place where an error becomes an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+import click
+
+from lmi_deploy.errors import EXIT_CODES, LmiError
+
+JSON_FLAG = "--json"
+
+
+def run(group: click.Group, argv: Sequence[str]) -> int:
+    """Run one command line; what went wrong is told in the form that the command line asked for."""
+    try:
+        outcome = group.main(list(argv), prog_name="lmi", standalone_mode=False)
+        return _flushed(outcome if isinstance(outcome, int) else 0)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as mistake:
+        return _usage(mistake, argv)
+    except LmiError as error:
+        return _told(error, argv)
+    except (KeyboardInterrupt, click.Abort):
+        return _interrupted(argv)
+    except BrokenPipeError:
+        return _closed_pipe()
+    except Exception as bug:  # noqa: BLE001 (the boundary: whatever is left is a bug of ours, and is reported)
+        return _bug(bug, argv)
+
+
+def _flushed(code: int) -> int:
+    sys.stdout.flush()
+    return code
+
+
+def _told(error: LmiError, argv: Sequence[str]) -> int:
+    from lmi_deploy.cli.views import open_view
+
+    view = open_view(as_json=JSON_FLAG in argv)
+    view.fail(error)
+    view.close()
+    return error.exit_code
+
+
+def _usage(mistake: click.ClickException, argv: Sequence[str]) -> int:
+    if JSON_FLAG in argv:
+        from lmi_deploy.errors import UsageRefused
+
+        return _told(UsageRefused(mistake.format_message(), hint="lmi --help"), argv)
+    mistake.show()
+    return 2
+
+
+def _interrupted(argv: Sequence[str]) -> int:
+    from lmi_deploy.errors import Interrupted
+
+    hint = "what was begun is recorded: `lmi status` shows it, `lmi up` goes on, `lmi down` clears it away"
+    return _told(Interrupted("interrupted", hint=hint), argv)
+
+
+def _closed_pipe() -> int:
+    """The reader went away (`lmi logs | head`): no error, and no complaint from the interpreter's own flush."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
+
+
+def _bug(bug: Exception, argv: Sequence[str]) -> int:
+    from lmi_deploy.cli.report import write_report
+
+    place = write_report(bug, argv)
+    error = LmiError(
+        f"{type(bug).__name__}: {bug}",
+        hint=f"{EXIT_CODES[3]}: {place}; nothing in it is secret, please send it to us",
+    )
+    _told(error, argv)
+    return 3

@@ -1,0 +1,47 @@
+"""What commands are given: the view they speak through and the ports they act on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import click
+
+from lmi_deploy.cli.views import open_view
+from lmi_deploy.core.events import Event
+from lmi_deploy.steps.deps import Deps
+from lmi_deploy.ui.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Opened once a command."""
+
+    view: View
+    deps: Deps
+
+    def play(self, events: Iterable[Event]) -> None:
+        """Show what happens as it happens."""
+        try:
+            for event in events:
+                self.view.show(event)
+        finally:
+            self.view.close()
+
+
+def open_room(*, as_json: bool) -> Room:
+    """The view, and the Deps that wiring makes, or those that a test put on the context."""
+    context = click.get_current_context(silent=True)
+    given = context.find_object(DepsFactory) if context else None
+    if given is not None:
+        return Room(open_view(as_json=as_json), given.make())
+    from lmi_deploy.cli.wiring import wire
+
+    return Room(open_view(as_json=as_json), wire())
+
+
+@dataclass(frozen=True, slots=True)
+class DepsFactory:
+    """What a test passes as the context's object, in place of wiring."""
+
+    make: Callable[[], Deps]

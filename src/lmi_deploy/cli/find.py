@@ -1,0 +1,97 @@
+"""Which recipe, which deployment: from what the user typed, or from what is there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from lmi_deploy.core.recipe import Recipe
+from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.steps.deps import Deps
+
+_SUFFIXES = (".yaml", ".yml")
+_READ_LIMIT = 1_048_577
+
+
+def read_recipe(path: str | None, *, overlay: str | None, sets: Sequence[str]) -> Recipe:
+    """Parse the recipe that was named, or the only one in the folder."""
+    from lmi_deploy.decide.parse import parse
+
+    origin = path or _only_recipe()
+    return parse(read(origin), origin, overlay=overlay, sets=sets)
+
+
+def read(origin: str) -> bytes:
+    """The file's bytes, no more than one past what a recipe may have; `-` is standard input."""
+    try:
+        if origin == "-":
+            return sys.stdin.buffer.read(_READ_LIMIT)
+        with Path(origin).open("rb") as file:
+            return file.read(_READ_LIMIT)
+    except OSError as reason:
+        near = _recipes_here()
+        hint = f"recipes here: {', '.join(near)}" if near else "`lmi init MODEL` writes one"
+        raise NotFound(f"{origin}: {reason.strerror}", hint=hint) from None
+
+
+def find_deployment(name: str | None, deps: Deps) -> DeploymentRef:
+    """By name or by recipe; the only one there is when nothing was said."""
+    if name is None:
+        return _only_deployment(deps)
+    if name.endswith(_SUFFIXES):
+        recipe = read_recipe(name, overlay=None, sets=())
+        return DeploymentRef(name=recipe.name, target=recipe.endpoint.target)
+    return DeploymentRef(name=name, target="local")
+
+
+def known(deps: Deps) -> tuple[DeploymentRef, ...]:
+    """Every deployment of every target that can be listed from here."""
+    return tuple(ref for target in deps.targets.values() for ref in target.known())
+
+
+def _only_deployment(deps: Deps) -> DeploymentRef:
+    here = known(deps)
+    if len(here) == 1:
+        return here[0]
+    if not here and len(_recipes_here()) == 1:
+        return find_deployment(_recipes_here()[0], deps)
+    if not here:
+        raise UsageRefused("which deployment? none is known here", hint="`lmi up RECIPE` makes one")
+    names = ", ".join(ref.name for ref in here)
+    raise UsageRefused(f"which deployment? {len(here)} are known here: {names}", hint="name one of them")
+
+
+def _only_recipe() -> str:
+    here = _recipes_here()
+    if len(here) == 1:
+        return here[0]
+    if not here:
+        raise UsageRefused("which recipe? there is none in this folder", hint="`lmi init MODEL` writes one")
+    raise UsageRefused(
+        f"which recipe? {len(here)} lie in this folder: {', '.join(here)}", hint="name one of them"
+    )
+
+
+def _recipes_here() -> list[str]:
+    return sorted(path.name for path in Path().iterdir() if path.suffix in _SUFFIXES and _is_recipe(path))
+
+
+def _is_recipe(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return b"model_id:" in file.read(65536)
+    except OSError:
+        return False
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal; where there is none, the answer must have been given."""
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageRefused("there is no terminal to ask on", hint="add --yes to agree in advance")
+    click.confirm(question, default=True, abort=True, err=True)

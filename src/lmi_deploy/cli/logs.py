@@ -1,0 +1,27 @@
+"""`lmi logs`."""
+
+from __future__ import annotations
+
+import click
+
+from lmi_deploy.cli.case import open_room
+from lmi_deploy.cli.find import find_deployment
+from lmi_deploy.cli.options import json_option, name_argument
+
+
+@click.command("logs")
+@name_argument
+@click.option("-f", "--follow", is_flag=True, help="Go on until interrupted.")
+@json_option
+def command(*, name: str | None, follow: bool, as_json: bool) -> None:
+    """Show what the model server and its workers printed, oldest first."""
+    room = open_room(as_json=as_json)
+    ref = find_deployment(name, room.deps)
+    count = 0
+    for line in room.deps.targets[ref.target].logs(ref, follow=follow):
+        count += 1
+        if as_json:
+            room.view.rows([{"line": line}])
+        else:
+            room.view.piece(line + "\n")
+    room.view.result({"deployment": ref.name, "lines": count})

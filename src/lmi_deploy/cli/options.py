@@ -1,0 +1,50 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def json_option(command: F) -> F:
+    """`--json` on every command."""
+    return click.option(
+        "--json", "as_json", is_flag=True, help="JSON Lines on stdout, the last one the result."
+    )(command)
+
+
+def recipe_argument(command: F) -> F:
+    """A recipe; it may be left out where exactly one lies in the folder."""
+    return click.argument("recipe", required=False, type=click.Path(dir_okay=False), metavar="[RECIPE]")(
+        command
+    )
+
+
+def recipe_options(command: F) -> F:
+    """What changes a recipe from the command line."""
+    command = click.option(
+        "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Override one key, e.g. endpoint.port=9000."
+    )(command)
+    return click.option("--overlay", metavar="NAME", help="Apply an overlay of the recipe.")(command)
+
+
+def name_argument(command: F) -> F:
+    """A deployment by name or recipe; it may be left out where there is exactly one."""
+    return click.argument("name", required=False, metavar="[NAME]", shell_complete=_known_names)(command)
+
+
+def yes_option(command: F) -> F:
+    """Agree in advance."""
+    return click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")(
+        command
+    )
+
+
+def _known_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from lmi_deploy.cli.wiring import known_names
+
+    return [name for name in known_names() if name.startswith(incomplete)]

@@ -1,0 +1,35 @@
+"""`lmi plan`."""
+
+from __future__ import annotations
+
+import click
+
+from lmi_deploy.cli.case import open_room
+from lmi_deploy.cli.find import read_recipe
+from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options
+from lmi_deploy.steps import up
+from lmi_deploy.ui.machine import plan_fields
+
+CHANGES_PENDING = 4
+
+
+@click.command("plan")
+@recipe_argument
+@recipe_options
+@click.option("--exit-code", is_flag=True, help="End with 4 when something would change.")
+@json_option
+def command(
+    *, recipe: str | None, overlay: str | None, sets: tuple[str, ...], exit_code: bool, as_json: bool
+) -> int:
+    """Show what `lmi up` would change. Writes nothing, anywhere."""
+    room = open_room(as_json=as_json)
+    case = up.prepare(read_recipe(recipe, overlay=overlay, sets=sets), room.deps)
+    if not as_json:
+        room.view.plan(case.plan)
+    left_out = {reason: count for reason, count in case.spec.weights.left_out}
+    chosen = [file.path for file in case.spec.weights.files]
+    room.view.note(f"  files: {len(chosen)} chosen" + "".join(f", {n} {why}" for why, n in left_out.items()))
+    room.view.result(
+        {**plan_fields(case.plan), "pending": not case.plan.empty, "files": chosen, "left_out": left_out}
+    )
+    return CHANGES_PENDING if exit_code and not case.plan.empty else 0

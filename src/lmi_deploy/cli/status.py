@@ -1,0 +1,40 @@
+"""`lmi status`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import click
+
+from lmi_deploy.cli.case import open_room
+from lmi_deploy.cli.find import find_deployment
+from lmi_deploy.cli.options import json_option, name_argument
+from lmi_deploy.steps.status import EXIT, Status, status
+from lmi_deploy.ui.words import size
+
+
+@click.command("status")
+@name_argument
+@json_option
+def command(*, name: str | None, as_json: bool) -> int:
+    """Say whether a deployment is in step, drifted, absent or failed.
+
+    Ends with 0 in step, 4 drifted, starting or absent, 1 failed. Needs neither the Hub nor the model.
+    """
+    room = open_room(as_json=as_json)
+    found = status(find_deployment(name, room.deps), room.deps)
+    room.view.result(dataclasses.asdict(found), _words(found))
+    return EXIT[found.standing]
+
+
+def _words(found: Status) -> str:
+    lines = [f"{found.ref.name}: {found.standing}" + (f" ({found.why})" if found.why else "")]
+    facts = [("address", found.address), ("since", found.since)]
+    facts += [(key, found.summary.get(key, "")) for key in ("model", "commit", "engine", "task", "runtime")]
+    if found.server is not None and found.server.pid is not None:
+        server = found.server
+        facts.append(("process", f"pid {server.pid}, {server.phase}, {size(server.memory)} in memory"))
+        facts.append(
+            ("requests", f"{server.served} served, {server.failed} failed, {server.in_flight} in flight")
+        )
+    return "\n".join([*lines, *(f"  {key:<9}{value}" for key, value in facts if value)])

@@ -1,0 +1,141 @@
+"""The composition root: the one place that plugs adapters into ports. Tests hand other Deps to the commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.steps.deps import Deps
+
+if TYPE_CHECKING:
+    from lmi_deploy.adapters.environments import LocalEnvironments
+    from lmi_deploy.adapters.folder import StateFolder
+    from lmi_deploy.ports.hub import Hub
+    from lmi_deploy.ports.journal import Journal
+    from lmi_deploy.targets.local import LocalTarget
+
+_SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)")
+FIRST_PORT = 8080
+HOST = "127.0.0.1"
+
+
+def wire(environ: Mapping[str, str] = os.environ) -> Deps:
+    """Everything a command may need; nothing is opened before it is used."""
+    from lmi_deploy.adapters.clock import SystemClock
+    from lmi_deploy.adapters.folder import FolderJournal, FolderLock
+    from lmi_deploy.adapters.machine import machine
+
+    clock = SystemClock()
+    state = _state(environ)
+    environments = environments_at(environ)
+    local = _local(environ, state, environments)
+
+    def journal(ref: DeploymentRef) -> Journal:
+        return FolderJournal(folder=state, ref=ref)
+
+    return Deps(
+        hub=lambda model_id: _hub(model_id, environ),
+        targets={"local": local},
+        environments=environments,
+        journal=journal,
+        lock=FolderLock(state.root, clock, command=f"lmi {' '.join(sys.argv[1:2])}"),
+        clock=clock,
+        machine=machine,
+        port=lambda name: _port(name, state),
+        runtimes=lambda: ("embedded",),
+    )
+
+
+def environments_at(environ: Mapping[str, str]) -> LocalEnvironments:
+    """Serving environments and DJL's engine, in the cache folder."""
+    from lmi_deploy.adapters.environments import LocalEnvironments
+
+    wheelhouse = environ.get("LMI_WHEELHOUSE")
+    return LocalEnvironments(cache_folder(environ), environ, Path(wheelhouse) if wheelhouse else None)
+
+
+def known_names(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """For shell completion: cheap, and silent about trouble."""
+    return _state(environ).names()
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """What is remembered of deployments: LMI_STATE_HOME, else the XDG state folder."""
+    return _home(environ, "LMI_STATE_HOME", "XDG_STATE_HOME", ".local/state")
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """What can be made again: LMI_CACHE_HOME, else the XDG cache folder."""
+    return _home(environ, "LMI_CACHE_HOME", "XDG_CACHE_HOME", ".cache")
+
+
+def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What a model server inherits: nothing that is or may be a secret, and no way to the Hub (weights are here)."""
+    kept = {
+        key: value
+        for key, value in environ.items()
+        if not _SECRET.search(key.upper()) and not key.startswith("AWS_")
+    }
+    for key in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
+        kept.pop(key, None)
+    return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def _home(environ: Mapping[str, str], own: str, xdg: str, fallback: str) -> Path:
+    if environ.get(own):
+        return Path(environ[own])
+    base = environ.get(xdg) or str(Path(environ.get("HOME") or Path.home(), fallback))
+    return Path(base, "lmi")
+
+
+def _state(environ: Mapping[str, str]) -> StateFolder:
+    from lmi_deploy.adapters.folder import StateFolder
+
+    return StateFolder(state_folder(environ))
+
+
+def _local(environ: Mapping[str, str], state: StateFolder, environments: LocalEnvironments) -> LocalTarget:
+    from lmi_deploy.adapters.clock import SystemClock
+    from lmi_deploy.adapters.processes import LocalProcesses
+    from lmi_deploy.runtimes.embedded import Embedded
+    from lmi_deploy.targets.local import LocalTarget
+
+    clock = SystemClock()
+    return LocalTarget(
+        state=state,
+        servers={"embedded": Embedded(LocalProcesses(clock), clock)},
+        environments=environments,
+        clock=clock,
+        environ=server_environment(environ),
+    )
+
+
+def _hub(model_id: str, environ: Mapping[str, str]) -> Hub:
+    if model_id.startswith(("/", "./", "../", "~")):
+        from lmi_deploy.adapters.model_folder import ModelFolder
+
+        return ModelFolder()
+    from lmi_deploy.adapters.clock import SystemClock
+    from lmi_deploy.adapters.huggingface_hub import HubClient
+
+    return HubClient(environ, SystemClock())
+
+
+def _port(name: str, state: StateFolder) -> int:
+    """The port that the deployment has already, else the first one that nobody uses or has been promised."""
+    from lmi_deploy.adapters.machine import free_port
+
+    def promised(other: str) -> int | None:
+        record = state.read(other)
+        return record.current.port if record and record.current else None
+
+    mine = promised(name)
+    if mine is not None:
+        return mine
+    others = (promised(other) for other in state.names() if other != name)
+    return free_port(HOST, FIRST_PORT, frozenset(port for port in others if port))

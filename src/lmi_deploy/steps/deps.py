@@ -1,0 +1,31 @@
+"""What a command is given: ports, opened once by `cli.wiring`. Tests hand in fakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lmi_deploy.core.facts import Machine
+from lmi_deploy.core.recipe import TargetName
+from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.environments import Environments
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.journal import Journal
+from lmi_deploy.ports.lock import Lock
+from lmi_deploy.ports.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deps:
+    """`hub` picks the source of a model id; `port` is the one a deployment has already, else a free one."""
+
+    hub: Callable[[str], Hub]
+    targets: Mapping[TargetName, Target]
+    environments: Environments
+    journal: Callable[[DeploymentRef], Journal]
+    lock: Lock
+    clock: Clock
+    machine: Callable[[], Machine]
+    port: Callable[[str], int]
+    runtimes: Callable[[], tuple[str, ...]]

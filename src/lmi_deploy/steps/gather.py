@@ -1,0 +1,99 @@
+"""What must be known before anything is decided: reads only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from lmi_deploy.core.facts import Facts, FileEntry, ModelListing, Tensors
+from lmi_deploy.core.recipe import Recipe
+from lmi_deploy.core.safetensors import LENGTH_BYTES, header_length, parameters
+from lmi_deploy.errors import IntegrityError, NotFound, Unresolvable
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.steps.deps import Deps
+
+_HEADER_GUESS = 64 * 1024
+_INDEX = "model.safetensors.index.json"
+_CONFIG_LIMIT = 20_000_000
+
+
+def gather(recipe: Recipe, deps: Deps) -> Facts:
+    """The model's repository and the user's own files; NotFound and AccessError say which is missing."""
+    hub = deps.hub(recipe.model_id)
+    listing = hub.listing(recipe.model_id, recipe.revision)
+    folder = Path(recipe.origin).parent
+    return Facts(
+        listing=listing,
+        config=_json(hub, listing, "config.json"),
+        tensors=tensors(hub, listing),
+        shards=_shards(_json(hub, listing, _INDEX)),
+        model_py=_own_file(folder, recipe.handler.file, "handler.file"),
+        requirements=_own_file(folder, recipe.requirements, "requirements"),
+        machine=deps.machine(),
+        port=deps.port(recipe.name),
+        runtimes=tuple(deps.runtimes()),
+    )
+
+
+def tensors(hub: Hub, listing: ModelListing) -> Tensors | None:
+    """Parameters by dtype from the safetensors headers at the top of the repository; None where there are none."""
+    found = [
+        entry for entry in listing.files if entry.path.endswith(".safetensors") and "/" not in entry.path
+    ]
+    if not found:
+        return None
+    totals: dict[str, int] = {}
+    for counts in (_header(hub, listing, entry) for entry in found):
+        for dtype, count in counts.items():
+            totals[dtype] = totals.get(dtype, 0) + count
+    return Tensors(parameters=totals)
+
+
+def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> dict[str, int]:
+    first = hub.read(listing, entry.path, length=min(_HEADER_GUESS, entry.size))
+    try:
+        end = LENGTH_BYTES + header_length(first, entry.size)
+        if end > len(first):
+            first += hub.read(listing, entry.path, start=len(first), length=end - len(first))
+        return parameters(first[LENGTH_BYTES:end], entry.size)
+    except ValueError as reason:
+        raise IntegrityError(
+            f"{entry.path}: {reason}",
+            hint=f"the file is broken in {listing.model_id} itself; choose another revision",
+        ) from None
+
+
+def _json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:
+    entry = next((entry for entry in listing.files if entry.path == path), None)
+    if entry is None:
+        return {}
+    if entry.size > _CONFIG_LIMIT:
+        raise Unresolvable(
+            f"{path}: {entry.size} bytes, at most {_CONFIG_LIMIT}", hint="this is no model's config"
+        )
+    try:
+        value = json.loads(hub.read(listing, path))
+    except (ValueError, RecursionError):
+        raise Unresolvable(
+            f"{path} of {listing.model_id} is not JSON", hint="choose another revision"
+        ) from None
+    return value if isinstance(value, dict) else {}
+
+
+def _shards(index: dict[str, Any]) -> tuple[str, ...]:
+    named: Iterable[Any] = (index.get("weight_map") or {}).values()
+    return tuple(sorted({str(name) for name in named}))
+
+
+def _own_file(folder: Path, name: str | None, key: str) -> bytes | None:
+    if name is None:
+        return None
+    path = folder / name
+    try:
+        return path.read_bytes()
+    except OSError as reason:
+        raise NotFound(
+            f"{key}: {path}: {reason.strerror}", hint="paths in a recipe start at the recipe's own folder"
+        ) from None

@@ -1,0 +1,106 @@
+"""Recipe to answering deployment: `plan` is `up` stopped before `apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.events import Event
+from lmi_deploy.core.plan import Plan, ProbeServer, RemoveArtifact, StopServer
+from lmi_deploy.core.recipe import Recipe
+from lmi_deploy.core.record import DeploymentRef, Generation, Held, Observed
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.decide.diff import diff
+from lmi_deploy.decide.diff.local import server_name, summary
+from lmi_deploy.decide.render import render
+from lmi_deploy.decide.resolve import resolve
+from lmi_deploy.engines.registry import ENGINE_PACKAGE_VERSION
+from lmi_deploy.ports.target import Target
+from lmi_deploy.steps.apply import apply
+from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.gather import gather
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One recipe, followed as far as its plan."""
+
+    spec: Spec
+    artifact: Artifact
+    observed: Observed
+    plan: Plan
+
+    @property
+    def ref(self) -> DeploymentRef:
+        return DeploymentRef(name=self.spec.name, target=self.spec.target)
+
+
+def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
+    """Everything up to the plan: reads only."""
+    spec = resolve(recipe, gather(recipe, deps))
+    return look(spec, render(spec), deps, probe=probe)
+
+
+def look(spec: Spec, artifact: Artifact, deps: Deps, *, probe: bool) -> Case:
+    """The plan against the world as it is at this moment."""
+    observed = deps.targets[spec.target].observe(DeploymentRef(name=spec.name, target=spec.target))
+    plan = diff(spec, artifact, observed, _held(spec, deps))
+    if not probe:
+        plan = replace(plan, actions=tuple(a for a in plan.actions if not isinstance(a, ProbeServer)))
+    return Case(spec=spec, artifact=artifact, observed=observed, plan=plan)
+
+
+def carry_out(case: Case, deps: Deps, *, probe: bool = True) -> Iterator[Event]:
+    """Make it so and prove it. A plan that is empty takes no lock, and is proved all the same."""
+    target = deps.targets[case.spec.target]
+    if case.plan.empty:
+        if probe:
+            yield from _prove(case, target, deps)
+        return
+    with deps.lock.hold(case.spec.name):
+        fresh = look(case.spec, case.artifact, deps, probe=probe)
+        journal = deps.journal(case.ref)
+        perform = target.raising(fresh.spec, fresh.artifact, deps.hub(fresh.spec.model.model_id))
+        before, after = _split(fresh.plan)
+        yield from apply(before, perform, journal, deps.clock)
+        # Settled before the old generation is cleared away: from here on the new one is what serves.
+        journal.settle(_generation(fresh, deps))
+        yield from apply(after, perform, journal, deps.clock)
+
+
+def _split(plan: Plan) -> tuple[Plan, Plan]:
+    """What brings the new generation up, and what clears the old one away."""
+    cut = len(plan.actions)
+    while cut and isinstance(plan.actions[cut - 1], (RemoveArtifact, StopServer)):
+        cut -= 1
+    return replace(plan, actions=plan.actions[:cut]), replace(plan, actions=plan.actions[cut:])
+
+
+def _held(spec: Spec, deps: Deps) -> Held:
+    hub = deps.hub(spec.model.model_id)
+    return Held(
+        engine=deps.environments.engine_ready(ENGINE_PACKAGE_VERSION),
+        environment=deps.environments.ready(spec.environment),
+        missing_weights=hub.missing(spec.model.listing(spec.weights.files), spec.weights.files),
+    )
+
+
+def _prove(case: Case, target: Target, deps: Deps) -> Iterator[Event]:
+    server = server_name(case.spec, case.artifact)
+    perform = target.raising(case.spec, case.artifact, deps.hub(case.spec.model.model_id))
+    yield from perform[ProbeServer](ProbeServer(server=server, probe=case.spec.probe))
+
+
+def _generation(case: Case, deps: Deps) -> Generation:
+    spec, place = case.spec, case.spec.place
+    return Generation(
+        server=server_name(spec, case.artifact),
+        spec=spec.digest,
+        artifact=case.artifact.digest,
+        runtime=place.runtime,
+        host=place.host,
+        port=place.port,
+        summary=dict(summary(spec, case.artifact)),
+        since=deps.clock.now().isoformat(timespec="seconds"),
+    )

@@ -1,0 +1,171 @@
+"""For people: the story on stderr, in colour and moving only on a terminal; the result alone on stdout."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
+
+from lmi_deploy.core.events import Answered, Event, Finished, Line, Notice, Progress, Started
+from lmi_deploy.core.plan import Plan, title
+from lmi_deploy.errors import LmiError
+from lmi_deploy.ui.view import Fields
+from lmi_deploy.ui.words import plain, size, span
+
+if TYPE_CHECKING:
+    from lmi_deploy.ui.live import LiveLine
+
+_BYTE_FIGURES = frozenset({"weights", "to fetch", "device memory"})
+_QUIET_SECONDS = 5.0
+
+
+class HumanView:
+    """A `View` for people. `live` moves a line in place; without it every line is written once."""
+
+    def __init__(self, out: TextIO, story: TextIO, *, live: bool) -> None:
+        self._out = out
+        self._story = story
+        self._live: LiveLine | None = None
+        self._moving = live
+        self._shown_at = 0.0
+
+    def show(self, event: Event) -> None:
+        match event:
+            case Started(title=text):
+                self._begin(text)
+            case Progress():
+                self._progress(event)
+            case Line(text=text):
+                self._line(plain(text))
+            case Finished():
+                self._finish(event)
+            case Notice(text=text):
+                self._tell(text)
+            case Answered():
+                self._answered(event)
+
+    def plan(self, plan: Plan) -> None:
+        if plan.empty:
+            self._tell(f"{plan.deployment}: nothing to do, it is as the recipe says")
+            return
+        self._tell(f"{plan.deployment}: {len(plan.actions)} actions")
+        for action in plan.actions:
+            self._tell(f"  + {title(action)}")
+        for change in plan.changes:
+            before = f"{change.before} -> " if change.before else ""
+            self._tell(f"  ~ {change.field}: {before}{change.after}")
+        self._tell("  " + ", ".join(f"{name}: {_figure(name, value)}" for name, value in plan.figures))
+
+    def note(self, text: str) -> None:
+        self._tell(text)
+
+    def rows(self, rows: Sequence[Fields]) -> None:
+        if not rows:
+            return
+        heads = [name for name in rows[0] if not name.startswith("_")]
+        cells = [[_cell(name, row[name]) for name in heads] for row in rows]
+        widths = [max(len(line[i]) for line in [heads, *cells]) for i in range(len(heads))]
+        for line in [heads, *cells]:
+            text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+            self._out.write(text.rstrip() + "\n")
+
+    def piece(self, text: str) -> None:
+        self._out.write(plain(text) if self._out.isatty() else text)
+        self._out.flush()
+
+    def result(self, fields: Fields, text: str = "") -> None:
+        self.close()
+        if text:
+            self._out.write(text if text.endswith("\n") else text + "\n")
+
+    def fail(self, error: LmiError) -> None:
+        self.close()
+        for line in error.details:
+            self._story.write(f"  {plain(line)}\n" if not hasattr(error, "problems") else f"{plain(line)}\n")
+        self._story.write(f"error: {plain(error.message)}\n")
+        if error.hint:
+            self._story.write(f"  next: {plain(error.hint)}\n")
+
+    def close(self) -> None:
+        if self._live is not None:
+            self._live.close()
+            self._live = None
+
+    def _begin(self, text: str) -> None:
+        if self._moving:
+            self._live_line().begin(text)
+        else:
+            self._tell(f"... {text}")
+
+    def _progress(self, event: Progress) -> None:
+        if self._moving:
+            self._live_line().progress(event)
+            return
+        step = event.done - self._shown_at
+        if event.unit == "seconds" and 0 <= step < _QUIET_SECONDS:
+            return
+        if event.unit == "bytes" and event.total and 0 <= step < event.total / 10:
+            return
+        self._shown_at = event.done
+        self._tell(f"    {progress_text(event)}")
+
+    def _line(self, text: str) -> None:
+        if self._moving:
+            self._live_line().aside(text)
+        else:
+            self._tell(f"    {text}")
+
+    def _finish(self, event: Finished) -> None:
+        self.close()
+        outcome = f", {event.outcome}" if event.outcome else ""
+        self._shown_at = 0.0
+        self._tell(f"ok  {event.title} ({span(event.seconds)}{outcome})")
+
+    def _answered(self, event: Answered) -> None:
+        if self._live is not None:
+            self.close()
+        self._tell(f"    asked: {plain(event.prompt)[:200]}")
+        self._tell(f"    answered: {plain(event.answer).strip()[:200]}")
+
+    def _tell(self, text: str) -> None:
+        if self._live is not None:
+            self._live.above(text)
+        else:
+            self._story.write(text + "\n")
+            self._story.flush()
+
+    def _live_line(self) -> LiveLine:
+        if self._live is None:
+            from lmi_deploy.ui.live import LiveLine
+
+            self._live = LiveLine(self._story)
+        return self._live
+
+
+def progress_text(event: Progress) -> str:
+    """`done` of `total` in the event's unit, with its note."""
+    if event.unit == "bytes":
+        share = f" of {size(event.total)}" if event.total else ""
+        text = f"{size(event.done)}{share}"
+    elif event.unit == "seconds":
+        text = span(event.done)
+    else:
+        share = f" of {event.total:.0f}" if event.total else ""
+        text = f"{event.done:.0f}{share} {event.unit}"
+    return f"{text}  {plain(event.note)}" if event.note else text
+
+
+def human_view(*, moving: bool | None = None) -> HumanView:
+    """A view on this process's own streams; it moves only where stderr is a terminal that can."""
+    live = sys.stderr.isatty() if moving is None else moving
+    return HumanView(sys.stdout, sys.stderr, live=live)
+
+
+def _figure(name: str, value: str) -> str:
+    return size(float(value)) if name in _BYTE_FIGURES and value.isdigit() else value
+
+
+def _cell(name: str, value: object) -> str:
+    if name in ("size", "memory") and isinstance(value, (int, float)):
+        return size(value)
+    return "-" if value in (None, "") else str(value)

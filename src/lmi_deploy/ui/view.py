@@ -1,0 +1,38 @@
+"""What a command may show; two ways of showing it keep to this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from lmi_deploy.core.events import Event
+from lmi_deploy.core.plan import Plan
+from lmi_deploy.errors import LmiError
+
+Fields = Mapping[str, Any]
+
+
+class View(Protocol):
+    def show(self, event: Event) -> None:
+        """One thing that happened."""
+
+    def plan(self, plan: Plan) -> None:
+        """What would be done."""
+
+    def note(self, text: str) -> None:
+        """Part of the story; never the result."""
+
+    def rows(self, rows: Sequence[Fields]) -> None:
+        """Several results of one shape."""
+
+    def piece(self, text: str) -> None:
+        """A part of an answer, as it comes."""
+
+    def result(self, fields: Fields, text: str = "") -> None:
+        """The last word: `fields` for machines, `text` for people."""
+
+    def fail(self, error: LmiError) -> None:
+        """What, why and what next."""
+
+    def close(self) -> None:
+        """Leave the terminal as it was."""

@@ -1,0 +1,34 @@
+"""Numbers in the form that people read."""
+
+from __future__ import annotations
+
+import re
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def size(count: float) -> str:
+    """Bytes with a decimal unit, three significant digits."""
+    value, unit = float(count), 0
+    while value >= 1000 and unit < len(_UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    digits = 0 if unit == 0 or value >= 100 else 1 if value >= 10 else 2
+    return f"{value:.{digits}f} {_UNITS[unit]}"
+
+
+def span(seconds: float) -> str:
+    """A duration: `0.42 s`, `12.3 s`, `3 min 05 s`, `2 h 04 min`."""
+    if seconds < 1:
+        return f"{seconds:.2f} s"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def plain(text: str) -> str:
+    """Somebody else's text without the control sequences that could drive a terminal."""
+    text = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)", "", text)
+    return "".join(char if char >= " " or char in "\n\t" else "?" for char in text if char != "\x7f")
