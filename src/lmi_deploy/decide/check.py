@@ -1,0 +1,164 @@
+"""Cross-checks: what no field can know of itself. They run beside field errors and skip what those were about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from lmi_deploy.core.problem import Problem
+from lmi_deploy.core.recipe import Endpoint, Recipe
+from lmi_deploy.decide.reading import Partial
+
+Rule = Callable[[Partial], Iterator[Problem]]
+_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b|\bAKIA[0-9A-Z]{16}\b")
+_PREDICT_LIMIT = 60
+
+
+def check(partial: Partial) -> tuple[Problem, ...]:
+    """Every contradiction between fields that are good in themselves."""
+    return tuple(problem for rule in RULES for problem in rule(partial))
+
+
+def _defaults(partial: Partial) -> Iterator[Problem]:
+    """What a left out key means must be built, too."""
+    if "engine" not in partial.found and partial.sound("engine"):
+        what = (
+            f"not yet: {Recipe.__dataclass_fields__['engine'].default}, which a recipe without this key means"
+        )
+        yield _at(partial, "engine", what, "write engine: accelerate or engine: custom")
+    if "endpoint.target" not in partial.found and partial.sound("endpoint.target", "endpoint"):
+        what = f"not yet: {Endpoint.__dataclass_fields__['target'].default}, which a recipe without this key means"
+        yield _at(partial, "endpoint.target", what, "write endpoint: {target: local}")
+
+
+def _instances(partial: Partial) -> Iterator[Problem]:
+    if partial.value("endpoint.target") == "local" and partial.value("instance_type"):
+        hint = "remove it, or in an overlay write instance_type: []"
+        yield _at(partial, "instance_type", "endpoint.target is local, which has no instance types", hint)
+
+
+def _handler(partial: Partial) -> Iterator[Problem]:
+    chosen = [name for name in ("builtin", "template", "file") if f"handler.{name}" in partial.found]
+    if len(chosen) > 1:
+        last = max(chosen, key=lambda name: _where(partial, f"handler.{name}"))
+        others = " and ".join(name for name in chosen if name != last)
+        yield _at(
+            partial,
+            f"handler.{last}",
+            f"stands beside {others}",
+            "a handler is one of builtin, template and file",
+        )
+    elif chosen == ["template"]:
+        yield from _template(partial)
+
+
+def _template(partial: Partial) -> Iterator[Problem]:
+    engine, template = partial.value("engine"), partial.value("handler.template")
+    if engine == "custom":
+        yield _at(
+            partial,
+            "handler.template",
+            f"{template} is made for engine accelerate",
+            "name handler.file or handler.builtin",
+        )
+    task = partial.value("task")
+    if task is not None and task != template:
+        hint = "name handler.builtin or handler.file, or another task"
+        yield _at(partial, "handler.template", f"{template} does not do {task}", hint)
+
+
+def _custom(partial: Partial) -> Iterator[Problem]:
+    """A custom engine brings its own code and must say what proves it."""
+    if partial.value("engine") != "custom":
+        return
+    named = any(f"handler.{name}" in partial.found for name in ("builtin", "template", "file"))
+    if not named and partial.sound("handler", "handler.builtin", "handler.template", "handler.file"):
+        yield _at(
+            partial,
+            "handler",
+            "is missing: engine custom has no handler of its own",
+            "name handler.file or handler.builtin",
+        )
+    if "probe" not in partial.found and partial.sound("probe"):
+        yield _at(
+            partial,
+            "probe",
+            "is missing: nobody else knows what engine custom answers",
+            "give probe.prompt or probe.body",
+        )
+
+
+def _task(partial: Partial) -> Iterator[Problem]:
+    task = partial.value("task")
+    own = any(f"handler.{name}" in partial.found for name in ("builtin", "template", "file"))
+    if task in (None, "text-generation") or own or partial.value("engine") != "accelerate":
+        return
+    if partial.sound("handler", "handler.builtin", "handler.template", "handler.file"):
+        hint = "name handler.builtin (djl_python.huggingface) or handler.file"
+        yield _at(partial, "task", f"not yet: {task} without a handler", hint)
+
+
+def _probe(partial: Partial) -> Iterator[Problem]:
+    if "probe.prompt" in partial.found and "probe.body" in partial.found:
+        last = max(("probe.prompt", "probe.body"), key=lambda path: _where(partial, path))
+        yield _at(partial, last, "both prompt and body", "a probe sends one of them")
+    told = any(f"probe.{name}" in partial.found for name in ("prompt", "body"))
+    asked = partial.value("engine") == "custom" and "probe" in partial.found
+    if asked and not told and partial.sound("probe.prompt", "probe.body"):
+        yield _at(partial, "probe", "says neither prompt nor body", "engine custom must say what to send")
+
+
+def _timeouts(partial: Partial) -> Iterator[Problem]:
+    """One chain: loading happens inside start-up, and a real-time answer has SageMaker's 60 seconds."""
+    loading, startup = partial.value("timeouts.model_loading"), partial.value("timeouts.container_startup")
+    if loading is not None and startup is not None and loading > startup:
+        what = f"{loading} s is longer than container_startup, {startup} s, in which the model must be loaded"
+        yield _at(
+            partial, "timeouts.model_loading", what, f"at most {startup}, or a longer container_startup"
+        )
+    predict = partial.value("timeouts.predict")
+    real_time = partial.value("endpoint.target") != "local" and "endpoint.asynchronous" not in partial.found
+    if predict is not None and predict > _PREDICT_LIMIT and real_time:
+        what = f"{predict} s, but SageMaker cuts a real-time request after {_PREDICT_LIMIT} s"
+        yield _at(partial, "timeouts.predict", what, f"at most {_PREDICT_LIMIT}, or endpoint.asynchronous")
+
+
+def _scaling(partial: Partial) -> Iterator[Problem]:
+    low, high = partial.value("endpoint.autoscaling.min"), partial.value("endpoint.autoscaling.max")
+    if low is not None and high is not None and low > high:
+        yield _at(partial, "endpoint.autoscaling.min", f"{low} is more than max, {high}", "")
+
+
+def _secrets(partial: Partial) -> Iterator[Problem]:
+    for path, found in partial.found.items():
+        pairs = found.value if isinstance(found.value, tuple) else ((path, found.value),)
+        if any(_TOKEN.search(str(part)) for pair in pairs for part in pair):
+            yield _at(
+                partial,
+                path,
+                "holds what looks like a token",
+                "a secret never belongs into a recipe: log in, or set HF_TOKEN",
+            )
+
+
+def _where(partial: Partial, path: str) -> tuple[int, int]:
+    place = partial.place(path)
+    return (place.line or 1 << 30), place.column
+
+
+def _at(partial: Partial, path: str, what: str, hint: str) -> Problem:
+    place = partial.place(path)
+    return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)
+
+
+RULES: tuple[Rule, ...] = (
+    _defaults,
+    _instances,
+    _handler,
+    _custom,
+    _task,
+    _probe,
+    _timeouts,
+    _scaling,
+    _secrets,
+)

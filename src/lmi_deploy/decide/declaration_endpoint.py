@@ -1,0 +1,150 @@
+"""The recipe's `endpoint` group: where a deployment runs and how it is reached."""
+
+from __future__ import annotations
+
+from lmi_deploy.core import recipe as core
+from lmi_deploy.decide.declaration_pairs import tag_key, tag_value
+from lmi_deploy.decide.declaration_shapes import Group, Key, Later, Many, One, PairsOf
+from lmi_deploy.decide.declaration_words import (
+    FLAG,
+    Word,
+    Wrong,
+    choice,
+    limited,
+    listed,
+    ruled,
+    whole,
+)
+from lmi_deploy.decide.yaml_tree import quoted
+
+ON_SAGEMAKER = Later("deployments on SageMaker")
+
+VPC = Group(
+    core.Vpc,
+    (
+        Key(
+            "subnets",
+            Many(ruled("subnet", "subnet id"), "subnets"),
+            "Subnets of the endpoint.",
+            "[subnet-0123]",
+            required=True,
+        ),
+        Key(
+            "security_groups",
+            Many(ruled("security_group", "security group id"), "security_groups"),
+            "Security groups.",
+            "[sg-0123]",
+            required=True,
+        ),
+    ),
+)
+
+AUTOSCALING = Group(
+    core.Autoscaling,
+    (
+        Key("min", One(whole(0, 10_000)), "Fewest instances.", "1", required=True),
+        Key("max", One(whole(1, 10_000)), "Most instances.", "4", required=True),
+        Key(
+            "invocations_per_instance",
+            One(whole(1, 1_000_000)),
+            "Requests a minute and instance to aim at.",
+            "120",
+        ),
+    ),
+)
+
+ASYNCHRONOUS = Group(
+    core.Asynchronous,
+    (
+        Key(
+            "output",
+            One(ruled("async_output", "S3 address")),
+            "Where answers go.",
+            "s3://bucket/answers/",
+            required=True,
+        ),
+        Key(
+            "max_concurrent_per_instance",
+            One(limited("max_concurrent_per_instance", "requests")),
+            "Requests at once on one instance.",
+            "4",
+        ),
+    ),
+)
+
+
+def _bucket(text: str) -> str:
+    plain = text.replace("-", "").replace(".", "")
+    if not (3 <= len(text) <= 63 and plain.isascii() and plain.isalnum() and plain == plain.lower()):
+        raise Wrong(f"{quoted(text)} is no bucket name", "the name alone, without s3://")
+    return text
+
+
+ENDPOINT = Group(
+    core.Endpoint,
+    (
+        Key(
+            "target",
+            One(choice("sagemaker", "local")),
+            "Where it runs.",
+            "local",
+            later=Later("deployments on SageMaker; set endpoint: {target: local}", ("sagemaker",)),
+        ),
+        Key(
+            "runtime",
+            One(choice("auto", "embedded", "djl-serving", "container")),
+            "Target local: what runs the model.",
+            "embedded",
+            later=Later("this version brings the embedded runtime", ("djl-serving", "container")),
+        ),
+        Key(
+            "port",
+            One(whole(1024, 65535)),
+            "Target local: the port on 127.0.0.1; a free one where left out.",
+            "8080",
+        ),
+        Key("region", One(listed("regions", "region")), "The AWS region.", "us-east-1", later=ON_SAGEMAKER),
+        Key(
+            "role",
+            One(ruled("role", "role ARN")),
+            "The execution role.",
+            "arn:aws:iam::123456789012:role/endpoint",
+            later=ON_SAGEMAKER,
+        ),
+        Key(
+            "bucket",
+            One(Word("bucket name", _bucket)),
+            "The bucket of weights and artifacts.",
+            "my-models",
+            later=ON_SAGEMAKER,
+        ),
+        Key("count", One(whole(1, 10_000)), "Number of instances.", "1", later=ON_SAGEMAKER),
+        Key(
+            "volume_gb",
+            One(limited("volume_gb", "GB")),
+            "Size of the volume, where the instance has no disk of its own.",
+            "256",
+            later=ON_SAGEMAKER,
+        ),
+        Key(
+            "kms_key",
+            One(ruled("kms_key", "KMS key")),
+            "Key that encrypts the volume.",
+            "alias/models",
+            later=ON_SAGEMAKER,
+        ),
+        Key("network_isolation", One(FLAG), "Cut the container off the network.", "true", later=ON_SAGEMAKER),
+        Key("vpc", VPC, "The network that the endpoint joins.", later=ON_SAGEMAKER),
+        Key("autoscaling", AUTOSCALING, "Scale the number of instances.", later=ON_SAGEMAKER),
+        Key("asynchronous", ASYNCHRONOUS, "Answer into S3.", later=ON_SAGEMAKER),
+        Key(
+            "tags",
+            PairsOf("pairs: name and text", key=tag_key, value=tag_value, limit="tags"),
+            "Tags of every resource.",
+            "{team: search}",
+            later=ON_SAGEMAKER,
+        ),
+    ),
+)
+
+__all__ = ["ENDPOINT", "ON_SAGEMAKER"]
