@@ -26,11 +26,12 @@ from lmi_deploy.adapters.installing import (
     on_one_disk,
     require_room,
 )
-from lmi_deploy.adapters.processes import Process, end
+from lmi_deploy.adapters.processes import end
 from lmi_deploy.adapters.uv import Install, Uv
 from lmi_deploy.core.events import Event, Line, Notice
 from lmi_deploy.errors import DeployFailed, NotFound, Refused
 from lmi_deploy.ports.environments import CacheEntry
+from lmi_deploy.ports.processes import Process
 
 _MARKER = ".complete.json"
 _ENGINE = "djl-python-"

@@ -14,12 +14,14 @@ from typing import Any
 
 from lmi_deploy.adapters.flock import flocked, overwrite
 from lmi_deploy.adapters.frozen_json import dump, load
-from lmi_deploy.adapters.processes import Process, alive, identity
+from lmi_deploy.adapters.processes import alive, identity
+from lmi_deploy.core.artifact import ArtifactFile
 from lmi_deploy.core.naming import name_mistake
 from lmi_deploy.core.plan import Action
 from lmi_deploy.core.record import KEPT_GENERATIONS, SCHEMA, DeploymentRef, Generation, Intent, Record
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.processes import Process
 
 _RECORD = "record.json"
 
@@ -49,6 +51,27 @@ class StateFolder:
         return tuple(
             sorted(p.name for p in self._deployments.iterdir() if p.is_dir() and not name_mistake(p.name))
         )
+
+    def exists(self, name: str) -> bool:
+        return self.home(name).is_dir()
+
+    def artifacts(self, name: str) -> tuple[str, ...]:
+        return tuple(folder.name for folder in _folders(self.home(name) / "artifacts"))
+
+    def put_artifact(self, name: str, digest: str, files: tuple[ArtifactFile, ...]) -> None:
+        """In a folder beside its place first: a folder that has the digest's name is whole."""
+        place = self.artifact(name, digest)
+        partial = place.with_name(f".{digest}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        for file in files:
+            (partial / file.path).write_bytes(file.content)
+        shutil.rmtree(place, ignore_errors=True)
+        partial.rename(place)
+
+    def servers(self, name: str) -> tuple[Path, ...]:
+        found = _folders(self.home(name) / "servers")
+        return tuple(sorted(found, key=lambda folder: (folder.stat().st_mtime_ns, folder.name)))
 
     def read(self, name: str) -> Record | None:
         """The record; None where there is none, or one that cannot be read (`trouble` says why)."""
@@ -99,6 +122,8 @@ class FolderJournal:
         self.folder.write(replace(record, intents=(*record.intents, _intent(action, None))))
 
     def done(self, action: Action, outcome: str) -> None:
+        if not self.folder.exists(self.ref.name):
+            return  # the action was the removal of the deployment, record and all
         record, begun = self._record(), _intent(action, None)
         kept = [intent for intent in record.intents if intent != begun]
         self.folder.write(replace(record, intents=(*kept, replace(begun, outcome=outcome))))
@@ -180,6 +205,12 @@ def write_whole(path: Path, text: str) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _folders(parent: Path) -> list[Path]:
+    if not parent.is_dir():
+        return []
+    return sorted(path for path in parent.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
 def _intent(action: Action, outcome: str | None) -> Intent:

@@ -7,22 +7,14 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.processes import Process
 
 _PAUSE = 0.05
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 """What this process started: a child that ended stays a zombie until its parent asks for it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Process:
-    """`started` tells it from a later process of the same number; it is an opaque text."""
-
-    pid: int
-    started: str
 
 
 def start_detached(argv: Sequence[str], *, log: Path, cwd: Path, environ: Mapping[str, str]) -> Process:

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from lmi_deploy.adapters.processes import Process, identity
+from lmi_deploy.adapters.processes import identity
+from lmi_deploy.ports.processes import Process
 
 _PATIENCE = 5.0
 

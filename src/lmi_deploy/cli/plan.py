@@ -26,7 +26,7 @@ def command(
     case = up.prepare(read_recipe(recipe, overlay=overlay, sets=sets), room.deps)
     if not as_json:
         room.view.plan(case.plan)
-    left_out = {reason: count for reason, count in case.spec.weights.left_out}
+    left_out = dict(case.spec.weights.left_out)
     chosen = [file.path for file in case.spec.weights.files]
     room.view.note(f"  files: {len(chosen)} chosen" + "".join(f", {n} {why}" for why, n in left_out.items()))
     room.view.result(

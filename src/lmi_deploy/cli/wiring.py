@@ -45,7 +45,7 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
         journal=journal,
         lock=FolderLock(state.root, clock, command=f"lmi {' '.join(sys.argv[1:2])}"),
         clock=clock,
-        machine=machine,
+        machine=lambda: machine(environ),
         port=lambda name: _port(name, state),
         runtimes=lambda: ("embedded",),
     )
@@ -101,7 +101,7 @@ def _state(environ: Mapping[str, str]) -> StateFolder:
 
 def _local(environ: Mapping[str, str], state: StateFolder, environments: LocalEnvironments) -> LocalTarget:
     from lmi_deploy.adapters.clock import SystemClock
-    from lmi_deploy.adapters.processes import LocalProcesses
+    from lmi_deploy.adapters.detached import LocalProcesses
     from lmi_deploy.runtimes.embedded import Embedded
     from lmi_deploy.targets.local import LocalTarget
 
@@ -138,4 +138,4 @@ def _port(name: str, state: StateFolder) -> int:
     if mine is not None:
         return mine
     others = (promised(other) for other in state.names() if other != name)
-    return free_port(HOST, FIRST_PORT, frozenset(port for port in others if port))
+    return free_port(HOST, start=FIRST_PORT, taken=frozenset(port for port in others if port))

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Protocol
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process id together with when it started, so that a reused id is never mistaken for ours."""
+    """`started`, an opaque text, tells it from a later process of the same number."""
 
     pid: int
-    started: float
+    started: str
 
 
 class Processes(Protocol):

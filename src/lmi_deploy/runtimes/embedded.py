@@ -94,7 +94,7 @@ class Embedded:
         if not note:
             status = ask(run_folder(home) / "control.sock", {"do": "status"}, timeout=_ANSWER_TIMEOUT) or {}
             return self._processes.identify(int(status.get("pid") or 0))
-        process = Process(int(note["pid"]), float(note["started"]))
+        process = Process(pid=int(note["pid"]), started=str(note["started"]))
         return process if self._processes.alive(process) else None
 
     def _seen(self, home: Path, status: dict[str, Any]) -> SeenServer:

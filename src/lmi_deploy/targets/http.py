@@ -17,7 +17,7 @@ def exchange(host: str, port: int, request: HttpRequest, *, timeout: float) -> I
     link = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         response = _send(link, request)
-        yield Head(response.status, response.reason, tuple(response.getheaders()))
+        yield Head(status=response.status, reason=response.reason, headers=tuple(response.getheaders()))
         yield from _body(response)
     except ConnectionRefusedError:
         raise AccessError(

@@ -1,0 +1,32 @@
+"""The port Processes on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.adapters import processes
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.processes import Process
+
+
+@dataclass(frozen=True, slots=True)
+class LocalProcesses:
+    clock: Clock
+
+    def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
+        return processes.start_detached(argv, log=log, cwd=cwd, environ=environment)
+
+    def identify(self, pid: int) -> Process | None:
+        started = processes.identity(pid) if pid > 0 else None
+        return Process(pid=pid, started=started) if started else None
+
+    def alive(self, process: Process) -> bool:
+        return processes.alive(process)
+
+    def end(self, process: Process, *, grace: float) -> None:
+        processes.end(process, grace=grace, clock=self.clock)
+
+    def memory(self, process: Process) -> int:
+        return processes.rss(process.pid) if processes.alive(process) else 0
