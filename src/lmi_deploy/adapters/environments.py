@@ -128,7 +128,8 @@ class LocalEnvironments:
         finally:
             if not self.ready(environment):
                 kept.remove_folder(home)
-        return f"{count} packages, {gigabytes(size)}, {took:.0f} s"
+        counted = "1 package" if count == 1 else f"{count} packages"
+        return f"{counted}, {gigabytes(size)}, {took:.0f} s"
 
     def _install(
         self, uv: Uv, wanted: Install, expected: int, *, key: str, held: IO[str]

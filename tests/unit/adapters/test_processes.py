@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.adapters.clock import SystemClock
-from lmi_deploy.adapters.processes import Process, alive, end, identity, rss, session_members, start_detached
+from lmi_deploy.adapters.processes import alive, end, identity, rss, session_members, start_detached
+from lmi_deploy.ports.processes import Process
 
 CLOCK = SystemClock()
 STUBBORN = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
