@@ -1,0 +1,177 @@
+"""The port `Hub` on the Hugging Face Hub."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from lmi_deploy.adapters.hub.attempts import Attempts, Broken, Damaged, GaveUp, Pace, Unreachable
+from lmi_deploy.adapters.hub.cache import Ledger, RepoCache, free_bytes
+from lmi_deploy.adapters.hub.connection import Connection
+from lmi_deploy.adapters.hub.download import BAD_BYTES, SEGMENT, Downloader
+from lmi_deploy.adapters.hub.fetch import Fetch
+from lmi_deploy.adapters.hub.listing import cached_listing, parse_listing, refuse_hostile
+from lmi_deploy.adapters.hub.ranges import Span, open_span
+from lmi_deploy.adapters.hub.refusals import Subject
+from lmi_deploy.adapters.hub.settings import HubSettings
+from lmi_deploy.core.events import Progress
+from lmi_deploy.core.facts import FileEntry, ModelListing
+from lmi_deploy.core.oids import oid_of
+from lmi_deploy.core.paths import case_collisions
+from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed
+from lmi_deploy.ports.clock import Clock
+
+Got = TypeVar("Got")
+LOOK_UPS = 4
+"""Attempts of a small request: somebody waits for it."""
+
+
+class HuggingFaceHub:
+    """Reads go to the Hub (offline: to the cache); files come into the user's own cache.
+
+    `ledger` is a file of ours that remembers which cached files were hashed and found right; without it they are
+    hashed by every `fetch`.
+    """
+
+    def __init__(
+        self, settings: HubSettings, clock: Clock, *, ledger: Path | None = None, random: Random | None = None
+    ) -> None:
+        self._settings = settings
+        self._connection = Connection(settings)
+        self._clock = clock
+        self._random = random or Random()
+        self._ledger = ledger
+        self._revisions: dict[tuple[str, str], str] = {}
+        self.segment = SEGMENT
+        self.free: Callable[[Path], int] = free_bytes
+
+    def listing(self, model_id: str, revision: str) -> ModelListing:
+        if self._settings.offline:
+            return cached_listing(self._cache(model_id), model_id, revision)
+        address = f"/api/models/{quote(model_id)}/revision/{quote(revision, safe='')}?blobs=true"
+        subject = Subject(model_id, revision)
+
+        def ask() -> Any:
+            with self._connection.get(address, subject, {}) as reply:
+                return _json(b"".join(reply.chunks))
+
+        found = parse_listing(model_id, self._tried(subject, ask), self._settings.endpoint)
+        self._revisions[(model_id, found.commit)] = revision
+        return found
+
+    def read(self, listing: ModelListing, path: str, *, start: int = 0, length: int | None = None) -> bytes:
+        entry = next((entry for entry in listing.files if entry.path == path), None)
+        if entry is None:
+            raise NotFound(
+                f"{listing.model_id}: no file {path!r} at {listing.commit}",
+                hint="it may be spelled otherwise",
+            )
+        stop = entry.size if length is None else min(entry.size, start + length)
+        span = Span(start, stop, whole=start == 0 and stop == entry.size)
+        cached = self._cache(listing.model_id).whole(listing.commit, entry)
+        if cached is not None:
+            return _slice(cached, span)
+        self._refuse_offline(listing.model_id, [entry])
+        subject = Subject(listing.model_id, listing.commit, path)
+        return self._tried(subject, lambda: self._read(listing, entry, span)) if start < stop else b""
+
+    def _read(self, listing: ModelListing, entry: FileEntry, span: Span) -> bytes:
+        found = bytearray()
+        with open_span(self._connection, listing, entry, span) as (start, chunks):
+            for chunk in chunks:
+                found += chunk
+                if start + len(found) >= span.stop:
+                    break
+        content = bytes(found[span.start - start : span.stop - start])
+        if len(content) < span.stop - span.start:
+            raise Broken(f"the answer ended {span.stop - span.start - len(content)} bytes early")
+        if span.whole and (got := oid_of(content, entry.kind)) != entry.oid:
+            raise Damaged(f"its {entry.kind} is {got}, the Hub says {entry.oid}", got=got)
+        return content
+
+    def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
+        return sum(entry.size for entry in self._absent(listing, files))
+
+    def fetch(
+        self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
+    ) -> Generator[Progress, None, Path]:
+        _refuse_paths(listing, files)
+        cache = self._cache(listing.model_id)
+        pace = Pace(self._clock, self._random, threading.Event())
+        downloader = Downloader(self._connection, listing, cache, pace, self.segment)
+        run = Fetch(downloader, Ledger(self._ledger), self.free, key)
+        absent = self._absent(listing, files)
+        wrong = yield from run.check([entry for entry in files if entry not in absent])
+        absent = [*absent, *wrong]
+        self._refuse_offline(listing.model_id, absent)
+        if absent:
+            yield from run.bring(absent)
+        run.link(files)
+        cache.write_ref(
+            self._revisions.get((listing.model_id, listing.commit), listing.commit), listing.commit
+        )
+        return cache.snapshot(listing.commit)
+
+    def _cache(self, model_id: str) -> RepoCache:
+        return RepoCache(self._settings.cache, model_id, symlinks=self._settings.symlinks)
+
+    def _absent(self, listing: ModelListing, files: Sequence[FileEntry]) -> list[FileEntry]:
+        cache = self._cache(listing.model_id)
+        return [entry for entry in files if cache.whole(listing.commit, entry) is None]
+
+    def _refuse_offline(self, model_id: str, absent: Sequence[FileEntry]) -> None:
+        if self._settings.offline and absent:
+            raise NotFound(
+                f"{model_id}: {absent[0].path} is not in the cache, and HF_HUB_OFFLINE is set",
+                hint=f"unset HF_HUB_OFFLINE to fetch it into {self._settings.cache}",
+                details=[entry.path for entry in absent[1:]],
+            )
+
+    def _tried(self, subject: Subject, ask: Callable[[], Got]) -> Got:
+        attempts = Attempts(Pace(self._clock, self._random), limit=LOOK_UPS)
+        while True:
+            try:
+                return ask()
+            except Broken as broken:
+                try:
+                    attempts.failed(broken)
+                except GaveUp as exc:
+                    raise self._gave_up(subject, exc) from exc
+
+    def _gave_up(self, subject: Subject, exc: GaveUp) -> LmiError:
+        asked = f"{subject.model_id}: {subject.path}" if subject.path else subject.model_id
+        if isinstance(exc.last, Unreachable):
+            return AccessError(
+                f"{self._settings.endpoint}: cannot be reached: {exc.last.why}", hint=exc.last.hint
+            )
+        if isinstance(exc.last, Damaged):
+            return IntegrityError(f"{asked}: {exc.last.why}", hint=BAD_BYTES)
+        return TransferFailed(f"{asked}: {exc.last.why}, {exc.count} times in a row", hint="try again later")
+
+
+def _refuse_paths(listing: ModelListing, files: Sequence[FileEntry]) -> None:
+    refuse_hostile(listing.model_id, [entry.path for entry in files])
+    groups = case_collisions(entry.path for entry in files)
+    if groups:
+        raise IntegrityError(
+            f"{listing.model_id}: {' and '.join(groups[0])} would be one file where case does not count",
+            hint="leave one of them out with files: ignore",
+        )
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
+
+
+def _slice(path: Path, span: Span) -> bytes:
+    with path.open("rb") as file:
+        file.seek(span.start)
+        return file.read(span.stop - span.start)

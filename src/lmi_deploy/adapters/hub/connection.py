@@ -1,0 +1,124 @@
+"""Requests to the Hub through its own library's client, and every failure of them in our words.
+
+Redirects are followed by each request anew: a signed address is never kept, shown or logged, so it cannot be
+used after its time either.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import ssl
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lmi_deploy import __version__
+from lmi_deploy.adapters.hub.attempts import Broken, Unreachable
+from lmi_deploy.adapters.hub.refusals import Refusal, Subject, translate
+from lmi_deploy.adapters.hub.settings import HubSettings
+
+MOST_OF_AN_ERROR = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A good answer: `first` are the headers of the Hub itself, where a redirect led on from there."""
+
+    status: int
+    headers: Mapping[str, str]
+    first: Mapping[str, str]
+    chunks: Iterator[bytes]
+
+
+class Connection:
+    """Opens lazily: nothing of the vendor is imported before the first request."""
+
+    def __init__(self, settings: HubSettings) -> None:
+        self.settings = settings
+
+    @contextmanager
+    def get(self, address: str, subject: Subject, headers: Mapping[str, str]) -> Generator[Reply]:
+        """One GET below the endpoint. Raises Broken where another attempt may help, else an LmiError."""
+        timeout = (
+            self.settings.answer_seconds,
+            self.settings.stall_seconds,
+            self.settings.stall_seconds,
+            None,
+        )
+        sent = {**self._headers, **headers, "Accept-Encoding": "identity"}
+        url = self.settings.endpoint + address
+        try:
+            with self._session.stream(
+                "GET", url, headers=sent, timeout=timeout, follow_redirects=True
+            ) as got:
+                if got.status_code >= 400:
+                    raise translate(_refusal(got), subject, self.settings)
+                first = got.history[0].headers if got.history else got.headers
+                yield Reply(got.status_code, got.headers, first, got.iter_bytes())
+        except self._vendor.RequestError as exc:
+            raise self._failure(exc) from exc
+
+    @cached_property
+    def _session(self) -> Any:
+        from huggingface_hub import get_session
+
+        _hush()
+        shared = get_session()
+        if self.settings.ca_bundle is None:
+            return shared
+        trusted = ssl.create_default_context(cafile=str(self.settings.ca_bundle))
+        return self._vendor.Client(verify=trusted, follow_redirects=True, timeout=None)
+
+    @cached_property
+    def _vendor(self) -> Any:
+        """The HTTP package under huggingface_hub (its name changed between releases)."""
+        from huggingface_hub.errors import HfHubHTTPError
+
+        below = next(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError")
+        return importlib.import_module(below.__module__.partition(".")[0])
+
+    @cached_property
+    def _headers(self) -> dict[str, str]:
+        build = importlib.import_module("huggingface_hub.utils").build_hf_headers
+        token = self.settings.token.value if self.settings.token else False
+        return dict(build(token=token, library_name="lmi-deploy", library_version=__version__))
+
+    def _failure(self, exc: Exception) -> Broken:
+        kind, text = type(exc).__name__, " ".join(str(exc).split())[:200]
+        if kind == "ReadTimeout":
+            return Broken(f"no byte for {self.settings.stall_seconds:g} s")
+        if kind == "ConnectTimeout":
+            text = f"no connection within {self.settings.answer_seconds:g} s"
+        elif kind not in ("ConnectError", "ProxyError", "UnsupportedProtocol"):
+            return Broken(text or kind)
+        return Unreachable(text or kind, **_remedy(kind, text))
+
+
+def _remedy(kind: str, text: str) -> Any:
+    if "CERTIFICATE" in text.upper() or "SSL" in text.upper():
+        hint = "the certificate is not trusted: where a proxy opens TLS, SSL_CERT_FILE must name its authority's file"
+        return {"hint": hint, "hopeless": True}
+    if kind == "ProxyError":
+        return {"hint": "a proxy refused: see HTTPS_PROXY, HTTP_PROXY and NO_PROXY", "hopeless": True}
+    return {
+        "hint": "check the network, HTTPS_PROXY and HF_ENDPOINT; HF_HUB_OFFLINE=1 uses what is in the cache"
+    }
+
+
+def _refusal(got: Any) -> Refusal:
+    body = b""
+    for chunk in got.iter_bytes():
+        body += chunk
+        if len(body) > MOST_OF_AN_ERROR:
+            break
+    elsewhere = bool(got.history) and got.url.netloc != got.history[0].url.netloc
+    return Refusal(got.status_code, got.headers, body, elsewhere)
+
+
+def _hush() -> None:
+    """The vendor logs every address at INFO, signatures and all; nobody may turn that on by accident."""
+    for name in ("httpx", "httpx2", "httpcore", "httpcore2"):
+        logging.getLogger(name).setLevel(logging.WARNING)

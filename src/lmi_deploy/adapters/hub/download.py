@@ -1,0 +1,179 @@
+"""One file, from the Hub into the cache: resumed, checked against its oid, and only then given its name."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+
+from lmi_deploy.adapters.hub.attempts import Attempts, Broken, Damaged, GaveUp, Pace, Unreachable
+from lmi_deploy.adapters.hub.cache import CHUNK, RepoCache, hash_file
+from lmi_deploy.adapters.hub.connection import Connection
+from lmi_deploy.adapters.hub.ranges import Span, open_span
+from lmi_deploy.core.facts import FileEntry, ModelListing
+from lmi_deploy.core.oids import start_digest
+from lmi_deploy.errors import IntegrityError, TransferFailed
+
+Report = Callable[[int], None]
+GO_ON = "run the same command again: it goes on from what is kept"
+BAD_BYTES = "something between here and the Hub changes bytes (a proxy?), or the Hub's own copy is bad"
+SEGMENT = 8 << 30
+"""Bytes asked for at once: the stores behind the Hub refuse answers of more than 50 GB."""
+
+
+class Partial:
+    """The file on its way, under a name that says so. What is written to it survives a kill."""
+
+    def __init__(self, path: Path, entry: FileEntry) -> None:
+        self.path = path
+        self._entry = entry
+        self._digest = start_digest(entry.kind, entry.size)
+        self.position = 0
+        self._file: FileIO | None = None
+
+    @contextlib.contextmanager
+    def opened(self) -> Generator[None]:
+        with self.path.open("ab", buffering=0) as file:
+            self._file = file
+            yield
+        self._file = None
+
+    def resume(self, report: Report) -> None:
+        """Take over what an earlier run left, hashing it on the way."""
+        size = self.path.stat().st_size
+        if size > self._entry.size:
+            self.restart()
+            return
+        with self.path.open("rb", buffering=0) as file:
+            while chunk := file.read(CHUNK):
+                self._digest.update(chunk)
+                self.position += len(chunk)
+                report(self.position)
+
+    def restart(self) -> None:
+        self._opened_file().truncate(0)
+        self._digest = start_digest(self._entry.kind, self._entry.size)
+        self.position = 0
+
+    def take(self, chunk: bytes) -> None:
+        if self.position + len(chunk) > self._entry.size:
+            raise Damaged(f"more than the {self._entry.size} bytes that were listed came")
+        view = memoryview(chunk)
+        while view:
+            view = view[self._opened_file().write(view) :]
+        self._digest.update(chunk)
+        self.position += len(chunk)
+
+    def check(self) -> None:
+        got = self._digest.hexdigest()
+        if got != self._entry.oid:
+            raise Damaged(f"its {self._entry.kind} is {got}, the Hub says {self._entry.oid}", got=got)
+
+    def _opened_file(self) -> FileIO:
+        if self._file is None:
+            raise RuntimeError("the partial file is not open")
+        return self._file
+
+
+@dataclass(frozen=True, slots=True)
+class Downloader:
+    """What all files of one `fetch` have in common."""
+
+    connection: Connection
+    listing: ModelListing
+    cache: RepoCache
+    pace: Pace
+    segment: int = SEGMENT
+
+    def bring(self, entry: FileEntry, report: Report) -> None:
+        """Make the blob be there, whole and right. Raises TransferFailed, IntegrityError or AccessError."""
+        try:
+            with self.cache.locked(entry):
+                if self.cache.whole(self.listing.commit, entry) is None:
+                    self._bring(entry, report)
+                self.cache.link(self.listing.commit, entry)
+        except OSError as exc:
+            raise self.disk_error(exc, entry) from exc
+
+    def _bring(self, entry: FileEntry, report: Report) -> None:
+        partial = Partial(self.cache.partial(entry), entry)
+        with partial.opened():
+            partial.resume(report)
+            try:
+                self._complete(partial, entry, report)
+            except Damaged:
+                # Whatever lies there may be what is wrong: once more, from nothing.
+                partial.restart()
+                self._again(partial, entry, report)
+        partial.path.replace(self.cache.blob(entry))
+
+    def _again(self, partial: Partial, entry: FileEntry, report: Report) -> None:
+        try:
+            self._complete(partial, entry, report)
+        except Damaged as exc:
+            partial.path.unlink(missing_ok=True)
+            raise damaged(self.listing, entry, exc, self.connection.settings.endpoint) from exc
+
+    def _complete(self, partial: Partial, entry: FileEntry, report: Report) -> None:
+        attempts = Attempts(self.pace)
+        while partial.position < entry.size:
+            before = partial.position
+            try:
+                self._segment(partial, entry, report)
+            except Damaged:
+                raise
+            except Broken as exc:
+                self._failed(attempts, exc, partial, before)
+        partial.check()
+
+    def _failed(self, attempts: Attempts, broken: Broken, partial: Partial, before: int) -> None:
+        try:
+            attempts.failed(broken, gained=max(0, partial.position - before))
+        except GaveUp as exc:
+            raise TransferFailed(
+                f"{broken.why}, {exc.count} times in a row; {partial.position} bytes are kept",
+                hint=broken.hint if isinstance(broken, Unreachable) else GO_ON,
+            ) from exc
+
+    def _segment(self, partial: Partial, entry: FileEntry, report: Report) -> None:
+        self.pace.wait()
+        stop = min(entry.size, partial.position + self.segment)
+        span = Span(partial.position, stop, whole=partial.position == 0 and stop == entry.size)
+        with open_span(self.connection, self.listing, entry, span) as (start, chunks):
+            if start != partial.position:
+                partial.restart()
+            for chunk in chunks:
+                partial.take(chunk)
+                report(partial.position)
+                self.pace.check()
+        if partial.position < stop:
+            raise Broken(f"the answer ended {stop - partial.position} bytes early")
+
+    def recheck(self, entry: FileEntry, path: Path, report: Report) -> bool:
+        """Whether a file that was there already is what its name says."""
+
+        def watched(done: int) -> None:
+            self.pace.check()
+            report(done)
+
+        return hash_file(path, entry, watched) == entry.oid
+
+    def disk_error(self, exc: OSError, entry: FileEntry) -> TransferFailed:
+        why = exc.strerror or str(exc)
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            why = f"{why}, it has {entry.size} bytes"
+        return TransferFailed(
+            f"{entry.path}: the cache at {self.cache.root} does not take it: {why}",
+            hint="make room there, or let HF_HUB_CACHE name a folder with enough of it",
+        )
+
+
+def damaged(listing: ModelListing, entry: FileEntry, exc: Damaged, endpoint: str) -> IntegrityError:
+    hashes = f"{entry.kind} {exc.got} came, the Hub says {entry.oid}" if exc.got else exc.why
+    return IntegrityError(
+        f"{listing.model_id}: {entry.path}: {hashes}; fetched twice, not kept",
+        hint=f"{BAD_BYTES}: see {endpoint}/{listing.model_id}/blob/{listing.commit}/{entry.path}",
+    )
