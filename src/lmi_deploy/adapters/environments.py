@@ -111,7 +111,6 @@ class LocalEnvironments:
         choice = self._choice(packages, requirements, uv)
         yield Notice(text=_announcement(home, choice))
         uv_cache = uv.cache()
-        require_room(choice.expected, home, uv_cache)
         try:
             uv.create(home, sys.executable)
             text = "\n".join((*packages, requirements))
@@ -121,6 +120,9 @@ class LocalEnvironments:
                 backend=choice.backend,
                 wheelhouse=self._wheelhouse,
                 copy=not on_one_disk(home, uv_cache) and not self._environ.get("UV_LINK_MODE"),
+            )
+            require_room(
+                choice.expected, home, uv_cache, linked=lambda: not wanted.copy and uv.has_all(home, wanted)
             )
             count = yield from self._install(uv, wanted, choice.expected, key=key, held=held)
             took = time.monotonic() - began

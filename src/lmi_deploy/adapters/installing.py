@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -68,10 +68,10 @@ def from_wheelhouse(wheelhouse: Path) -> Choice:
     return Choice(expected=max(3 * size, _LEAST), words=f"wheels from {wheelhouse} alone")
 
 
-def require_room(expected: int, *places: Path) -> None:
-    """Refuse to begin what the disk cannot hold."""
+def require_room(expected: int, *places: Path, linked: Callable[[], bool]) -> None:
+    """Refuse to begin what the disk cannot hold; `linked` says whether the files are on that disk already."""
     for place in places:
-        if (free := free_space(place)) < expected:
+        if (free := free_space(place)) < expected and not linked():
             raise DeployFailed(
                 f"{nearest(place)}: {gigabytes(free)} free, the serving environment needs about {gigabytes(expected)}",
                 hint="free some space (`lmi cache ls` shows what lmi keeps, `uv cache clean` what uv keeps), "

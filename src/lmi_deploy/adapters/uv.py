@@ -59,22 +59,13 @@ class Uv:
 
     def install(self, venv: Path, wanted: Install) -> Running:
         """The running installation; it prints what it does, and its exit code says how it ended."""
-        argv = [
-            self._binary,
-            "pip",
-            "install",
-            "--no-progress",
-            "--color",
-            "never",
-            "--python",
-            _python(venv),
-        ]
-        argv += ["--torch-backend", wanted.backend] if wanted.backend else []
-        argv += ["--link-mode", "copy"] if wanted.copy else []
-        if wanted.wheelhouse:
-            argv += ["--no-index", "--find-links", str(wanted.wheelhouse), "--only-binary", ":all:"]
-        argv += ["-r", str(wanted.requirements)]
+        argv = [self._binary, *_install(venv, wanted), "--no-progress", "--color", "never"]
         return Running(argv, environ=self._environ, cwd=self._folder)
+
+    def has_all(self, venv: Path, wanted: Install) -> bool:
+        """Whether uv's cache holds every file of it: nothing would be fetched."""
+        done = self._run(*_install(venv, wanted), "--dry-run")
+        return done.returncode == 0 and "Would download" not in done.stderr
 
     def torch_index_answers(self, backend: str) -> bool:
         """Whether PyTorch's own index can be reached: asked once, of uv itself, so that its proxies count."""
@@ -137,5 +128,10 @@ def _binary() -> str:
         ) from exc
 
 
-def _python(venv: Path) -> str:
-    return str(venv / "bin" / "python")
+def _install(venv: Path, wanted: Install) -> list[str]:
+    argv = ["pip", "install", "--python", str(venv / "bin" / "python"), "-r", str(wanted.requirements)]
+    argv += ["--torch-backend", wanted.backend] if wanted.backend else []
+    argv += ["--link-mode", "copy"] if wanted.copy else []
+    if wanted.wheelhouse:
+        argv += ["--no-index", "--find-links", str(wanted.wheelhouse), "--only-binary", ":all:"]
+    return argv

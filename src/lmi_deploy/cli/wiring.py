@@ -121,9 +121,9 @@ def _hub(model_id: str, environ: Mapping[str, str]) -> Hub:
 
         return ModelFolder()
     from lmi_deploy.adapters.clock import SystemClock
-    from lmi_deploy.adapters.huggingface_hub import HubClient
+    from lmi_deploy.adapters.hub import HubSettings, HuggingFaceHub
 
-    return HubClient(environ, SystemClock())
+    return HuggingFaceHub(HubSettings.read(environ, Path.home()), SystemClock())
 
 
 def _port(name: str, state: StateFolder) -> int:

@@ -72,8 +72,9 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSpec:
-    """The body that is sent; the answer must be a success, not empty, and hold `expect`."""
+    """The body that is sent; the answer must be a success, not empty, and hold `expect`. `prompt` is for people."""
 
+    prompt: str
     body: str
     content_type: str
     expect: str

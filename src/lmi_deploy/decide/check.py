@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 from lmi_deploy.core.problem import Problem
 from lmi_deploy.core.recipe import Endpoint, Recipe
+from lmi_deploy.decide.check_options import lint
 from lmi_deploy.decide.reading import Partial
 
 Rule = Callable[[Partial], Iterator[Problem]]
@@ -161,4 +162,5 @@ RULES: tuple[Rule, ...] = (
     _timeouts,
     _scaling,
     _secrets,
+    lint,
 )

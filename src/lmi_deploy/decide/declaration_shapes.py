@@ -127,7 +127,9 @@ class PairsOf:
         if len(node.entries) > most:
             tell(node.place, f"{len(node.entries)} keys", f"at most {most} are allowed", "")
             return BAD
-        return _all([self._pair(key, entry.place, entry.value, tell) for key, entry in node.entries.items()])
+        pairs = [self._pair(key, entry.place, entry.value, tell) for key, entry in node.entries.items()]
+        # The good ones go on to the cross-checks, so that one bad pair does not hide the mistakes of the others.
+        return tuple(pair for pair in pairs if pair is not BAD)
 
     def schema(self) -> Schema:
         return {"type": "object", "additionalProperties": NUMERIC_TEXT}

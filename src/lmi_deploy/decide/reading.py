@@ -30,6 +30,8 @@ class Partial:
     root: Place
     found: dict[str, Found] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
+    pairs: dict[str, Entry] = field(default_factory=dict)
+    """The user's own keys, such as `options.dtype`."""
 
     def value(self, path: str, default: Any = None) -> Any:
         known = self.found.get(path)
@@ -40,8 +42,14 @@ class Partial:
         while path:
             if path in self.found:
                 return self.found[path].place
+            if path in self.pairs:
+                return self.pairs[path].place
             path = path.rpartition(".")[0]
         return self.root
+
+    def value_place(self, path: str) -> Place:
+        """Where the value of one of the user's own keys stands."""
+        return self.pairs[path].value.place if path in self.pairs else self.place(path)
 
     def sound(self, *paths: str) -> bool:
         """Whether none of these was complained about already."""
@@ -92,6 +100,10 @@ class Reader:
             self.partial.broken.add(path)
         else:
             self.partial.found[path] = Found(value, entry.place)
+            if isinstance(entry.value, Table):
+                self.partial.pairs.update(
+                    {f"{path}.{name}": pair for name, pair in entry.value.entries.items()}
+                )
 
     def _nested(self, group: Group, entry: Entry, path: str) -> None:
         if isinstance(entry.value, Table):

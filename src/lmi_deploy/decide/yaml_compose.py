@@ -81,15 +81,16 @@ class Composer:
         if self._source.tab_before(place):
             self._tell(place, "a tab indents this line", "YAML is indented with spaces")
         if isinstance(event, yaml.AliasEvent):
-            self._tell(place, f"alias *{event.anchor}", "aliases are refused: write the value out")
+            self._tell(place, f"alias *{event.anchor[:60]}", "aliases are refused: write the value out")
             return True
         if event.anchor:
             self._tell(
-                place, f"anchor &{event.anchor}", "anchors are refused: write the value where it is used"
+                place, f"anchor &{event.anchor[:60]}", "anchors are refused: write the value where it is used"
             )
         tag = getattr(event, "tag", None)
         if tag:
-            self._tell(place, f"tag {tag}", "tags are refused: every value is the text that is written")
+            shown = tag.replace("tag:yaml.org,2002:", "!!")[:60]
+            self._tell(place, f"tag {shown}", "tags are refused: every value is the text that is written")
         return False
 
     def _add(self, node: Node) -> None:
@@ -106,9 +107,19 @@ class Composer:
         mark = event.start_mark
         return self._source.place(mark.line, mark.column) if mark else self._source.place(0, 0)
 
+    def _path(self) -> str:
+        return ".".join(frame.pending for frame in self._open if frame.pending)
+
     def _tell(self, place: Place, what: str, hint: str = "") -> None:
         self.problems.append(
-            Problem(origin=place.origin, line=place.line, column=place.column, key="", what=what, hint=hint)
+            Problem(
+                origin=place.origin,
+                line=place.line,
+                column=place.column,
+                key=self._path(),
+                what=what,
+                hint=hint,
+            )
         )
 
 
@@ -121,14 +132,19 @@ class _Frame:
         self._entries: dict[str, Entry] = {}
         self._key: Node | None = None
 
+    @property
+    def pending(self) -> str:
+        """The key whose value is being read."""
+        return self._key.text[:60] if isinstance(self._key, Scalar) else ""
+
     def add(self, node: Node) -> None:
         if self._listing:
             self._items.append(node)
         elif self._key is None:
             self._key = node
         else:
-            key, self._key = self._key, None
-            self._pair(key, node)
+            self._pair(self._key, node)
+            self._key = None
 
     def node(self) -> Node:
         return Items(self._place, tuple(self._items)) if self._listing else Table(self._place, self._entries)
@@ -145,7 +161,7 @@ class _Frame:
         elif key.text in self._entries:
             first = self._entries[key.text].place
             where = f"line {first.line}" if first.line else f"column {first.column}"
-            self._tell(key.place, f"key {key.text[:60]!r} is there twice", f"first in {where}")
+            self._tell(key.place, "the key is there twice", f"first in {where}")
         else:
             self._entries[key.text] = Entry(key.place, value)
 

@@ -9,7 +9,7 @@ import yaml
 from lmi_deploy.core.problem import Problem
 from lmi_deploy.decide.yaml_tree import Place
 
-MAX_BYTES = 1_000_000
+MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
 MAX_VALUES = 5_000
 """Far beyond any recipe, and what keeps the worst file within 50 ms."""
@@ -57,7 +57,9 @@ def opened(text: bytes | str, origin: str, *, shift: int | None = None) -> Sourc
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     start = _at("", 0, origin, shift)
     if size > MAX_BYTES:
-        return _problem(start, f"{size} bytes", f"a recipe has at most {MAX_BYTES}")
+        return _problem(
+            start, "more than 1 MiB", "a recipe is a page of text: give its path, not the model's"
+        )
     if isinstance(text, bytes):
         decoded = _decoded(text, origin)
         if isinstance(decoded, Problem):

@@ -19,14 +19,11 @@ class Listener:
     def __init__(self, settings: ServerSettings, application: Application) -> None:
         self._settings = settings
         self._application = application
+        self.port = 0  # told even after the socket went to another server
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, asyncio.Task[None]] = {}
         self._draining = False
-
-    @property
-    def port(self) -> int:
-        return int(self._socket.getsockname()[1]) if self._socket is not None else 0
 
     @property
     def listening(self) -> socket.socket | None:
@@ -43,6 +40,7 @@ class Listener:
             own.close()
             raise
         self._socket = own
+        self.port = own.getsockname()[1]
 
     async def open(self) -> None:
         """Accept clients on the reserved socket."""
@@ -53,6 +51,7 @@ class Listener:
     async def replace(self, other: socket.socket) -> None:
         """Accept on another server's socket, and drop our own."""
         before, self._socket = self._server, other
+        self.port = other.getsockname()[1]
         await self.open()
         if before is not None:
             before.close()

@@ -15,7 +15,7 @@ from lmi_deploy.decide.diff import diff
 from lmi_deploy.decide.diff.local import server_name, summary
 from lmi_deploy.decide.render import render
 from lmi_deploy.decide.resolve import resolve
-from lmi_deploy.engines.registry import ENGINE_PACKAGE_VERSION
+from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.ports.target import Target
 from lmi_deploy.steps.apply import apply
 from lmi_deploy.steps.deps import Deps

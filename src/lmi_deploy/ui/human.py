@@ -73,6 +73,10 @@ class HumanView:
         self._out.write(plain(text) if self._out.isatty() else text)
         self._out.flush()
 
+    def end_of_answer(self) -> None:
+        self._out.write("\n")
+        self._out.flush()
+
     def result(self, fields: Fields, text: str = "") -> None:
         self.close()
         if text:

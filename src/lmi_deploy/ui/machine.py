@@ -36,6 +36,9 @@ class MachineView:
     def piece(self, text: str) -> None:
         self._write("piece", {"text": text})
 
+    def end_of_answer(self) -> None:
+        pass
+
     def result(self, fields: Fields, text: str = "") -> None:
         self._write("result", {"ok": True, **fields})
 

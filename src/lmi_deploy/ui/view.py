@@ -28,6 +28,9 @@ class View(Protocol):
     def piece(self, text: str) -> None:
         """A part of an answer, as it comes."""
 
+    def end_of_answer(self) -> None:
+        """The answer is whole, and did not end its last line."""
+
     def result(self, fields: Fields, text: str = "") -> None:
         """The last word: `fields` for machines, `text` for people."""
 

@@ -94,6 +94,9 @@ class HuggingFaceHub:
             raise Damaged(f"its {entry.kind} is {got}, the Hub says {entry.oid}", got=got)
         return content
 
+    def folder(self, listing: ModelListing) -> Path:
+        return self._cache(listing.model_id).snapshot(listing.commit)
+
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
         return sum(entry.size for entry in self._absent(listing, files))
 

@@ -24,7 +24,7 @@ from lmi_deploy.core.plan import (
 )
 from lmi_deploy.core.record import Held, Observed, SeenServer
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.engines.registry import ENGINE_PACKAGE_VERSION
+from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 
 ALIVE = frozenset({"starting", "loading", "ready"})
 RUNNING = ALIVE | {"draining"}

@@ -1,0 +1,51 @@
+# Two commands for a stranger: `make quickstart` and `make test`. Both do all the set-up they need, may be run twice
+# and in any order, and say what they do. The rest is for people who work on lmi: see CONTRIBUTING.md.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: quickstart test setup lint unit bless reference picture bench fuzz clean help
+
+help:  ## What there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+quickstart: setup  ## Deploy a real model on this machine, ask it, say what to do next
+	@$(BIN)/python -m tools.quickstart
+
+test: setup  ## Everything that .ci/run checks
+	@$(BIN)/python -m tools.check
+
+setup: $(BIN)/.ready
+
+$(BIN)/.ready: requirements/dev.txt pyproject.toml tools/setup.py
+	@$(PYTHON) tools/setup.py $(VENV)
+	@touch $@
+
+lint: setup  ## Format, lint and types only
+	@$(BIN)/python -m tools.check lint
+
+unit: setup  ## The fast tests only: unit and golden
+	@$(BIN)/python -m tools.check lint unit
+
+bless: setup  ## Take today's output as the golden files
+	@$(BIN)/python -m pytest -q tests/golden --bless
+
+reference: setup  ## Write the generated pages in docs/ again
+	@$(BIN)/python -m tools.reference
+
+picture: setup  ## Run the quickstart and draw its output as docs/quickstart.svg
+	@$(BIN)/python -m tools.picture
+
+bench: setup  ## Measure every published figure, write benchmarks/results/ and the README's table
+	@$(BIN)/python -m benchmarks
+
+fuzz: setup  ## 100,000 generated recipes
+	@$(BIN)/python -m tools.fuzz --cases 100000
+
+lock: setup  ## Pin the development requirements again, with hashes
+	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 --extra local \
+	  --group dev pyproject.toml -o requirements/dev.txt
+
+clean:  ## Remove what the commands above made in this folder
+	rm -rf $(VENV) .build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,173 @@
+"""Recipe and facts to a Spec: every choice made here, with the arithmetic shown where it cannot be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lmi_deploy.core.exchange import Question
+from lmi_deploy.core.facts import Facts
+from lmi_deploy.core.recipe import Pairs, Recipe, Task
+from lmi_deploy.core.spec import (
+    EngineSpec,
+    HandlerSpec,
+    Inputs,
+    LocalPlace,
+    ModelSpec,
+    ProbeSpec,
+    Spec,
+)
+from lmi_deploy.decide.select import require_shards, select
+from lmi_deploy.engines.engine import EngineModule
+from lmi_deploy.engines.registry import engine
+from lmi_deploy.errors import Unresolvable
+
+LOCAL_HOST = "127.0.0.1"
+STARTUP_TIMEOUT = 600
+"""Seconds, where the recipe says nothing: the LMI deployment guide's own figure for the health check."""
+PREDICT_TIMEOUT = 60
+"""Seconds: SageMaker ends a real-time invocation then, so more would only hide that on other targets."""
+_ARCHITECTURES: tuple[tuple[str, Task], ...] = (
+    ("ForCausalLM", "text-generation"),
+    ("LMHeadModel", "text-generation"),
+    ("ForConditionalGeneration", "text2text-generation"),
+    ("ForSequenceClassification", "text-classification"),
+    ("ForQuestionAnswering", "question-answering"),
+)
+_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
+
+
+def resolve(recipe: Recipe, facts: Facts) -> Spec:
+    """Pins commit, files, handler, packages, address and probe. Raises Unresolvable."""
+    _refuse_remote_code(recipe, facts)
+    weights = select(facts.listing, recipe.files, remote_code=recipe.trust_remote_code)
+    require_shards(weights, facts.shards, recipe.files)
+    model = _model(recipe, facts)
+    module = engine(recipe.engine)
+    handler = module.handler(recipe.handler, model.task)
+    return Spec(
+        name=recipe.name,
+        model=model,
+        engine=_engine(recipe, module, handler, model),
+        weights=weights,
+        inputs=Inputs(model_py=facts.model_py or b"", requirements=facts.requirements or b""),
+        probe=_probe(recipe, module, handler, model.task),
+        place=_place(recipe, facts),
+    )
+
+
+def _model(recipe: Recipe, facts: Facts) -> ModelSpec:
+    architecture = next(iter(facts.config.get("architectures") or ()), None)
+    positions = next(
+        (facts.config[key] for key in _CONTEXT_KEYS if isinstance(facts.config.get(key), int)), None
+    )
+    return ModelSpec(
+        model_id=facts.listing.model_id,
+        revision=recipe.revision,
+        commit=facts.listing.commit,
+        source=facts.listing.source,
+        task=recipe.task or _task(architecture),
+        architecture=architecture,
+        max_positions=positions,
+    )
+
+
+def _task(architecture: str | None) -> Task | None:
+    return next(
+        (task for ending, task in _ARCHITECTURES if architecture and architecture.endswith(ending)), None
+    )
+
+
+def _engine(recipe: Recipe, module: EngineModule, handler: HandlerSpec, model: ModelSpec) -> EngineSpec:
+    degree = recipe.tensor_parallel_degree or 1
+    options = (*_option_pairs(recipe), *recipe.options)
+    lines = module.properties(handler, options, task=model.task, tensor_parallel_degree=degree)
+    return EngineSpec(
+        name=recipe.engine,
+        tensor_parallel_degree=degree,
+        handler=handler,
+        properties=_with_properties(lines, recipe.properties),
+        packages=module.packages(handler),
+    )
+
+
+def _option_pairs(recipe: Recipe) -> Pairs:
+    """What the recipe's own keys say in the server's words."""
+    pairs = [("predict_timeout", str(recipe.timeouts.predict or PREDICT_TIMEOUT))]
+    loading = recipe.timeouts.model_loading or recipe.timeouts.container_startup or STARTUP_TIMEOUT
+    pairs.append(("model_loading_timeout", str(loading)))
+    if recipe.trust_remote_code:
+        pairs.append(("trust_remote_code", "true"))
+    if recipe.files.allow_pickle:
+        pairs.append(("trust_insecure_model_files", "true"))
+    return tuple(pairs)
+
+
+def _with_properties(lines: Pairs, properties: Pairs) -> Pairs:
+    """The recipe's plain keys replace ours of that name in place; the others follow."""
+    given = dict(properties)
+    kept = tuple((key, given.pop(key, value)) for key, value in lines)
+    return (*kept, *given.items())
+
+
+def _probe(recipe: Recipe, module: EngineModule, handler: HandlerSpec, task: Task | None) -> ProbeSpec:
+    asked = recipe.probe
+    expect = (asked.expect if asked else None) or ""
+    if asked and asked.body is not None:
+        return ProbeSpec(prompt="", body=asked.body, content_type=asked.content_type, expect=expect)
+    question = module.probe(handler, task)
+    if asked and asked.prompt is not None:
+        question = Question(prompt=asked.prompt, parameters=question.parameters if question else {})
+    if question is None:
+        raise Unresolvable(
+            f"probe: engine {recipe.engine} with task {task or 'unknown'} has no question of its own",
+            hint='say one, for example probe: {body: \'{"inputs": "OK"}\'}; `up` ends with a real answer to it',
+        )
+    request = module.encode(question, handler, task)
+    content_type = dict(request.headers).get("Content-Type", "application/json")
+    return ProbeSpec(
+        prompt=question.prompt, body=request.body.decode(), content_type=content_type, expect=expect
+    )
+
+
+def _place(recipe: Recipe, facts: Facts) -> LocalPlace:
+    machine, port = facts.machine, recipe.endpoint.port or facts.port
+    if machine is None or port is None:
+        raise Unresolvable("endpoint.target: local needs to know this machine", hint="this is a bug of lmi")
+    device, memory = _device(machine.accelerators, machine.memory)
+    runtime = recipe.endpoint.runtime
+    if runtime == "auto":
+        runtime = "embedded"
+    if runtime not in facts.runtimes:
+        raise Unresolvable(
+            f"endpoint.runtime: {runtime} is not at hand here", hint=f"at hand: {', '.join(facts.runtimes)}"
+        )
+    return LocalPlace(
+        runtime=runtime,
+        host=LOCAL_HOST,
+        port=port,
+        device=device,
+        device_memory=memory,
+        startup_timeout=recipe.timeouts.container_startup or STARTUP_TIMEOUT,
+        environment=recipe.container.environment,
+    )
+
+
+def _device(accelerators: tuple[tuple[str, int], ...], memory: int) -> tuple[str, int]:
+    if not accelerators:
+        return "CPU", memory
+    name = accelerators[0][0]
+    return f"{len(accelerators)} x {name}", sum(size for _, size in accelerators)
+
+
+def _refuse_remote_code(recipe: Recipe, facts: Facts) -> None:
+    named = facts.config.get("auto_map")
+    if named and not recipe.trust_remote_code:
+        raise Unresolvable(
+            f"{facts.listing.model_id} brings its own code ({_some(named)}), which would run on your server",
+            hint="read it at the commit that `revision` pins, then say trust_remote_code: true",
+        )
+
+
+def _some(auto_map: Any) -> str:
+    return json.dumps(auto_map)[:100]

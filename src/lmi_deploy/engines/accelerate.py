@@ -1,0 +1,111 @@
+"""Transformers on a CPU or the GPUs of one machine: our handler, or DJL's own `djl_python.huggingface`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from lmi_deploy.core.artifact import SLOT
+from lmi_deploy.core.exchange import Head, HttpRequest, Question
+from lmi_deploy.core.recipe import Engine, Handler, Pairs, Task
+from lmi_deploy.core.spec import HandlerSpec
+from lmi_deploy.engines import huggingface
+from lmi_deploy.engines.answers import answer, read_line, read_whole
+from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.rendering import MODEL_PY, with_options
+from lmi_deploy.errors import Unresolvable
+
+name: Final[Engine] = "accelerate"
+templates: Final[tuple[str, ...]] = ("text-generation",)
+
+BASE: Final = (
+    "accelerate==1.15.0",
+    "protobuf==7.36.2",
+    "sentencepiece==0.2.3",
+    "torch==2.13.0",
+    "transformers==4.57.6",
+)
+"""Seen to work together with DJL's engine 0.34.0 on Python 3.11. accelerate is what `device_map` needs; protobuf and
+sentencepiece are for tokenizers that come as a SentencePiece file only."""
+LMI_NAMES: Final = {"max_new_tokens": "max_tokens", "stop_sequences": "stop"}
+
+
+def handler(wish: Handler, task: Task | None) -> HandlerSpec:
+    if wish.file:
+        return HandlerSpec(entry_point=MODEL_PY, template=None)
+    if wish.builtin:
+        return HandlerSpec(entry_point=wish.builtin, template=None)
+    if wish.template and wish.template not in templates:
+        raise Unresolvable(
+            f"handler.template: engine accelerate has no template {wish.template}",
+            hint=f"use one of {', '.join(templates)}, or leave it out",
+        )
+    template = wish.template or next((each for each in templates if each == task), None)
+    if template:
+        return HandlerSpec(entry_point=MODEL_PY, template=template)
+    return HandlerSpec(entry_point=huggingface.MODULE, template=None)
+
+
+def packages(handler: HandlerSpec) -> tuple[str, ...]:
+    more = huggingface.PACKAGES if handler.entry_point == huggingface.MODULE else ()
+    return tuple(sorted({*BASE, *more}))
+
+
+def properties(
+    handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
+) -> Pairs:
+    ours = [
+        ("engine", "Python"),
+        ("option.entryPoint", handler.entry_point),
+        ("option.model_id", SLOT),
+        # Without it an image with vLLM calls a sync handler as a coroutine, and djl_python.huggingface refuses
+        # to start on any other.
+        ("option.rolling_batch", "disable"),
+    ]
+    if handler.entry_point == huggingface.MODULE and task:
+        ours.append(("option.task", huggingface.TASKS.get(task, task)))
+    if tensor_parallel_degree > 1:
+        ours.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))
+        ours.append(("option.device_map", "auto"))
+    return with_options(ours, options)
+
+
+def probe(handler: HandlerSpec, task: Task | None) -> Question | None:
+    match task:
+        case "text-generation":
+            return Question(prompt="Say OK", parameters={"max_tokens": 8, "temperature": 0})
+        case "text2text-generation":
+            return Question(prompt="translate English to German: OK", chat=False)
+        case "text-embedding" | "text-classification":
+            return Question(prompt="OK", chat=False)
+        case _:
+            return None
+
+
+def encode(question: Question, handler: HandlerSpec, task: Task | None) -> HttpRequest:
+    if question.body is not None:
+        return HttpRequest(body=question.body, headers=(("Content-Type", question.content_type),))
+    builtin = handler.entry_point == huggingface.MODULE
+    body = huggingface.body(question, task) if builtin else _openai(question)
+    encoded = json.dumps(body, ensure_ascii=False).encode()
+    return HttpRequest(body=encoded, headers=(("Content-Type", "application/json"),))
+
+
+def _openai(question: Question) -> dict[str, Any]:
+    system = [{"role": "system", "content": question.system}] if question.system else []
+    chat = question.chat or bool(system)
+    asked: dict[str, Any] = (
+        {"messages": [*system, {"role": "user", "content": question.prompt}]}
+        if chat
+        else {"prompt": question.prompt}
+    )
+    asked |= {LMI_NAMES.get(key, key): value for key, value in question.parameters.items()}
+    if question.stream:
+        asked |= {"stream": True, "stream_options": {"include_usage": True}}
+    return asked
+
+
+def decoder(head: Head, question: Question, handler: HandlerSpec) -> Decoder:
+    if handler.entry_point == huggingface.MODULE:
+        return huggingface.decoder(head, question)
+    return answer(head, whole=read_whole, line=read_line)

@@ -1,0 +1,41 @@
+"""How a deployment is asked, from the few words that its record keeps of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import get_args
+
+from lmi_deploy.core.exchange import Head, HttpRequest, Question
+from lmi_deploy.core.recipe import Engine, Task
+from lmi_deploy.core.spec import HandlerSpec
+from lmi_deploy.engines.engine import Decoder, EngineModule
+from lmi_deploy.engines.registry import engine
+from lmi_deploy.errors import Unresolvable
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    module: EngineModule
+    handler: HandlerSpec
+    task: Task | None
+
+    def encode(self, question: Question) -> HttpRequest:
+        return self.module.encode(question, self.handler, self.task)
+
+    def decoder(self, head: Head, question: Question) -> Decoder:
+        return self.module.decoder(head, question, self.handler)
+
+
+def codec_of(summary: Mapping[str, str]) -> Codec:
+    """From a generation's summary; an engine that this lmi does not know is Unresolvable."""
+    known: dict[str, Engine] = {name: name for name in get_args(Engine)}
+    tasks: dict[str, Task] = {name: name for name in get_args(Task)}
+    name = known.get(summary.get("engine", ""))
+    if name is None:
+        raise Unresolvable(
+            f"the record names the engine {summary.get('engine')!r}",
+            hint="a newer lmi wrote it; use that one",
+        )
+    handler = HandlerSpec(entry_point=summary.get("handler", ""), template=summary.get("template") or None)
+    return Codec(engine(name), handler, tasks.get(summary.get("task", "")))

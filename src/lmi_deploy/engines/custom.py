@@ -1,0 +1,61 @@
+"""The user's own model.py: we know how to ship it, not what it can be asked."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lmi_deploy.core.artifact import SLOT
+from lmi_deploy.core.exchange import Head, HttpRequest, Question
+from lmi_deploy.core.recipe import Engine, Handler, Pairs, Task
+from lmi_deploy.core.spec import HandlerSpec
+from lmi_deploy.engines.answers import ErrorAnswer, TextAnswer
+from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.rendering import MODEL_PY, with_options
+from lmi_deploy.errors import Unresolvable, UsageRefused
+
+name: Final[Engine] = "custom"
+templates: Final[tuple[str, ...]] = ()
+
+
+def handler(wish: Handler, task: Task | None) -> HandlerSpec:
+    if not wish.file:
+        raise Unresolvable(
+            "handler.file: engine custom runs your own model.py, and the recipe names none",
+            hint="add handler: {file: model.py}, or use engine: accelerate, which brings a handler",
+        )
+    return HandlerSpec(entry_point=MODEL_PY, template=None)
+
+
+def packages(handler: HandlerSpec) -> tuple[str, ...]:
+    """What DJL's engine imports; what the code needs is in the recipe's requirements."""
+    return ("numpy==2.4.6",)
+
+
+def properties(
+    handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
+) -> Pairs:
+    ours = [("engine", "Python"), ("option.entryPoint", handler.entry_point), ("option.model_id", SLOT)]
+    if dict(options).get("async_mode", "").lower() != "true":
+        # On an image with vLLM the server would take a text generation model for vLLM's, and call the handler
+        # as a coroutine, which ends the start-up.
+        ours.append(("option.rolling_batch", "disable"))
+    if tensor_parallel_degree > 1:
+        ours.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))
+    return with_options(ours, options)
+
+
+def probe(handler: HandlerSpec, task: Task | None) -> Question | None:
+    return None
+
+
+def encode(question: Question, handler: HandlerSpec, task: Task | None) -> HttpRequest:
+    if question.body is None:
+        raise UsageRefused(
+            "engine custom: only your handler knows what its requests look like",
+            hint="send a whole body: lmi invoke NAME --body FILE, or probe.body in the recipe",
+        )
+    return HttpRequest(body=question.body, headers=(("Content-Type", question.content_type),))
+
+
+def decoder(head: Head, question: Question, handler: HandlerSpec) -> Decoder:
+    return ErrorAnswer(head) if head.status >= 400 else TextAnswer()

@@ -1,0 +1,54 @@
+"""What the rest of the house asks of an inference engine; one module each, in the registry."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from lmi_deploy.core.exchange import Head, HttpRequest, Piece, Question
+from lmi_deploy.core.recipe import Engine, Handler, Pairs, Task
+from lmi_deploy.core.spec import HandlerSpec
+
+ENGINE_PACKAGE_VERSION: Final = "0.34.0"
+"""DJL's Python engine on Maven Central: the newest published there, on the wire the same as 0.36 (2026-11-21)."""
+
+
+class Decoder(Protocol):
+    """Turns the bytes of one answer, however they were cut, into pieces."""
+
+    def feed(self, data: bytes) -> list[Piece]:
+        """What can be said now that `data` has come."""
+
+    def close(self) -> list[Piece]:
+        """What only the end of the answer makes clear."""
+
+
+class EngineModule(Protocol):
+    """A module with these names; all of them pure. `handler` in is the recipe's wish, out the choice."""
+
+    @property
+    def name(self) -> Engine: ...
+
+    @property
+    def templates(self) -> tuple[str, ...]:
+        """Handlers of ours (folders of `templates/`) that this engine can run."""
+
+    def handler(self, wish: Handler, task: Task | None) -> HandlerSpec:
+        """Raises Unresolvable where no handler follows."""
+
+    def packages(self, handler: HandlerSpec) -> tuple[str, ...]:
+        """What the worker's environment must have, as exact PEP 508 requirements, sorted."""
+
+    def properties(
+        self, handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
+    ) -> Pairs:
+        """serving.properties in the order written. `option.model_id` holds the slot; `options` (the recipe's,
+        without `option.`) replace ours in place and follow where they are not ours."""
+
+    def probe(self, handler: HandlerSpec, task: Task | None) -> Question | None:
+        """The question that proves a deployment where the recipe has none; None where the recipe must say."""
+
+    def encode(self, question: Question, handler: HandlerSpec, task: Task | None) -> HttpRequest:
+        """Raises UsageRefused for what this handler cannot be asked."""
+
+    def decoder(self, head: Head, question: Question, handler: HandlerSpec) -> Decoder:
+        """Reads what comes after `head`, the answer to `question`."""

@@ -1,0 +1,82 @@
+"""What DJL's built-in handler `djl_python.huggingface` takes and gives; its limits are not its user's mistake.
+
+On a CPU, without rolling batch, it was seen (0.34.0, transformers 4.57.6) to need `option.rolling_batch=disable`, and
+to take one form of body: `{"inputs": text or list, "parameters": {...}}`. It hands the parameters to `generate` as they
+are, so `seed`, `stop_sequences`, `return_full_text` and a temperature of 0 end in a 424, and so do chat bodies
+and `prompt`. It ignores `stream`: `option.enable_streaming=huggingface` streams every answer, as lines of
+`{"outputs": [text]}` that begin with the prompt and, when something breaks, end with `{"outputs": "the reason"}`;
+the value `true` fails for a single text.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from lmi_deploy.core.exchange import Head, Piece, Question
+from lmi_deploy.core.recipe import Task
+from lmi_deploy.engines.answers import answer, read_line, read_whole
+from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.errors import UsageRefused
+
+MODULE: Final = "djl_python.huggingface"
+PACKAGES: Final = ("peft==0.21.2", "pillow==13.0.0", "pydantic==2.14.3")
+"""What it imports beyond what our own handler needs."""
+TASKS: Final[dict[Task, str]] = {"text-embedding": "feature-extraction"}
+"""Where its name for a task is not ours."""
+NAMES: Final = {"max_tokens": "max_new_tokens"}
+REFUSED: Final = ("seed", "stop", "stop_sequences", "return_full_text")
+
+
+def body(question: Question, task: Task | None) -> dict[str, Any]:
+    """Raises UsageRefused for what would come back as an error of the server."""
+    if question.system:
+        raise _cannot("a system prompt")
+    for key in REFUSED:
+        if key in question.parameters:
+            raise _cannot(f"the parameter {key}")
+    asked = {NAMES.get(key, key): value for key, value in question.parameters.items()}
+    if asked.get("temperature") == 0:
+        del asked["temperature"]
+        asked["do_sample"] = False
+    elif "temperature" in asked or "top_p" in asked:
+        asked.setdefault("do_sample", True)
+    return {"inputs": question.prompt, **({"parameters": asked} if asked else {})}
+
+
+def _cannot(what: str) -> UsageRefused:
+    return UsageRefused(
+        f"{MODULE} cannot take {what}: it hands every key to transformers' generate, which fails",
+        hint="leave handler.builtin out of the recipe: the template text-generation takes it",
+    )
+
+
+def decoder(head: Head, question: Question) -> Decoder:
+    return answer(head, whole=_Whole(question.prompt), line=_Line(question.prompt))
+
+
+class _Whole:
+    """Every text begins with its prompt, which nobody asked to see again."""
+
+    def __init__(self, prompt: str) -> None:
+        self._prompt = prompt
+
+    def __call__(self, value: Any) -> Piece:
+        piece = read_whole(value)
+        return Piece(text=piece.text.removeprefix(self._prompt), tokens=piece.tokens, finish=piece.finish)
+
+
+class _Line:
+    """The first line is the prompt; `outputs` that is no list is an error."""
+
+    def __init__(self, prompt: str) -> None:
+        self._prompt = prompt
+
+    def __call__(self, value: Any) -> Piece:
+        if isinstance(value, dict) and isinstance(value.get("outputs"), str):
+            return Piece(error=value["outputs"])
+        piece = read_line(value)
+        if self._prompt and piece.text.strip() == self._prompt.strip():
+            self._prompt = ""
+            return Piece()
+        self._prompt = ""
+        return piece

@@ -1,0 +1,21 @@
+"""The engines that are built, by the name a recipe gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lmi_deploy.core.recipe import Engine
+from lmi_deploy.engines import accelerate, custom
+from lmi_deploy.engines.engine import EngineModule
+from lmi_deploy.errors import Unresolvable
+
+ENGINES: Final[Mapping[Engine, EngineModule]] = {"accelerate": accelerate, "custom": custom}
+
+
+def engine(name: Engine) -> EngineModule:
+    """Raises Unresolvable for an engine that the recipe may name but that is not built yet."""
+    found = ENGINES.get(name)
+    if found is None:
+        raise Unresolvable(f"engine: {name} is not built yet", hint=f"built today: {', '.join(ENGINES)}")
+    return found

@@ -1,0 +1,1 @@
+"""Commands for people who work on lmi; none of them ships."""

@@ -1,0 +1,46 @@
+"""Everything that CI checks, in order, each step timed: `python -m tools.check [step ...]`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+PYTEST = [sys.executable, "-m", "pytest", "-q"]
+STEPS: dict[str, list[list[str]]] = {
+    "lint": [
+        [str(BIN / "ruff"), "format", "--check", "."],
+        [str(BIN / "ruff"), "check", "."],
+        [str(BIN / "mypy")],
+    ],
+    "unit": [[*PYTEST, "tests/unit", "tests/golden", "-n", "2"]],
+    "contract": [[*PYTEST, "tests/contract", "-n", "2", "--dist", "loadfile"]],
+    "functional": [[*PYTEST, "tests/functional", "-n", "2", "--dist", "loadfile"]],
+    "e2e": [[*PYTEST, "tests/e2e"]],
+}
+
+
+def main(wanted: list[str]) -> int:
+    unknown = [step for step in wanted if step not in STEPS]
+    if unknown:
+        print(f"no step {unknown[0]!r}; there are: {', '.join(STEPS)}", file=sys.stderr)
+        return 2
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "LMI_REPORT_SKIPS": "1"}
+    for step in wanted or STEPS:
+        begun = time.monotonic()
+        for command in STEPS[step]:
+            print(f"== {step}: {' '.join(Path(word).name for word in command[:3])} ...", flush=True)
+            code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
+            if code:
+                print(f"== {step} failed after {time.monotonic() - begun:.0f} s", flush=True)
+                return code
+        print(f"== {step} passed in {time.monotonic() - begun:.0f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
