@@ -1,12 +1,14 @@
 """What is chosen and refused before anything is installed, and what of a user's settings reaches uv."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
+from tests.support.wheels import make_wheel
 
 from lmi_deploy.adapters.installing import choose, from_wheelhouse, require_room
-from lmi_deploy.adapters.uv import Uv, masked, settings
+from lmi_deploy.adapters.uv import Install, Uv, masked, settings
 from lmi_deploy.errors import DeployFailed
 
 NOWHERE = {"ALL_PROXY": "http://127.0.0.1:9", "PATH": "/nonexistent"}
@@ -47,7 +49,11 @@ def test_a_missing_wheelhouse_is_said(tmp_path: Path) -> None:
 
 def test_what_the_disk_cannot_hold_is_refused_with_the_numbers(tmp_path: Path) -> None:
     with pytest.raises(DeployFailed, match=r"GB free, the serving environment needs about \d+ GB"):
-        require_room(10**15, tmp_path / "environments")
+        require_room(10**15, tmp_path / "environments", linked=lambda: False)
+
+
+def test_what_is_on_the_disk_already_needs_no_room(tmp_path: Path) -> None:
+    require_room(10**15, tmp_path / "environments", linked=lambda: True)
 
 
 def test_pips_settings_count_where_uv_has_none() -> None:
@@ -78,6 +84,20 @@ def test_a_toolchain_is_never_downloaded() -> None:
 )
 def test_credentials_are_masked(line: str, shown: str) -> None:
     assert masked(line) == shown
+
+
+def test_uv_knows_what_it_would_have_to_fetch(tmp_path: Path) -> None:
+    uv = _uv(tmp_path, {"PATH": os.environ["PATH"]})
+    make_wheel(tmp_path / "wheels", "tinyone")
+    (tmp_path / "r.txt").write_text("tinyone\n")
+    wanted = Install(requirements=tmp_path / "r.txt", wheelhouse=tmp_path / "wheels")
+    uv.create(tmp_path / "venv", sys.executable)
+    assert not uv.has_all(tmp_path / "venv", wanted)
+    with uv.install(tmp_path / "venv", wanted) as running:
+        assert list(running.lines(tick=9))
+        assert running.exit_code() == 0
+    uv.create(tmp_path / "again", sys.executable)
+    assert uv.has_all(tmp_path / "again", wanted)
 
 
 def test_uv_is_asked_in_the_users_environment(tmp_path: Path) -> None:
