@@ -1,0 +1,136 @@
+"""serving.properties and environment, resolved as the real server was seen to do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.server.properties import BadSettings, ModelSettings, resolve, worker_environment
+from lmi_deploy.server.settings import read_settings
+
+
+def settings(
+    folder: Path, text: str = "engine=Python\n", *, environ: dict[str, str] | None = None
+) -> ModelSettings:
+    (folder / "model.py").touch()
+    (folder / "serving.properties").write_bytes(text.encode("latin-1"))
+    defaults = read_settings(None, environ or {}).keys
+    return resolve(folder, name="m", defaults=defaults, environ=environ or {})
+
+
+def test_options_reach_the_handler_without_their_prefix_and_defaults_do_not(tmp_path: Path) -> None:
+    found = settings(
+        tmp_path, "engine=Python\noption.MixedCase=Yes\nplain=pv\noption.env=FOO=bar, B = q x \n"
+    )
+    assert dict(found.initialise) == {
+        "engine": "Python",
+        "MixedCase": "Yes",
+        "plain": "pv",
+        "handler": "handle",
+    }
+    assert dict(found.extra_environment) == {"FOO": "bar", "B": "q x"}
+
+
+def test_no_file_at_all(tmp_path: Path) -> None:
+    (tmp_path / "model.py").touch()
+    found = resolve(tmp_path, name="m", defaults={}, environ={})
+    assert dict(found.initialise) == {"handler": "handle"}
+
+
+def test_a_batch_is_stacked(tmp_path: Path) -> None:
+    assert settings(tmp_path, "batch_size=2\n").initialise["batchifier"] == "stack"
+
+
+def test_the_file_beats_options_of_the_environment_and_sagemaker_beats_the_file(tmp_path: Path) -> None:
+    environ = {
+        "OPTION_A": "env",
+        "OPTION_B_C": "env",
+        "OPTION_MixedCase": "env",
+        "OPTION_ENTRYPOINT": "model.py",
+        "ARGS_BAR": "arg",
+        "SERVING_MAX_WORKERS": "7",
+        "SAGEMAKER_MODEL_SERVER_TIMEOUT_SECONDS": "44",
+    }
+    found = settings(tmp_path, "engine=Python\noption.a=file\noption.predict_timeout=9\n", environ=environ)
+    assert dict(found.initialise) == {
+        "engine": "Python",
+        "a": "file",
+        "b_c": "env",
+        "MixedCase": "env",
+        "entryPoint": "model.py",
+        "bar": "arg",
+        "maxWorkers": "7",
+        "predict_timeout": "44",
+        "handler": "handle",
+    }
+    assert (found.limits.predict_timeout, found.limits.max_workers) == (44, 7)
+
+
+def test_the_servers_own_keys_apply_where_the_model_says_nothing(tmp_path: Path) -> None:
+    environ = {"SERVING_JOB_QUEUE_SIZE": "77", "SERVING_BATCH_SIZE": "4"}
+    found = settings(tmp_path, "engine=Python\nbatch_size=2\n", environ=environ)
+    assert (found.limits.job_queue_size, found.limits.batch_size) == (77, 2)
+    assert "job_queue_size" not in found.initialise
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "bounds"),
+    [
+        ("", {}, (1, 2)),
+        ("minWorkers=3\nmaxWorkers=1\n", {}, (1, 1)),
+        ("minWorkers=3\n", {}, (2, 2)),
+        ("", {"OMP_NUM_THREADS": "1"}, (1, os.cpu_count())),
+        ("", {"SAGEMAKER_NUM_MODEL_WORKERS": "3"}, (3, 3)),
+    ],
+)
+def test_how_many_workers(
+    tmp_path: Path, text: str, environ: dict[str, str], bounds: tuple[int, int]
+) -> None:
+    limits = settings(tmp_path, text, environ=environ).limits
+    assert (limits.min_workers, limits.max_workers) == bounds
+
+
+def test_entry_points(tmp_path: Path) -> None:
+    assert settings(tmp_path).entry_point == "model.py"
+    assert settings(tmp_path).recommended_entry_point == ""
+    by_id = settings(tmp_path, "option.model_id=/m\n")
+    assert (by_id.entry_point, by_id.recommended_entry_point) == ("model.py", "djl_python.huggingface")
+    (tmp_path / "alt.py").touch()
+    assert settings(tmp_path, environ={"DJL_ENTRY_POINT": "alt.py"}).entry_point == "alt.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("engine=DeepSpeed\n", "Deep learning engine not found: DeepSpeed"),
+        ("engine=MPI\n", "mpirun"),
+        ("batch_size=abc\n", 'batch_size=abc: For input string: "abc"'),
+        ("option.entryPoint=missing.py\n", "missing.py does not exist"),
+    ],
+)
+def test_what_cannot_be_served(tmp_path: Path, text: str, why: str) -> None:
+    with pytest.raises(BadSettings, match=why):
+        settings(tmp_path, text)
+
+
+def test_a_folder_without_a_handler(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match=r"\.py file not found"):
+        resolve(tmp_path, name="m", defaults={}, environ={})
+
+
+def test_the_workers_environment(tmp_path: Path) -> None:
+    found = settings(tmp_path, "option.env=X=1\n")
+    environ = {
+        "HF_TOKEN": "t",
+        "AWS_SECRET_ACCESS_KEY": "s",
+        "AWS_REGION": "eu-west-1",
+        "PYTHONPATH": "/before",
+    }
+    assert worker_environment(environ, found, Path("/engine")) == {
+        "AWS_REGION": "eu-west-1",
+        "PYTHONPATH": os.pathsep.join(["/before", "/engine", str(tmp_path)]),
+        "PYTHONUNBUFFERED": "1",
+        "X": "1",
+    }
