@@ -65,5 +65,8 @@ def _unpack(jar: Path, final: Path) -> None:
             archive.extractall(scratch)
         scratch.chmod(0o755)
         scratch.rename(final)
+    except OSError:
+        if not final.is_dir():  # else the tool itself was first
+            raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -1,0 +1,216 @@
+"""What goes to a handler and how its answer is read, however the network cuts it."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmi_deploy.core.exchange import Head, Piece, Question
+from lmi_deploy.core.spec import HandlerSpec
+from lmi_deploy.engines import accelerate, custom, huggingface
+from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.errors import UsageRefused
+
+OURS = HandlerSpec(entry_point="model.py", template="text-generation")
+BUILTIN = HandlerSpec(entry_point=huggingface.MODULE, template=None)
+THEIRS = HandlerSpec(entry_point="model.py", template=None)
+
+
+def head(status: int = 200, kind: str = "application/json") -> Head:
+    return Head(status=status, reason="whatever", headers=(("Content-Type", kind),))
+
+
+def lines(*values: Any) -> bytes:
+    return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values).encode()
+
+
+def pieces(decoder: Decoder, *parts: bytes) -> list[Piece]:
+    return [piece for part in parts for piece in decoder.feed(part)] + decoder.close()
+
+
+def sent(question: Question, handler: HandlerSpec = OURS) -> Any:
+    request = accelerate.encode(question, handler, "text-generation")
+    assert request.headers == (("Content-Type", "application/json"),)
+    return json.loads(request.body)
+
+
+def read(
+    body: bytes, *, handler: HandlerSpec = OURS, kind: str = "application/json", prompt: str = ""
+) -> list[Piece]:
+    return pieces(accelerate.decoder(head(kind=kind), Question(prompt=prompt), handler), body)
+
+
+def test_a_prompt_becomes_a_chat_with_the_system_prompt_first() -> None:
+    question = Question(prompt="Hi", system="Be short.", parameters={"max_new_tokens": 5, "seed": 1})
+    assert sent(question) == {
+        "messages": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Hi"}],
+        "max_tokens": 5,
+        "seed": 1,
+    }
+
+
+def test_without_chat_it_is_a_completion() -> None:
+    assert sent(Question(prompt="Hi", chat=False)) == {"prompt": "Hi"}
+
+
+def test_a_stream_asks_for_the_usage_at_its_end() -> None:
+    body = sent(Question(prompt="Hi", chat=False, stream=True))
+    assert body == {"prompt": "Hi", "stream": True, "stream_options": {"include_usage": True}}
+
+
+def test_the_builtin_handler_never_gets_a_chat_body() -> None:
+    body = sent(Question(prompt="Hi", stream=True, parameters={"max_tokens": 5, "temperature": 0}), BUILTIN)
+    assert body == {"inputs": "Hi", "parameters": {"max_new_tokens": 5, "do_sample": False}}
+
+
+def test_sampling_is_switched_on_for_the_builtin_handler() -> None:
+    body = sent(Question(prompt="Hi", parameters={"temperature": 0.5}), BUILTIN)
+    assert body == {"inputs": "Hi", "parameters": {"temperature": 0.5, "do_sample": True}}
+
+
+@pytest.mark.parametrize(
+    ("question", "what"),
+    [
+        (Question(prompt="Hi", system="Be short."), "a system prompt"),
+        (Question(prompt="Hi", parameters={"seed": 1}), "the parameter seed"),
+        (Question(prompt="Hi", parameters={"stop": ["."]}), "the parameter stop"),
+    ],
+)
+def test_what_the_builtin_handler_would_fail_on_is_refused_here(question: Question, what: str) -> None:
+    with pytest.raises(UsageRefused, match=f"djl_python.huggingface cannot take {what}") as caught:
+        accelerate.encode(question, BUILTIN, "text-generation")
+    assert "template text-generation" in caught.value.hint
+
+
+@pytest.mark.parametrize("handler", [OURS, BUILTIN])
+def test_a_whole_body_goes_as_it_is(handler: HandlerSpec) -> None:
+    request = accelerate.encode(Question(body=b"\0", content_type="image/png"), handler, None)
+    assert (request.body, request.headers) == (b"\0", (("Content-Type", "image/png"),))
+
+
+def test_a_custom_engine_takes_whole_bodies_only() -> None:
+    assert custom.encode(Question(body=b"x"), THEIRS, None).body == b"x"
+    with pytest.raises(UsageRefused) as caught:
+        custom.encode(Question(prompt="Hi"), THEIRS, None)
+    assert "--body" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            {
+                "choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}],
+                "usage": {"completion_tokens": 3},
+            },
+            Piece(text="Hi", tokens=3, finish="stop"),
+        ),
+        ({"choices": [{"text": "a"}, {"text": "b"}]}, Piece(text="a\nb")),
+        ({"generated_text": "Hi"}, Piece(text="Hi")),
+        (
+            {"generated_text": "Hi", "details": {"finish_reason": "length", "generated_tokens": 2}},
+            Piece(text="Hi", tokens=2, finish="length"),
+        ),
+        ([{"generated_text": "a"}, {"generated_text": "b"}], Piece(text="a\nb")),
+        ([[0.5, 1]], Piece(text="[[0.5, 1]]")),
+        ({"error": {"message": "no"}}, Piece(error="no")),
+    ],
+)
+def test_an_answer_in_one_piece(body: Any, expected: Piece) -> None:
+    assert read(json.dumps(body).encode()) == [expected]
+
+
+def test_an_empty_answer_has_no_pieces() -> None:
+    assert read(b"") == []
+    assert read(b"", kind="application/jsonlines") == []
+
+
+def test_what_is_not_json_is_shown_as_it_is() -> None:
+    assert read(b"hello") == [Piece(text="hello")]
+
+
+CHAT = lines(
+    {"choices": [{"delta": {"role": "assistant", "content": "Grü"}, "finish_reason": None}]},
+    {"choices": [{"delta": {"content": "ße 😀"}, "finish_reason": None}]},
+    {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+    {"choices": [], "usage": {"completion_tokens": 4}},
+)
+CHAT_PIECES = [
+    Piece(text="Grü", tokens=1),
+    Piece(text="ße 😀", tokens=1),
+    Piece(finish="stop"),
+    Piece(tokens=2),
+]
+
+
+@given(cuts=st.lists(st.integers(0, len(CHAT)), max_size=8))
+def test_chunks_read_the_same_wherever_they_are_cut(cuts: list[int]) -> None:
+    edges = [0, *sorted(cuts), len(CHAT)]
+    parts = [CHAT[start:end] for start, end in pairwise(edges)]
+    decoder = accelerate.decoder(head(kind="application/jsonlines"), Question(), OURS)
+    assert pieces(decoder, *parts) == CHAT_PIECES
+
+
+def test_lines_grouped_under_a_unary_content_type_are_lines() -> None:
+    assert read(CHAT) == CHAT_PIECES
+
+
+def test_token_lines() -> None:
+    body = lines(
+        {"token": {"id": 1, "text": "a", "log_prob": -0.1}},
+        {"token": {"id": 2, "text": "b"}, "generated_text": "ab", "details": {"finish_reason": "length"}},
+    )
+    assert read(body, kind="application/jsonlines") == [
+        Piece(text="a", tokens=1),
+        Piece(text="b", tokens=1, finish="length"),
+    ]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_a_stream_that_breaks_ends_with_the_reason(end: bytes) -> None:
+    first = lines({"choices": [{"text": "a"}]})
+    assert read(first + b"out of luck" + end, kind="application/jsonlines") == [
+        Piece(text="a", tokens=1),
+        Piece(error="out of luck"),
+    ]
+    assert read(first + b'{"error": {"message": "no"}}' + end, kind="application/jsonlines")[1:] == [
+        Piece(error="no")
+    ]
+
+
+def test_the_builtin_handler_repeats_the_prompt_and_we_do_not() -> None:
+    whole = json.dumps([{"generated_text": "The sky is blue"}]).encode()
+    assert read(whole, handler=BUILTIN, prompt="The sky") == [Piece(text=" is blue")]
+    stream = lines({"outputs": ["The sky"]}, {"outputs": [" is"]}, {"outputs": "seed is not used"})
+    assert read(stream, handler=BUILTIN, kind="application/jsonlines", prompt="The sky") == [
+        Piece(text=" is", tokens=1),
+        Piece(error="seed is not used"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"code": 424, "message": "invoke handler failure", "error": "KeyError('x')"}, "424: KeyError('x')"),
+        ({"code": 424, "type": "ModelException", "message": "busy"}, "424: busy"),
+        ({"error": {"message": "n: only 1", "param": "n"}}, "424: n: only 1"),
+    ],
+)
+def test_an_error_says_its_status_and_the_reason(body: Any, said: str) -> None:
+    for module in (accelerate, custom):
+        decoder = module.decoder(head(424), Question(), THEIRS)
+        assert pieces(decoder, json.dumps(body).encode()) == [Piece(error=said)]
+
+
+def test_an_error_without_a_body_has_the_reason_of_its_head() -> None:
+    assert pieces(accelerate.decoder(head(413), Question(), OURS)) == [Piece(error="413: whatever")]
+
+
+def test_a_custom_answer_is_text_as_it_comes() -> None:
+    decoder = custom.decoder(head(kind="text/plain"), Question(), THEIRS)
+    assert pieces(decoder, "ü".encode()[:1], "ü".encode()[1:]) == [Piece(text="ü")]
