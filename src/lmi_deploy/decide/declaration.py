@@ -10,7 +10,13 @@ from typing import get_args
 
 from lmi_deploy.core import recipe as core
 from lmi_deploy.decide.declaration_endpoint import ENDPOINT, ON_SAGEMAKER
-from lmi_deploy.decide.declaration_pairs import environment_key, environment_value, option_key, property_key
+from lmi_deploy.decide.declaration_pairs import (
+    environment_key,
+    environment_value,
+    option_key,
+    property_key,
+    property_value,
+)
 from lmi_deploy.decide.declaration_shapes import Group, Key, Later, Many, One, OneOrMany, PairsOf
 from lmi_deploy.decide.declaration_words import (
     FLAG,
@@ -238,13 +244,13 @@ RECIPE = Group(
         Key("handler", HANDLER, "What answers a request: one of the three; the engine's own where left out."),
         Key(
             "options",
-            PairsOf("pairs: name and text", key=option_key),
+            PairsOf("pairs: name and text", key=option_key, value=property_value),
             "`option.*` of serving.properties, without the prefix, as written.",
             "{dtype: fp16}",
         ),
         Key(
             "properties",
-            PairsOf("pairs: name and text", key=property_key),
+            PairsOf("pairs: name and text", key=property_key, value=property_value),
             "The server's own keys in serving.properties, as written.",
             "{job_queue_size: 100}",
         ),

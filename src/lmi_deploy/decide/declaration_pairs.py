@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from lmi_deploy.catalog import limits
+from lmi_deploy.core.artifact import SLOT
 from lmi_deploy.decide.declaration_words import Wrong
 from lmi_deploy.decide.yaml_tree import quoted
 
@@ -59,6 +60,13 @@ def property_key(key: str) -> str:
     if key == "engine":
         raise Wrong("is written from a key of its own", "use engine")
     return _property(key)
+
+
+def property_value(value: str) -> str:
+    """A value for serving.properties: anything but the mark that the target replaces by the weights' location."""
+    if SLOT in value:
+        raise Wrong(f"holds {SLOT}", "only the target says where the weights are: use model_id")
+    return value
 
 
 def environment_key(key: str) -> str:

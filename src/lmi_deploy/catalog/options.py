@@ -1,0 +1,140 @@
+"""Which `option.*` a server of some version knows: it drops any other silently, so they are looked up before.
+
+The table is compiled from DJLServing's own property classes and documentation; `source` names the versions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+State = Literal["known", "unknown", "removed", "later"]
+
+TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
+    "text-generation": {
+        "dtype": ("fp32", "fp16", "bf16", "auto"),
+        "device_map": (),
+        "trust_insecure_model_files": ("true", "false"),
+        "max_new_tokens": (),
+        "max_model_len": (),
+        "torch_threads": (),
+        "served_model_name": (),
+    }
+}
+"""What our own handlers read, with the values that they take where those are few."""
+
+_BOOLEANS = ("true", "false", "1", "0", "yes", "no", "on", "off", "t", "f", "y", "n")
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a version makes of an option. `edge`: the version that removed it, or the first that has it."""
+
+    state: State
+    edge: str = ""
+    values: tuple[str, ...] = ()
+    kind: str = ""
+    instead: str = ""
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(Path(__file__).with_name("options.json").read_text(encoding="ascii"))
+    return table
+
+
+def source() -> tuple[str, str]:
+    """Where the table comes from, and its date."""
+    return _table()["source"], _table()["date"]
+
+
+def linted(engine: str) -> bool:
+    """Whether the table knows all that this engine reads; the others take what they like."""
+    return engine in _table()["engines"]
+
+
+def newest(engine: str) -> str:
+    """The server version that a recipe means that names none."""
+    version: str = _table()["engines"][engine]["newest"]
+    return version
+
+
+def names(engine: str, version: str) -> tuple[str, ...]:
+    """Every option that this version of the engine's server knows."""
+    known = {name for table in _classes(engine) for name, spans in table.items() if _now(spans, version)}
+    return tuple(sorted(known | set(_server())))
+
+
+def standing(engine: str, name: str, version: str) -> Standing:
+    """What `version` makes of the option `name`."""
+    spans = [span for table in _classes(engine) for span in table.get(name, ())]
+    now = _now(spans, version)
+    if now:
+        kinds = [span[2] for span in now if span[2]]
+        return Standing("known", values=_values(kinds, version), kind=_plain(kinds))
+    instead = _table()["replaced"].get(name, "") if engine == "vllm" else ""
+    gone = [span[1] for span in spans if span[1] and _order(span[1]) <= _order(version)]
+    if gone:
+        return Standing("removed", edge=max(gone, key=_order), instead=instead)
+    if spans:
+        return Standing("later", edge=min((span[0] for span in spans), key=_order))
+    return Standing("unknown", instead=instead)
+
+
+def server_names() -> tuple[str, ...]:
+    """What the server itself reads, whatever the handler."""
+    return tuple(sorted(_server()))
+
+
+def acceptable(kind: str, value: str) -> bool:
+    """Whether pydantic, which reads options in the server, takes `value` as this kind."""
+    text = value.strip().lower()
+    if kind == "bool":
+        return text in _BOOLEANS
+    if kind == "int":
+        return re.fullmatch(r"[+-]?[0-9]+(_[0-9]+)*(\.0+)?", text) is not None
+    if kind == "float":
+        return re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", text) is not None
+    return True
+
+
+def _server() -> dict[str, Any]:
+    server: dict[str, Any] = _table()["classes"]["server"]
+    return server
+
+
+def _classes(engine: str) -> Iterator[dict[str, list[list[Any]]]]:
+    for name in _table()["engines"][engine]["classes"]:
+        yield _table()["classes"][name]
+
+
+def _now(spans: list[list[Any]], version: str) -> list[list[Any]]:
+    here = _order(version)
+    return [s for s in spans if _order(s[0]) <= here and (s[1] is None or here < _order(s[1]))]
+
+
+def _values(kinds: list[str], version: str) -> tuple[str, ...]:
+    """The words of the narrowest enumeration in force."""
+    found: list[list[str]] = []
+    for history in (_table()["enums"][kind] for kind in kinds if kind in _table()["enums"]):
+        in_force = [values for since, values in history if _order(since) <= _order(version)]
+        if in_force and in_force[-1]:
+            found.append(in_force[-1])
+    narrowest: list[str] = min(found, key=len, default=[])
+    return tuple(narrowest)
+
+
+def _plain(kinds: list[str]) -> str:
+    return next((kind for kind in kinds if kind in ("bool", "int", "float")), "")
+
+
+def _order(version: str) -> tuple[int, ...]:
+    """`0.36.0/lmi27` after `0.36.0/lmi18`; a bare `0.36.0` stands for its newest image."""
+    number, _, image = version.partition("/lmi")
+    parts = [int(part) for part in re.findall(r"[0-9]{1,6}", number)[:3]]
+    return (*parts, *([0] * (3 - len(parts))), int(image) if image else 9999)

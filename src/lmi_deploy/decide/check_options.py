@@ -1,0 +1,94 @@
+"""Option lint: an option that the server or our handler would drop silently is a mistake of the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.catalog import options
+from lmi_deploy.core.problem import Problem
+from lmi_deploy.core.recipe import Pairs
+from lmi_deploy.decide.declaration_words import guess
+from lmi_deploy.decide.reading import Partial
+from lmi_deploy.decide.yaml_tree import quoted
+
+
+def lint(partial: Partial) -> Iterator[Problem]:
+    """Every option that has no effect, or a value that the server refuses."""
+    pairs: Pairs = partial.value("options", ())
+    engine = partial.value("engine", "")
+    own_code = "handler.file" in partial.found or "handler.file" in partial.broken
+    if not pairs or own_code or not options.linted(engine):
+        return
+    template = partial.value("handler.template", "text-generation")
+    ours = engine == "accelerate" and "handler.builtin" not in partial.found
+    for name, value in pairs:
+        if ours:
+            yield from _of_template(partial, template, name, value)
+        else:
+            yield from _of_server(partial, engine, name, value)
+    if not ours:
+        yield from _together(partial, dict(pairs))
+
+
+def _of_template(partial: Partial, template: str, name: str, value: str) -> Iterator[Problem]:
+    """Our own handlers read few options, and say so."""
+    known = options.TEMPLATE_OPTIONS.get(template, {})
+    names = [*known, *options.server_names()]
+    if name == "rolling_batch":
+        hint = "requests are grouped by properties: {batch_size: N}"
+        yield _at(partial, name, f"handler template {template} has no rolling batch", hint)
+    elif name not in names:
+        hint = guess(name, names) or f"it reads {', '.join(known)}"
+        yield _at(partial, name, f"unknown to handler template {template}, which would ignore it", hint)
+    elif known.get(name) and value.lower() not in known[name]:
+        yield _value(
+            partial,
+            name,
+            f"{quoted(value)} is not one of {', '.join(known[name])}",
+            guess(value, known[name]),
+        )
+
+
+def _of_server(partial: Partial, engine: str, name: str, value: str) -> Iterator[Problem]:
+    version = partial.value("container.version") or options.newest(engine)
+    found = options.standing(engine, name, version)
+    server = f"{engine} on server {version}"
+    instead = f"use {found.instead}" if found.instead else ""
+    match found.state:
+        case "unknown":
+            hint = instead or guess(name, options.names(engine, version))
+            yield _at(partial, name, f"unknown to {server}, which would drop it silently", hint)
+        case "removed":
+            yield _at(partial, name, f"removed in {found.edge}: {server} would drop it silently", instead)
+        case "later":
+            yield _at(partial, name, f"known from {found.edge} on: {server} would drop it silently", "")
+        case "known":
+            yield from _known(partial, name, value, found)
+
+
+def _known(partial: Partial, name: str, value: str, found: options.Standing) -> Iterator[Problem]:
+    if found.values and value.lower() not in found.values:
+        what = f"{quoted(value)} is not one of {', '.join(found.values)}"
+        yield _value(partial, name, what, guess(value, found.values))
+    elif not found.values and not options.acceptable(found.kind, value):
+        what = f"{quoted(value)} is not {'a number' if found.kind in ('int', 'float') else 'true or false'}"
+        yield _value(partial, name, what, "the server refuses to start with it")
+
+
+def _together(partial: Partial, pairs: dict[str, str]) -> Iterator[Problem]:
+    """What the built-in transformers handler refuses at start-up."""
+    quantized = pairs.get("quantize") in ("bitsandbytes4", "bitsandbytes8")
+    if partial.value("engine") == "accelerate" and quantized and "device_map" not in pairs:
+        yield _at(partial, "quantize", f"{pairs['quantize']} needs device_map", "add device_map: auto")
+
+
+def _at(partial: Partial, name: str, what: str, hint: str) -> Problem:
+    path = f"options.{name}"
+    place = partial.place(path)
+    return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)
+
+
+def _value(partial: Partial, name: str, what: str, hint: str) -> Problem:
+    path = f"options.{name}"
+    place = partial.value_place(path)
+    return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)
