@@ -1,5 +1,6 @@
 """What is chosen and refused before anything is installed, and what of a user's settings reaches uv."""
 
+import io
 import os
 import sys
 from pathlib import Path
@@ -7,8 +8,10 @@ from pathlib import Path
 import pytest
 from tests.support.wheels import make_wheel
 
-from lmi_deploy.adapters.installing import choose, from_wheelhouse, require_room
+from lmi_deploy.adapters.installing import Installation, choose, from_wheelhouse, require_room
+from lmi_deploy.adapters.running import Running
 from lmi_deploy.adapters.uv import Install, Uv, masked, settings
+from lmi_deploy.core.events import Line, Progress
 from lmi_deploy.errors import DeployFailed
 
 NOWHERE = {"ALL_PROXY": "http://127.0.0.1:9", "PATH": "/nonexistent"}
@@ -98,6 +101,23 @@ def test_uv_knows_what_it_would_have_to_fetch(tmp_path: Path) -> None:
         assert running.exit_code() == 0
     uv.create(tmp_path / "again", sys.executable)
     assert uv.has_all(tmp_path / "again", wanted)
+
+
+def test_what_an_installer_prints_is_masked_before_it_is_shown_or_kept(tmp_path: Path) -> None:
+    log = io.StringIO()
+    seen = Installation(key="k", expected=0, log=log)
+    with Running(["echo", "https://ann:s3cret@host/simple"], environ={}, cwd=tmp_path) as running:
+        events = list(seen.follow(running))
+    assert events == [Line(key="k", text="https://***@host/simple")]
+    assert (seen.last_words(), log.getvalue()) == (["https://***@host/simple"], "https://***@host/simple\n")
+
+
+def test_a_silent_installer_still_shows_that_it_works(tmp_path: Path) -> None:
+    seen = Installation(key="k", expected=10**9, log=io.StringIO())
+    with Running(["sleep", "60"], environ=os.environ, cwd=tmp_path) as running:
+        beat = next(seen.follow(running))
+    assert isinstance(beat, Progress)
+    assert (beat.key, beat.unit, beat.total) == ("k", "bytes", 10**9)
 
 
 def test_uv_is_asked_in_the_users_environment(tmp_path: Path) -> None:

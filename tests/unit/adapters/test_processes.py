@@ -1,6 +1,7 @@
 """Processes are found again by number and start, and end with all that they started."""
 
 import os
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +76,27 @@ def test_children_that_outlive_their_leader_end_too(tmp_path: Path) -> None:
     assert session_members(process) == (child,)
     end(process, grace=5, clock=CLOCK)
     _await_gone(child)
+
+
+def test_what_a_killed_leader_left_is_found_and_ended_but_never_a_strangers(tmp_path: Path) -> None:
+    process = _start(tmp_path, PARENT)
+    child = int(_await_text(tmp_path / "log"))
+    os.kill(process.pid, signal.SIGKILL)
+    _await_gone(process.pid)
+    boot, _, start = process.started.rpartition("/")
+    for stranger in ("another-boot/1", f"{boot}/{float(start) + 1e9}"):
+        assert session_members(replace(process, started=stranger)) == ()
+    end(process, grace=5, clock=CLOCK)
+    _await_gone(child)
+
+
+def test_a_zombie_is_gone(tmp_path: Path) -> None:
+    code = "import os, time; pid = os.fork() or os._exit(0); print(pid, flush=True); time.sleep(60)"
+    process = _start(tmp_path, code)
+    zombie = int(_await_text(tmp_path / "log"))
+    _await_gone(zombie)
+    os.kill(zombie, 0)  # its number is taken still
+    end(process, grace=5, clock=CLOCK)
 
 
 @pytest.mark.parametrize("started", ["", "another-boot/1"])
