@@ -11,7 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from huggingface_hub import HfApi, get_hf_file_metadata, hf_hub_download, hf_hub_url, snapshot_download
+from huggingface_hub import (
+    HfApi,
+    get_hf_file_metadata,
+    get_session,
+    hf_hub_download,
+    hf_hub_url,
+    snapshot_download,
+)
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -20,7 +27,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 from huggingface_hub.file_download import http_get
-from huggingface_hub.utils import get_session, parse_ratelimit_headers
+from huggingface_hub.utils._http import parse_ratelimit_headers
 from tests.support.hub import HubState, LocalHub, Quota, Shelf, serve_hub
 
 from lmi_deploy.core.oids import oid_of
@@ -165,7 +172,7 @@ def test_refusals_are_told_apart_as_at_the_hub() -> None:
         assert "404 Client Error" in refused(RepositoryNotFoundError, 404, "org/private", "other")
         assert "Invalid username or password." in refused(RepositoryNotFoundError, 401, "org/none")
         assert "Invalid rev id: v9" in refused(RevisionNotFoundError, 404, "org/m", revision="v9")
-        assert "Entry not found" in refused(RemoteEntryNotFoundError, 404, "org/m", path="no.bin")
+        assert "Entry Not Found" in refused(RemoteEntryNotFoundError, 404, "org/m", path="no.bin")
         assert "Invalid credentials" in refused(HfHubHTTPError, 401, "org/m", "bad")
         assert HfApi(endpoint=hub.url, token="good").whoami()["type"] == "user"
         HfApi(endpoint=hub.url, token="good").auth_check("org/m")

@@ -60,11 +60,11 @@ async def _serve(state: HubState, options: argparse.Namespace) -> None:
 
 
 def _announce(url: str, ready_file: Path | None) -> None:
-    print(f"Hub at {url}", flush=True)
     if ready_file is not None:
         part = ready_file.with_name(ready_file.name + ".part")
         part.write_text(url, "utf-8")
         part.replace(ready_file)
+    print(f"Hub at {url}", flush=True)
 
 
 async def _watch(pid: int, stop: asyncio.Event) -> None:
