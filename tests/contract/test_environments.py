@@ -192,6 +192,14 @@ def _stuck_build(cache: Path, environ: dict[str, str], index: socket.socket) -> 
     return build
 
 
+def _half_fetched(environ: dict[str, str]) -> Path:
+    """As uv leaves it when it is ended in the middle of a wheel."""
+    folder = Path(environ["UV_CACHE_DIR"]) / ".tmpAbCdEf"
+    folder.mkdir()
+    (folder / "half").write_bytes(b"x")
+    return folder
+
+
 def _installers(cache: Path) -> list[int]:
     import psutil
 
@@ -203,9 +211,11 @@ def test_ctrl_c_ends_the_installer_and_leaves_nothing(cache: Path, environ: dict
     with socket.socket() as index:
         build = _stuck_build(cache, environ, index)
         assert len(_installers(cache)) == 1
+        half_fetched = _half_fetched(environ)
         build.send_signal(signal.SIGINT)
         _, errors = build.communicate(timeout=20)
     assert "KeyboardInterrupt" in errors
+    assert not half_fetched.exists()
     assert _installers(cache) == []
     assert list((cache / "environments").iterdir()) == []
 
@@ -219,7 +229,9 @@ def test_after_a_kill_the_next_builder_ends_the_orphan_and_builds(
         build.communicate(timeout=20)
         assert len(_installers(cache)) == 1
         assert not environments.ready("e1")
+        half_fetched = _half_fetched(environ)
         _finish(environments.build("e1", ("tinyone",), "", key="k"))
+    assert not half_fetched.exists()
     assert _installers(cache) == []
     assert _version(environments, "e1", "tinyone") == "1.0"
 

@@ -66,7 +66,8 @@ class LocalEnvironments:
                     text=f"another lmi is building serving environment {environment}: waiting for it"
                 )
                 held = stack.enter_context(flocked(lock, wait=True))
-            _end_orphan(held)
+            if _end_orphan(held):
+                self._uv().sweep()
             if self.ready(environment):
                 return "already there"
             return (yield from self._build_alone(environment, packages, requirements, key=key, held=held))
@@ -107,7 +108,7 @@ class LocalEnvironments:
     ) -> Generator[Event, None, str]:
         home, began = self._home(environment), time.monotonic()
         kept.remove_folder(home)
-        uv = Uv(self._environ, self._environments)
+        uv = self._uv()
         choice = self._choice(packages, requirements, uv)
         yield Notice(text=_announcement(home, choice))
         uv_cache = uv.cache()
@@ -130,6 +131,7 @@ class LocalEnvironments:
         finally:
             if not self.ready(environment):
                 kept.remove_folder(home)
+                uv.sweep()
         counted = "1 package" if count == 1 else f"{count} packages"
         return f"{counted}, {gigabytes(size)}, {took:.0f} s"
 
@@ -153,6 +155,9 @@ class LocalEnvironments:
         if code:
             raise _failure(home.name, seen, log)
         return seen.packages
+
+    def _uv(self) -> Uv:
+        return Uv(self._environ, self._environments)
 
     def _choice(self, packages: tuple[str, ...], requirements: str, uv: Uv) -> Choice:
         if self._wheelhouse:
@@ -190,13 +195,14 @@ class LocalEnvironments:
             ) from exc
 
 
-def _end_orphan(held: IO[str]) -> None:
-    """The installer of a builder that was killed still writes where we are about to."""
+def _end_orphan(held: IO[str]) -> bool:
+    """End the installer of a builder that was killed: it writes where we are about to. Whether there was one."""
     try:
         orphan = load(Process, json.loads(held.read()))
     except ValueError:
-        return
+        return False
     end(orphan, grace=_GRACE, clock=SystemClock())
+    return True
 
 
 def _announcement(home: Path, choice: Choice) -> str:

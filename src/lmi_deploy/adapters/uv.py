@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import re
+import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,6 +85,15 @@ class Uv:
             )
         except subprocess.TimeoutExpired:
             return False
+
+    def sweep(self) -> None:
+        """Remove what a killed uv left half fetched in its cache, unless another uv is at work there."""
+        cache = self.cache()
+        # Every uv holds this lock, shared, while it uses the cache: alone, all temporary folders are orphans.
+        with suppress(OSError), (cache / ".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for left in cache.glob(".tmp*/"):
+                shutil.rmtree(left, ignore_errors=True)
 
     def _ask(self, *argv: str) -> str:
         done = self._run(*argv)
