@@ -9,6 +9,7 @@ from lmi_deploy.core.problem import Problem
 from lmi_deploy.core.recipe import Endpoint, Recipe
 from lmi_deploy.decide.check_options import lint
 from lmi_deploy.decide.reading import Partial
+from lmi_deploy.decide.yaml_tree import Scalar
 
 Rule = Callable[[Partial], Iterator[Problem]]
 _TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b|\bAKIA[0-9A-Z]{16}\b")
@@ -131,15 +132,19 @@ def _scaling(partial: Partial) -> Iterator[Problem]:
 
 
 def _secrets(partial: Partial) -> Iterator[Problem]:
+    hint = "a secret never belongs into a recipe: log in, or set HF_TOKEN"
+    for path, text in _texts(partial):
+        if _TOKEN.search(text):
+            yield _at(partial, path, "holds what looks like a token", hint)
+
+
+def _texts(partial: Partial) -> Iterator[tuple[str, str]]:
     for path, found in partial.found.items():
-        pairs = found.value if isinstance(found.value, tuple) else ((path, found.value),)
-        if any(_TOKEN.search(str(part)) for pair in pairs for part in pair):
-            yield _at(
-                partial,
-                path,
-                "holds what looks like a token",
-                "a secret never belongs into a recipe: log in, or set HF_TOKEN",
-            )
+        if isinstance(found.value, str):
+            yield path, found.value
+    for path, entry in partial.pairs.items():
+        if isinstance(entry.value, Scalar):
+            yield path, entry.value.text
 
 
 def _where(partial: Partial, path: str) -> tuple[int, int]:

@@ -232,7 +232,7 @@ RECIPE = Group(
         Key("tensor_parallel_degree", One(degree()), "Over how many devices the model is cut.", "4"),
         Key(
             "instance_type",
-            OneOrMany(listed("instance_types", "instance type")),
+            OneOrMany(listed("instance_types", "instance type"), most=5),
             "SageMaker instance type, or several in order of preference.",
             "ml.g5.12xlarge",
         ),

@@ -10,6 +10,10 @@ from lmi_deploy.catalog import limits
 from lmi_deploy.decide.declaration_words import NUMERIC_TEXT, Schema, Word, Wrong
 from lmi_deploy.decide.yaml_tree import Items, Node, Place, Scalar, Spoiled, Table, named
 
+MOST_ITEMS = 200
+LONGEST = 32_768
+"""Characters of one value: far beyond any that a server takes."""
+
 
 class Bad:
     """Stands for a value that was complained about."""
@@ -73,7 +77,7 @@ class Many:
     def read(self, node: Node, tell: Tell) -> Any:
         if not isinstance(node, Items):
             return _unless_spoiled(node, tell, f"a list is wanted, not {named(node)}")
-        low, high = limits.bounds(self.limit) if self.limit else (0, 1000)
+        low, high = limits.bounds(self.limit) if self.limit else (0, MOST_ITEMS)
         if not low <= len(node.items) <= high:
             tell(node.place, f"{len(node.items)} items", f"from {low} to {high} are allowed", "")
             return BAD
@@ -88,16 +92,20 @@ class OneOrMany:
     """One value, or a list of them."""
 
     word: Word
+    most: int
 
     @property
     def label(self) -> str:
-        return f"{self.word.label}, or a list of them"
+        return f"{self.word.label}, or a list of at most {self.most}"
 
     @property
     def collects(self) -> bool:
         return False
 
     def read(self, node: Node, tell: Tell) -> Any:
+        if isinstance(node, Items) and len(node.items) > self.most:
+            tell(node.place, f"{len(node.items)} items", f"at most {self.most} are allowed", "")
+            return BAD
         if isinstance(node, Items):
             return _all([_word(item, self.word, tell) for item in node.items])
         value = _word(node, self.word, tell)
@@ -123,7 +131,7 @@ class PairsOf:
     def read(self, node: Node, tell: Tell) -> Any:
         if not isinstance(node, Table):
             return _unless_spoiled(node, tell, f"a mapping is wanted, not {named(node)}")
-        most = limits.bounds(self.limit)[1] if self.limit else 1000
+        most = limits.bounds(self.limit)[1] if self.limit else MOST_ITEMS
         if len(node.entries) > most:
             tell(node.place, f"{len(node.entries)} keys", f"at most {most} are allowed", "")
             return BAD
@@ -144,6 +152,8 @@ class PairsOf:
             return _unless_spoiled(node, tell, f"one value is wanted, not {named(node)}", key)
         if node.plain and not node.text:
             tell(place, "has no value", 'write "" for an empty text', key)
+            return BAD
+        if _endless(node, tell, key):
             return BAD
         try:
             return key, self.value(node.text)
@@ -196,11 +206,20 @@ def _word(node: Node, word: Word, tell: Tell) -> Any:
     if node.blank:
         tell(node.place, "has no value", "leave the key out, or give it one", "")
         return BAD
+    if _endless(node, tell):
+        return BAD
     try:
         return word.read(node.text)
     except Wrong as exc:
         tell(node.place, exc.what, exc.hint, "")
         return BAD
+
+
+def _endless(node: Scalar, tell: Tell, suffix: str = "") -> bool:
+    """Refused before any rule looks at it, so that none has to be quick on a megabyte."""
+    if len(node.text) > LONGEST:
+        tell(node.place, f"{len(node.text)} characters", f"at most {LONGEST} are allowed", suffix)
+    return len(node.text) > LONGEST
 
 
 def _all(values: list[Any]) -> Any:

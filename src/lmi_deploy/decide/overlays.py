@@ -13,6 +13,8 @@ from lmi_deploy.decide.declaration_words import guess
 from lmi_deploy.decide.reading import Partial, Reader
 from lmi_deploy.decide.yaml_tree import Entry, Place, Scalar, Spoiled, Table, merged, named, quoted
 
+MOST = 50
+
 
 class Overlays:
     """The overlays of one recipe, and the one that was chosen."""
@@ -54,6 +56,10 @@ class Overlays:
     def _known(self, problems: list[Problem]) -> dict[str, Entry]:
         value = self._entry.value if self._entry else None
         if value is None or isinstance(value, Spoiled):
+            return {}
+        if isinstance(value, Table) and len(value.entries) > MOST:
+            what = f"{len(value.entries)} overlays"
+            problems.append(_problem(value.place, "overlays", what, f"at most {MOST} are allowed"))
             return {}
         if isinstance(value, Table):
             return value.entries

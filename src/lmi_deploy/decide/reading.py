@@ -143,7 +143,7 @@ class Reader:
 
     def _meant(self, group: Group, name: str, path: str) -> str:
         """The path of the key that the user had in mind, here or in another group; empty if that is anybody's guess."""
-        near = nearest(name, [*(key.name for key in group.keys), *group.also])
+        near = nearest(name, [*(key.name for key in group.keys), *(group.also if self._whole else ())])
         if near:
             return f"{path}{near}"
         return next((path for path in _paths(self._declaration, "") if path.rpartition(".")[2] == name), "")

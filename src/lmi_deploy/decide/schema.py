@@ -22,12 +22,10 @@ TITLE = "Recipe of lmi"
 
 def json_schema() -> dict[str, Any]:
     """The whole schema, ready for `json.dumps`."""
-    overlay = _model(RECIPE, part=True)
-    overlays = Annotated[
-        dict[Annotated[str, Field(pattern=f"^({NAME.pattern}|x-.*)$")], overlay],  # type: ignore[valid-type]
-        Field(description="Keys that are laid over the recipe with --overlay NAME."),
-    ]
-    recipe = _model(RECIPE, part=False, overlays=(overlays, Field(default={}, json_schema_extra=_no_default)))
+    kind: Any = dict[str, _model(RECIPE, part=True)]  # type: ignore[misc]
+    doc = "Keys that are laid over the recipe with --overlay NAME."
+    overlays: tuple[Any, Any] = (kind, Field(default={}, description=doc, json_schema_extra=_closed))
+    recipe = _model(RECIPE, part=False, overlays=overlays)
     return {"$schema": DIALECT, **recipe.model_json_schema(), "title": TITLE}
 
 
@@ -80,6 +78,13 @@ def described(key: Key) -> str:
         return key.doc
     only = f" for {', '.join(key.later.values)}" if key.later.values else ""
     return f"{key.doc} Not yet{only}: {key.later.reason}."
+
+
+def _closed(schema: dict[str, Any]) -> None:
+    _no_default(schema)
+    overlay = schema["additionalProperties"]
+    schema["patternProperties"] = {"^x-": {}, f"^(?!x-){NAME.pattern}$": overlay}
+    schema["additionalProperties"] = False
 
 
 def _no_default(schema: dict[str, Any]) -> None:

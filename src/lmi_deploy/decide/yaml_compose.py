@@ -6,6 +6,7 @@ more than the first of them that is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import yaml
@@ -14,13 +15,15 @@ from lmi_deploy.core.problem import Problem
 from lmi_deploy.decide.yaml_source import MAX_DEPTH, MAX_VALUES, Source
 from lmi_deploy.decide.yaml_tree import Entry, Items, Node, Place, Scalar, Spoiled, Table
 
-_Loader: type[yaml.CLoader] | type[yaml.Loader] = getattr(yaml, "CLoader", yaml.Loader)
+_UNSAYABLE = re.compile("[\x00\ud800-\udfff]")
+LOADER: type[yaml.CLoader] | type[yaml.Loader] = getattr(yaml, "CLoader", yaml.Loader)
 
 
 class Composer:
     """Collects the problems of one text; `tree` is None where nothing usable was found."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, loader: type[yaml.CLoader] | type[yaml.Loader] = LOADER) -> None:
+        self._loader = loader
         self.problems: list[Problem] = []
         self._source = source
         self._open: list[_Frame] = []
@@ -30,7 +33,7 @@ class Composer:
 
     def compose(self) -> Node | None:
         try:
-            for event in _events(self._source.text):
+            for event in _events(self._loader(self._source.text)):
                 if not self._take(event):
                     break
         except yaml.MarkedYAMLError as exc:
@@ -72,10 +75,10 @@ class Composer:
 
     def _scalar(self, event: yaml.NodeEvent, place: Place) -> Node:
         text = str(event.value)  # type: ignore[attr-defined]
-        if "\x00" in text or any("\ud800" <= char <= "\udfff" for char in text):
+        if _UNSAYABLE.search(text):
             self._tell(place, "holds a NUL or half a surrogate pair", "no server can be told such a text")
             return Spoiled(place)
-        return Scalar(place, text, plain=event.style is None)  # type: ignore[attr-defined]
+        return Scalar(place, text, plain=not event.style)  # type: ignore[attr-defined]
 
     def _refused(self, event: yaml.NodeEvent, place: Place) -> bool:
         if self._source.tab_before(place):
@@ -166,8 +169,7 @@ class _Frame:
             self._entries[key.text] = Entry(key.place, value)
 
 
-def _events(text: str) -> Iterator[yaml.Event]:
-    loader = _Loader(text)
+def _events(loader: yaml.CLoader | yaml.Loader) -> Iterator[yaml.Event]:
     try:
         while loader.check_event():
             event = loader.get_event()

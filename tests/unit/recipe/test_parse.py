@@ -1,0 +1,231 @@
+"""What a good recipe says: typed where the declaration has a type, verbatim where it is the user's own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from lmi_deploy.core.recipe import Handler, Recipe
+from lmi_deploy.decide import yaml_compose
+from lmi_deploy.decide.parse import parse
+from lmi_deploy.decide.yaml_compose import Composer
+from lmi_deploy.decide.yaml_source import Source, opened
+from lmi_deploy.decide.yaml_tree import Table
+from lmi_deploy.errors import RecipeError
+
+BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"
+
+
+def problems(text: str | bytes, **how: object) -> tuple[str, ...]:
+    with pytest.raises(RecipeError) as caught:
+        parse(text, "r.yaml", **how)  # type: ignore[arg-type]
+    return caught.value.details
+
+
+def test_a_short_recipe_leaves_the_rest_to_the_defaults() -> None:
+    recipe = parse(BASE, "r.yaml")
+    assert (recipe.name, recipe.model_id, recipe.revision, recipe.engine) == (
+        "q",
+        "a/b",
+        "main",
+        "accelerate",
+    )
+    assert recipe.endpoint.target == "local"
+    assert recipe.tensor_parallel_degree is None
+    assert recipe.handler == Handler()
+    assert (recipe.overlay, recipe.origin) == (None, "r.yaml")
+
+
+def test_every_group_is_read() -> None:
+    recipe = parse(
+        BASE.replace("{target: local}", "{target: local, runtime: embedded, port: 8080}")
+        + """
+revision: v1.0
+task: text-generation
+tensor_parallel_degree: 1
+trust_remote_code: true
+timeouts: {model_download: 10m, container_startup: 600, model_loading: 90s, predict: 1m}
+files: {allow: ["*.json", "*.safetensors"], ignore: ["*.onnx"], allow_pickle: false}
+container: {environment: {OMP_NUM_THREADS: 4, EMPTY: ""}}
+handler: {file: code/model.py}
+options: {anything: goes here}
+properties: {job_queue_size: 100, gpu.minWorkers: 1}
+requirements: requirements.txt
+probe: {body: '{"inputs": "OK"}', expect: OK}
+""",
+        "r.yaml",
+    )
+    assert (recipe.timeouts.model_download, recipe.timeouts.model_loading, recipe.timeouts.predict) == (
+        600,
+        90,
+        60,
+    )
+    assert recipe.files.allow == ("*.json", "*.safetensors")
+    assert recipe.container.environment == (("OMP_NUM_THREADS", "4"), ("EMPTY", ""))
+    assert recipe.properties == (("job_queue_size", "100"), ("gpu.minWorkers", "1"))
+    assert recipe.probe is not None
+    assert recipe.probe.body == '{"inputs": "OK"}'
+    assert recipe.probe.content_type == "application/json"
+    assert recipe.endpoint.port == 8080
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "1.10",
+        "012",
+        "no",
+        "0x1F",
+        "1e3",
+        "~",
+        "null",
+        "2024-01-01",
+        "1_000",
+        "yes",
+        "TRUE",
+        ".inf",
+        "12:30:45",
+    ],
+)
+def test_plain_scalars_stay_the_text_that_was_written(written: str) -> None:
+    text = BASE + f"handler: {{file: model.py}}\noptions: {{v: {written}}}\nproperties: {{v: {written}}}\n"
+    recipe = parse(text, "r.yaml", sets=[f"options.w={written}"])
+    assert recipe.options == (("v", written), ("w", written))
+    assert recipe.properties == (("v", written),)
+
+
+def test_newlines_and_other_controls_reach_options_by_escapes() -> None:
+    recipe = parse(BASE + 'options: {served_model_name: "a\\nb\\x07\\u2028"}\n', "r.yaml")
+    assert recipe.options == (("served_model_name", "a\nb\x07\u2028"),)
+
+
+def test_x_keys_are_ignored_at_every_level() -> None:
+    text = BASE + "x-note: {any: [thing]}\noptions: {x-o: 1, dtype: fp32}\nprobe: {x-p: 1, prompt: hi}\n"
+    assert parse(text, "r.yaml", sets=["x-more=1", "endpoint.x-y=2"]).options == (("dtype", "fp32"),)
+
+
+def test_a_key_with_all_its_lines_commented_out_is_left_out() -> None:
+    assert parse(BASE + "timeouts:\n  # predict: 60\noptions:\nfiles: {allow: }\n", "r.yaml") == parse(
+        BASE, "r.yaml"
+    )
+
+
+def test_bytes_and_text_with_any_line_ends_are_the_same_recipe() -> None:
+    plain = parse(BASE, "r.yaml")
+    assert parse(BASE.encode(), "r.yaml") == plain
+    assert parse(b"\xef\xbb\xbf" + BASE.replace("\n", "\r\n").encode(), "r.yaml") == plain
+    assert parse("---\n" + BASE + "...\n", "r.yaml") == plain
+
+
+def test_an_overlay_merges_mappings_and_replaces_the_rest() -> None:
+    text = (
+        BASE
+        + """
+timeouts: {predict: 30, model_loading: 60}
+files: {allow: ["*.json"]}
+overlays:
+  prod:
+    timeouts: {predict: 60}
+    files: {allow: ["*.bin"], ignore: [x]}
+    revision: v1.0
+  empty:
+"""
+    )
+    recipe = parse(text, "r.yaml", overlay="prod")
+    assert (recipe.name, recipe.overlay, recipe.revision) == ("q-prod", "prod", "v1.0")
+    assert (recipe.timeouts.predict, recipe.timeouts.model_loading) == (60, 60)
+    assert recipe.files.allow == ("*.bin",)
+    assert parse(text, "r.yaml").name == "q"
+
+
+def test_set_comes_after_the_overlay_and_replaces() -> None:
+    text = (
+        BASE
+        + "timeouts: {predict: 30}\noverlays: {prod: {timeouts: {predict: 40}, options: {dtype: fp32}}}\n"
+    )
+    sets = [
+        "timeouts.predict=50",
+        "endpoint.port=9000",
+        "files.allow=['*.json', b]",
+        "properties.gpu.minWorkers=2",
+    ]
+    recipe = parse(text, "r.yaml", overlay="prod", sets=sets)
+    assert (recipe.timeouts.predict, recipe.endpoint.port, recipe.endpoint.target) == (50, 9000, "local")
+    assert recipe.files.allow == ("*.json", "b")
+    assert recipe.properties == (("gpu.minWorkers", "2"),)
+    assert parse(text, "r.yaml", sets=["options={torch_threads: 2}"]).options == (("torch_threads", "2"),)
+
+
+def test_a_set_repairs_what_the_file_has_wrong() -> None:
+    assert (
+        parse(BASE.replace("local", "locl"), "r.yaml", sets=["endpoint.target=local"]).endpoint.target
+        == "local"
+    )
+
+
+def test_file_first_then_each_set_in_order() -> None:
+    places = [
+        message.split(" ")[0]
+        for message in problems(BASE + "z: 1\na: 1\n", sets=["q1=1", "q0=1", "b" * 3 + "=["])
+    ]
+    assert places == ["r.yaml:5:1:", "r.yaml:6:1:", "--set:1:1:", "--set:2:1:", "--set:3:5:"]
+
+
+def test_bad_bytes_on_the_command_line_are_refused() -> None:
+    assert "control character U+DCFF" in problems(BASE, sets=["revision=a\udcff"])[0]
+
+
+def test_too_much_is_refused_before_it_is_read() -> None:
+    assert problems(b"#" * (2 << 20)) == (
+        "r.yaml:1:1: more than 1 MiB, a recipe is a page of text: give its path, not the model's",
+    )
+    assert "more than 2000 values" in problems(BASE + "x-a: [" + "1, " * 3000 + "]")[0]
+    assert "40000 characters" in problems(BASE + "revision: " + "a" * 40_000)[0]
+
+
+def test_many_mistakes_are_counted_not_listed() -> None:
+    with pytest.raises(RecipeError) as caught:
+        parse(BASE + "".join(f"qq{i}: 1\n" for i in range(150)), "r.yaml")
+    assert len(caught.value.problems) == 100
+    assert caught.value.hint == "50 further mistakes are not shown"
+
+
+def test_deep_towers_are_stopped_at_the_fifty_first_level() -> None:
+    for tower in (
+        "[" * 100_000,
+        "{a: " * 100_000,
+        "- " * 100_000,
+        "".join(" " * i + "a:\n" for i in range(1200)),
+    ):
+        assert any("nested deeper than 50 levels" in line for line in problems(tower))
+
+
+@pytest.mark.parametrize("loader", [yaml.Loader, yaml_compose.LOADER])
+def test_both_of_yamls_parsers_give_the_same_tree(loader: type[yaml.Loader]) -> None:
+    text = BASE + "options: {a: 012, 'b': \"x\\ty\"}\nrevision: |\n  a\n  b\n"
+    source = opened(text, "r.yaml")
+    assert isinstance(source, Source)
+    first, second = Composer(source, loader), Composer(source)
+    tree = first.compose()
+    assert isinstance(tree, Table)
+    assert tree == second.compose()
+    assert not first.problems
+
+
+def test_reading_a_recipe_imports_no_pydantic_and_no_table_that_it_does_not_need() -> None:
+    code = (
+        "import sys; from lmi_deploy.decide.parse import parse; from lmi_deploy.catalog import limits, options;"
+        f"parse({BASE!r}, 'r.yaml');"
+        "assert not {'pydantic', 'pydantic_core', 'jinja2', 'botocore'} & set(sys.modules), sys.modules.keys();"
+        "assert limits._table.cache_info().currsize == 0 == options._table.cache_info().currsize"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_recipe_is_a_value() -> None:
+    assert parse(BASE, "r.yaml") == parse(BASE, "r.yaml")
+    assert isinstance(hash(parse(BASE, "r.yaml")), int)
+    assert isinstance(parse(BASE, "r.yaml"), Recipe)
