@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,15 @@ class LocalProcesses:
 
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
         return processes.start_detached(argv, log=log, cwd=cwd, environ=environment)
+
+    def foreground(self, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
+        with subprocess.Popen(list(argv), env=dict(environment)) as child:
+            while True:
+                try:
+                    return child.wait()
+                except KeyboardInterrupt:
+                    # The terminal sent it to the child as well, which drains; a second one ends it at once.
+                    continue
 
     def identify(self, pid: int) -> Process | None:
         started = processes.identity(pid) if pid > 0 else None

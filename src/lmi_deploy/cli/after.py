@@ -10,18 +10,21 @@ from lmi_deploy.steps.up import Case
 
 def how_to_ask(spec: Spec, address: str) -> str:
     """Where it runs, how to ask it from a shell and from Python, how to end it."""
-    body = spec.probe.body
+    name, place = spec.name, f"{address} (runtime {spec.place.runtime}, {spec.place.device})"
+    body, kind = spec.probe.body, spec.probe.content_type
     return f"""
-{spec.name} answers at {address} (runtime {spec.place.runtime}).
+{name} answers at {place}
 
-  ask    lmi invoke {spec.name} "What is the capital of France?"
-  curl   curl -s {address} -H 'Content-Type: {spec.probe.content_type}' -d {_quoted(body)}
-  Python import urllib.request
-         request = urllib.request.Request("{address}", {body.encode()!r},
-                                          {{"Content-Type": "{spec.probe.content_type}"}})
-         print(urllib.request.urlopen(request).read().decode())
-  watch  lmi status {spec.name}    lmi logs {spec.name} -f
-  end    lmi down {spec.name}
+Ask it:
+  lmi invoke {name} "What is the capital of France?"
+  curl -s {address} -H 'Content-Type: {kind}' -d {_quoted(body)}
+From Python:
+  import urllib.request
+  body = {body!r}
+  request = urllib.request.Request("{address}", body.encode(), {{"Content-Type": "{kind}"}})
+  print(urllib.request.urlopen(request).read().decode())
+Watch it, end it:
+  lmi status {name}    lmi logs {name} -f    lmi down {name}
 """
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import click
 
@@ -11,6 +12,8 @@ from lmi_deploy.cli.views import open_view
 from lmi_deploy.core.events import Event
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.ui.view import View
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +30,16 @@ class Room:
                 self.view.show(event)
         finally:
             self.view.close()
+
+    def outcome(self, events: Generator[Event, None, T]) -> T:
+        """The same, for what ends with a value."""
+        values: list[T] = []
+
+        def kept() -> Iterator[Event]:
+            values.append((yield from events))
+
+        self.play(kept())
+        return values[0]
 
 
 def open_room(*, as_json: bool) -> Room:

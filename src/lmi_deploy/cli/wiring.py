@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from lmi_deploy.adapters.folder import StateFolder
     from lmi_deploy.ports.hub import Hub
     from lmi_deploy.ports.journal import Journal
-    from lmi_deploy.targets.local import LocalTarget
+    from lmi_deploy.runtimes.embedded import Embedded
 
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)")
 FIRST_PORT = 8080
@@ -29,18 +30,21 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
     from lmi_deploy.adapters.clock import SystemClock
     from lmi_deploy.adapters.folder import FolderJournal, FolderLock
     from lmi_deploy.adapters.machine import machine
+    from lmi_deploy.targets.local import LocalTarget
 
     clock = SystemClock()
     state = _state(environ)
     environments = environments_at(environ)
-    local = _local(environ, state, environments)
+    servers = {"embedded": _embedded(environ)}
+    local = LocalTarget(state=state, servers=servers, environments=environments, clock=clock)
 
     def journal(ref: DeploymentRef) -> Journal:
         return FolderJournal(folder=state, ref=ref)
 
     return Deps(
-        hub=lambda model_id: _hub(model_id, environ),
+        hub=_hubs(environ),
         targets={"local": local},
+        servers=servers,
         environments=environments,
         journal=journal,
         lock=FolderLock(state.root, clock, command=f"lmi {' '.join(sys.argv[1:2])}"),
@@ -99,31 +103,33 @@ def _state(environ: Mapping[str, str]) -> StateFolder:
     return StateFolder(state_folder(environ))
 
 
-def _local(environ: Mapping[str, str], state: StateFolder, environments: LocalEnvironments) -> LocalTarget:
+def _embedded(environ: Mapping[str, str]) -> Embedded:
     from lmi_deploy.adapters.clock import SystemClock
     from lmi_deploy.adapters.detached import LocalProcesses
     from lmi_deploy.runtimes.embedded import Embedded
-    from lmi_deploy.targets.local import LocalTarget
 
     clock = SystemClock()
-    return LocalTarget(
-        state=state,
-        servers={"embedded": Embedded(LocalProcesses(clock), clock)},
-        environments=environments,
-        clock=clock,
-        environ=server_environment(environ),
-    )
+    return Embedded(LocalProcesses(clock), clock, server_environment(environ))
 
 
-def _hub(model_id: str, environ: Mapping[str, str]) -> Hub:
-    if model_id.startswith(("/", "./", "../", "~")):
-        from lmi_deploy.adapters.model_folder import ModelFolder
+def _hubs(environ: Mapping[str, str]) -> Callable[[str], Hub]:
+    """The source of a model id: a folder, or the Hub, of which one client lasts as long as the command."""
 
-        return ModelFolder()
-    from lmi_deploy.adapters.clock import SystemClock
-    from lmi_deploy.adapters.hub import HubSettings, HuggingFaceHub
+    @cache
+    def hub() -> Hub:
+        from lmi_deploy.adapters.clock import SystemClock
+        from lmi_deploy.adapters.hub import HubSettings, HuggingFaceHub
 
-    return HuggingFaceHub(HubSettings.read(environ, Path.home()), SystemClock())
+        return HuggingFaceHub(HubSettings.read(environ, Path.home()), SystemClock())
+
+    def source(model_id: str) -> Hub:
+        if model_id.startswith(("/", "./", "../", "~")):
+            from lmi_deploy.adapters.model_folder import ModelFolder
+
+            return ModelFolder()
+        return hub()
+
+    return source
 
 
 def _port(name: str, state: StateFolder) -> int:

@@ -117,7 +117,9 @@ class Spec:
 
     @property
     def environment(self) -> str:
-        """Names the worker's environment by what is installed in it."""
-        return short(
-            digest([list(self.engine.packages), self.inputs.requirements.decode("utf-8", "replace")]), 12
-        )
+        return environment_name(self.engine.packages, self.inputs.requirements.decode("utf-8", "replace"))
+
+
+def environment_name(packages: tuple[str, ...], requirements: str) -> str:
+    """Names a worker's environment by what is installed in it."""
+    return short(digest([list(packages), requirements]), 12)

@@ -41,5 +41,10 @@ class ModelServer(Protocol):
     def failure(self, home: Path) -> str:
         """Why it did not come up, with the worker's own last lines; empty where it gave no reason."""
 
+    def foreground(
+        self, folder: Path, *, engine: Path, python: Path, address: tuple[str, int], settings: Path | None
+    ) -> int:
+        """Serve a folder with this terminal as its log, until it ends or is interrupted; its exit code."""
+
     def log(self, home: Path) -> Path:
         """The file that holds what it printed."""

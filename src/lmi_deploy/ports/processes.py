@@ -20,6 +20,9 @@ class Processes(Protocol):
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
         """Start it detached, in a session of its own, its output appended to `log`."""
 
+    def foreground(self, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
+        """Run it with this process's own streams; Ctrl-C reaches it first. Returns its exit code."""
+
     def identify(self, pid: int) -> Process | None:
         """The process that has this id now."""
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
@@ -34,15 +35,20 @@ _ANSWER_TIMEOUT = 5.0
 class Embedded:
     """A `ModelServer`; all that it needs to find a server again follows from that server's home folder."""
 
-    def __init__(self, processes: Processes, clock: Clock) -> None:
+    def __init__(self, processes: Processes, clock: Clock, environment: Mapping[str, str]) -> None:
+        """`environment` is what every server starts with, secrets taken out of it already."""
         self._processes = processes
         self._clock = clock
+        self._environment = environment
 
     def start(self, launch: Launch) -> SeenServer:
         launch.home.mkdir(parents=True, exist_ok=True)
         run = _fresh_run_folder(launch.home)
         process = self._processes.start(
-            command(launch, run), log=self.log(launch.home), cwd=launch.home, environment=launch.environment
+            command(launch, run),
+            log=self.log(launch.home),
+            cwd=launch.home,
+            environment={**self._environment, **launch.environment},
         )
         _write(launch.home / "process.json", asdict(process))
         return self.look(launch.home)
@@ -79,6 +85,22 @@ class Embedded:
         told = _read(run_folder(home) / "failure.json")
         lines = [str(told.get("message", "")), *(str(line) for line in told.get("last_lines", ()))]
         return "\n".join(line for line in lines if line)
+
+    def foreground(
+        self, folder: Path, *, engine: Path, python: Path, address: tuple[str, int], settings: Path | None
+    ) -> int:
+        run = _fresh_run_folder(Path(tempfile.gettempdir(), f"lmi-serve-{os.getpid()}"))
+        host, port = address
+        argv = [
+            *(sys.executable, "-m", "lmi_deploy.server", str(folder)),
+            *("--engine-dir", str(engine), "--python", str(python), "--run-dir", str(run)),
+            *("--host", host, "--port", str(port), "--model-name", MODEL_NAME),
+            *(("--config", str(settings)) if settings else ()),
+        ]
+        try:
+            return self._processes.foreground(argv, environment=self._environment)
+        finally:
+            shutil.rmtree(run, ignore_errors=True)
 
     def log(self, home: Path) -> Path:
         return home / "server.log"

@@ -13,6 +13,7 @@ from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.lock import Lock
+from lmi_deploy.ports.model_server import ModelServer
 from lmi_deploy.ports.target import Target
 
 
@@ -22,6 +23,7 @@ class Deps:
 
     hub: Callable[[str], Hub]
     targets: Mapping[TargetName, Target]
+    servers: Mapping[str, ModelServer]
     environments: Environments
     journal: Callable[[DeploymentRef], Journal]
     lock: Lock

@@ -32,13 +32,10 @@ _POLL = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTarget:
-    """`environ` is what every server starts with, secrets taken out of it already."""
-
     state: State
     servers: Mapping[str, ModelServer]
     environments: Environments
     clock: Clock
-    environ: Mapping[str, str]
 
     def known(self) -> tuple[DeploymentRef, ...]:
         return tuple(DeploymentRef(name=name, target="local") for name in self.state.names())
@@ -158,8 +155,9 @@ class _Rise:
         return f"{len(action.files)} files verified"
 
     def _artifact(self, action: plan.PutArtifact) -> Steps:
-        yield from ()
         listing = self.spec.model.listing(self.spec.weights.files)
+        # Nothing is fetched that is there; but the cache notes the revision, so that HF_HUB_OFFLINE finds it again.
+        yield from self.hub.fetch(listing, self.spec.weights.files, key=plan.key(action))
         files = self.artifact.filled(str(self.hub.folder(listing)))
         self.target.state.put_artifact(self.ref.name, action.artifact, files)
         return f"{len(files)} files"
@@ -174,7 +172,7 @@ class _Rise:
             engine=environments.engine(action.engine),
             host=action.host,
             port=action.port,
-            environment={**self.target.environ, **dict(self.spec.place.environment)},
+            environment=dict(self.spec.place.environment),
             labels={
                 "deployment": self.ref.name,
                 "server": action.server,

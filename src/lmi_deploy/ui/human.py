@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lmi_deploy.ui.live import LiveLine
 
 _BYTE_FIGURES = frozenset({"weights", "to fetch", "device memory"})
+_SHOWN_WHEN_NEW = ("model", "commit", "engine", "runtime", "address")
 _QUIET_SECONDS = 5.0
 
 
@@ -52,9 +53,12 @@ class HumanView:
         for action in plan.actions:
             self._tell(f"  + {title(action)}")
         for change in plan.changes:
-            before = f"{change.before} -> " if change.before else ""
-            self._tell(f"  ~ {change.field}: {before}{change.after}")
-        self._tell("  " + ", ".join(f"{name}: {_figure(name, value)}" for name, value in plan.figures))
+            if change.before:
+                self._tell(f"  ~ {change.field}: {change.before} -> {change.after}")
+        if made := _made(plan):
+            self._tell(f"  {made}")
+        if plan.figures:
+            self._tell("  " + ", ".join(f"{name}: {_figure(name, value)}" for name, value in plan.figures))
 
     def note(self, text: str) -> None:
         self._tell(text)
@@ -163,6 +167,12 @@ def human_view(*, moving: bool | None = None) -> HumanView:
     """A view on this process's own streams; it moves only where stderr is a terminal that can."""
     live = sys.stderr.isatty() if moving is None else moving
     return HumanView(sys.stdout, sys.stderr, live=live)
+
+
+def _made(plan: Plan) -> str:
+    """What is made that was not there, in a line; the rest of it is in `--json`."""
+    new = {change.field: change.after for change in plan.changes if not change.before}
+    return ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new)
 
 
 def _figure(name: str, value: str) -> str:
