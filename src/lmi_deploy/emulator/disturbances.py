@@ -20,6 +20,7 @@ from lmi_deploy.emulator.rule_files import describe, parse_rules
 from lmi_deploy.emulator.rules import BadRule, Call, End, FaultRules, Pause, Send, Step, disturb
 
 FAULTS_PATH: Final = "/_faults"
+NAP: Final = 0.02
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _RANGE: Final = re.compile(r"(\d*)-(\d*)")
 
@@ -48,16 +49,29 @@ class Streamed(web.StreamResponse):
         for step in self.steps if request.method != "HEAD" else ():
             match step:
                 case Send(content=content):
-                    await self.write(content)
+                    # Counted first: who has the last byte may look at the count at once.
                     self.sent += len(content)
+                    await self.write(content)
                 case Pause(seconds=seconds):
-                    await asyncio.sleep(seconds)
+                    await _wait(request, seconds)
                 case End(reset=reset):
                     hang_up(request, reset=reset)
                     return
                 case _:
                     assert_never(step)
         await self.write_eof()
+
+
+async def _wait(request: web.Request, seconds: float) -> None:
+    """Until the time is over or the client is gone."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while (
+        (left := end - loop.time()) > 0
+        and request.transport is not None
+        and not request.transport.is_closing()
+    ):
+        await asyncio.sleep(min(left, NAP))
 
 
 class NoAnswer(web.Response):
@@ -106,7 +120,7 @@ async def _struck(request: web.Request, handler: Handler, action: rules.Action) 
         case rules.Answer(status=status, headers=headers, body=body):
             return web.Response(status=status, headers=headers, body=body.encode())
         case rules.Hang(seconds=seconds):
-            await asyncio.sleep(seconds)
+            await _wait(request, seconds)
             return _no_answer(request, reset=False)
         case rules.Drop(reset=reset):
             return _no_answer(request, reset=reset)

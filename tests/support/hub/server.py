@@ -12,7 +12,7 @@ from typing import Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.disturbances import NoAnswer, Streamed, add_fault_routes, deliver, faulty
+from lmi_deploy.emulator.disturbances import NoAnswer, add_fault_routes, deliver, faulty
 from lmi_deploy.emulator.rules import Rule
 from tests.support.hub import api, files
 from tests.support.hub.refusals import Refusal, check_token
@@ -25,7 +25,7 @@ _MODEL: Final = "/api/models/{org}/{name}"
 
 
 def hub_app(state: HubState) -> web.Application:
-    layers = [_logged, deliver, faulty(state.faults), _refusing]
+    layers = [deliver, _logged, faulty(state.faults), _refusing]
     app = web.Application(middlewares=layers, client_max_size=1 << 24)
     app[STATE] = state
     add_fault_routes(app, state.faults)
@@ -45,32 +45,22 @@ def hub_app(state: HubState) -> web.Application:
 
 @web.middleware
 async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Outermost: what is noted is what the client got, faults and all; status 0 is no answer."""
-    status, response = 0, None
-    try:
-        response = await handler(request)
-        status = 0 if isinstance(response, NoAnswer) else response.status
-        return response
-    except web.HTTPException as exc:
-        status = exc.status
-        raise
-    finally:
-        request.app[STATE].log.add(_entry(request, response, status))
-
-
-def _entry(request: web.Request, response: web.StreamResponse | None, status: int) -> Logged:
-    sent = response.sent if isinstance(response, Streamed) else 0
-    if isinstance(response, web.Response) and isinstance(response.body, bytes) and request.method != "HEAD":
-        sent = len(response.body)
-    return Logged(
+    """Outside of the faults: what is noted is what the client gets."""
+    entry = Logged(
         method=request.method,
         path=request.path,
         query=request.query_string,
         range=request.headers.get("Range"),
-        status=status,
-        sent=sent,
         authorized="Authorization" in request.headers,
     )
+    request.app[STATE].log.add(entry)
+    try:
+        entry.response = await handler(request)
+        entry.status = 0 if isinstance(entry.response, NoAnswer) else entry.response.status
+    except web.HTTPException as exc:
+        entry.status = exc.status
+        raise
+    return entry.response
 
 
 @web.middleware

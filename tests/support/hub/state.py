@@ -12,23 +12,32 @@ from typing import Final
 
 from aiohttp import web
 
+from lmi_deploy.emulator.disturbances import Streamed
 from lmi_deploy.emulator.rules import FaultRules
 from tests.support.hub.repos import Repo, Settings, Shelf
 
 WallClock = Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Logged:
-    """One request as it was answered; `sent` counts bytes of body that left the server."""
+    """One request, noted when it arrives; `status` (0: no answer) and `sent` follow what becomes of it."""
 
     method: str
     path: str
     query: str
     range: str | None
-    status: int
-    sent: int
     authorized: bool
+    status: int = 0
+    response: web.StreamResponse | None = field(default=None, repr=False)
+
+    @property
+    def sent(self) -> int:
+        """Bytes of body that left the server."""
+        if isinstance(self.response, Streamed):
+            return self.response.sent
+        body = self.response.body if isinstance(self.response, web.Response) else b""
+        return len(body) if isinstance(body, bytes) and self.method != "HEAD" else 0
 
     @property
     def is_body(self) -> bool:
@@ -37,7 +46,7 @@ class Logged:
 
 
 class RequestLog:
-    """Every request, in the order they ended; safe to read from another thread."""
+    """Every request in the order of arrival; safe to read from another thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,0 +1,57 @@
+"""Our Hub adapter before a local Hub, ready for a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+
+from lmi_deploy.adapters.hub import HubSettings, HuggingFaceHub
+from lmi_deploy.core.events import Progress
+from lmi_deploy.core.facts import ModelListing
+from tests.support.hub import LocalHub
+from tests.support.still_clock import StillClock
+
+WEIGHTS = bytes(range(256)) * 4000
+SIZE = len(WEIGHTS)
+FILES = {"config.json": b'{"a": 1}' * 40, "model.safetensors": WEIGHTS, "empty": b"", "sub/x.json": b"{}"}
+
+
+class HubClient:
+    """The adapter with a home of its own, a clock that costs nothing, and short patience."""
+
+    def __init__(self, hub: LocalHub, home: Path, environ: Mapping[str, str] | None = None) -> None:
+        self.clock = StillClock()
+        self.home = home
+        asked = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_DOWNLOAD_TIMEOUT": "0.4"}
+        self.settings = HubSettings.read(asked | dict(environ or {}), home)
+        self.adapter = self.another()
+
+    def another(self, ledger: Path | None = None) -> HuggingFaceHub:
+        """A new adapter on the same home, as another run of the command has."""
+        return HuggingFaceHub(self.settings, self.clock, ledger=ledger, random=Random(1))
+
+    def listed(self, model_id: str = "org/m", revision: str = "main") -> ModelListing:
+        return self.adapter.listing(model_id, revision)
+
+    def fetch(self, listing: ModelListing) -> tuple[Path, list[Progress]]:
+        """All files of a listing; the snapshot folder, and what was said on the way."""
+        fetching, said = self.adapter.fetch(listing, listing.files, key="weights"), []
+        try:
+            while True:
+                said.append(next(fetching))
+        except StopIteration as end:
+            return Path(end.value), said
+
+    def final_names(self) -> set[str]:
+        """Every blob and every link in the cache that is not marked as being on its way."""
+        repos = self.home / "hub"
+        found = (path for folder in ("blobs", "snapshots") for path in repos.glob(f"*/{folder}/**/*"))
+        return {path.name for path in found if not path.is_dir() and path.suffix != ".incomplete"}
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
