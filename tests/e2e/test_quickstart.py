@@ -1,0 +1,171 @@
+"""The way once, as its user goes it: the wheel's `lmi`, a Hub, DJL's real engine, a real model."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.e2e.conftest import ROOT, Installed
+from tools.picture import PICTURE, TEXT, draw, masked, transcript
+
+RECIPE = str(ROOT / "recipes" / "quickstart.yaml")
+CANARY = "hf_canary_that_must_not_be_seen"
+pytestmark = pytest.mark.model
+
+
+def events(done: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
+    assert done.stderr == "", done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def chat(address: str, text: str) -> str:
+    body = json.dumps({"messages": [{"role": "user", "content": text}], "max_tokens": 4}).encode()
+    request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return str(json.load(answer)["choices"][0]["message"]["content"])
+
+
+@pytest.fixture(scope="module")
+def up(installed: Installed) -> dict[str, object]:
+    done = installed.run("up", "--yes", "--json", RECIPE)
+    assert done.returncode == 0, done.stdout
+    return events(done)[-1]
+
+
+def test_up_ends_with_a_real_answer(installed: Installed, up: dict[str, object]) -> None:
+    assert up["ok"] is True
+    assert up["changed"] is True
+    assert chat(str(up["address"]), "Hello")
+
+
+def test_a_second_up_plans_nothing_and_still_probes(installed: Installed, up: dict[str, object]) -> None:
+    told = events(installed.run("up", "--yes", "--json", RECIPE))
+    assert told[0]["actions"] == []
+    assert [event["event"] for event in told].count("answered") == 1
+    assert told[-1]["changed"] is False
+    assert installed.run("plan", "--exit-code", RECIPE).returncode == 0
+
+
+def test_invoke_streams_tokens_and_keeps_stdout_clean(installed: Installed, up: dict[str, object]) -> None:
+    done = installed.run("invoke", "--stream", "quickstart", "What is the capital of France?")
+    assert "Paris" in done.stdout
+    assert "tokens/s" in done.stderr
+    told = events(installed.run("invoke", "--json", "quickstart", "What is the capital of France?"))
+    pieces = "".join(str(event["text"]) for event in told if event["event"] == "piece")
+    assert told[-1]["answer"] == pieces
+    assert len(told) > 4, "it came in pieces"
+    assert "Paris" in pieces
+
+
+def test_invoke_takes_stdin_a_file_a_body_and_gives_it_raw(
+    installed: Installed, up: dict[str, object], tmp_path: Path
+) -> None:
+    asked = "What is the capital of France?"
+    (tmp_path / "prompt.txt").write_text(asked)
+    body = json.dumps({"inputs": "Paris is", "parameters": {"max_new_tokens": 2}})
+    assert "Paris" in installed.run("invoke", "quickstart", input=asked).stdout
+    assert "Paris" in installed.run("invoke", "quickstart", "--file", str(tmp_path / "prompt.txt")).stdout
+    raw = installed.run("invoke", "--raw", "quickstart", "--body", body)
+    assert "generated_text" in json.loads(raw.stdout)
+    wrong = installed.run("invoke", "quickstart", asked, "-p", "temperatur=0")
+    assert wrong.returncode == 1
+    assert "did you mean temperature" in wrong.stderr
+    assert wrong.stdout.strip() == ""
+
+
+def test_status_ls_and_logs_say_what_runs(installed: Installed, up: dict[str, object]) -> None:
+    status = installed.run("status", "quickstart")
+    assert status.returncode == 0
+    assert "in-step" in status.stdout
+    listed = events(installed.run("ls", "--json"))
+    assert listed[0]["name"] == "quickstart"
+    assert "Python engine started." in installed.run("logs", "quickstart").stdout
+
+
+def test_a_changed_recipe_takes_the_address_and_no_request_is_lost(
+    installed: Installed, up: dict[str, object]
+) -> None:
+    address, ended, answered, lost = str(up["address"]), threading.Event(), [], []
+
+    def load() -> None:
+        while not ended.is_set():
+            try:
+                answered.append(chat(address, "Hi"))
+            except OSError as error:
+                lost.append(error)
+
+    clients = [threading.Thread(target=load) for _ in range(2)]
+    for client in clients:
+        client.start()
+    done = installed.run("up", "--yes", "--json", RECIPE, "--set", "options.max_new_tokens=33")
+    ended.set()
+    for client in clients:
+        client.join()
+    told = events(done)
+    assert done.returncode == 0, told[-1]
+    assert told[-1]["address"] == address
+    assert any(event["event"] == "finished" and "take the address" in str(event["title"]) for event in told)
+    assert not lost, lost[:3]
+    assert len(answered) > 2
+    servers = [p for p in psutil.process_iter(["cmdline"]) if _serves(p, installed)]
+    assert len(servers) == 1, "the old server has drained and ended"
+
+
+def test_down_leaves_nothing(installed: Installed, up: dict[str, object]) -> None:
+    home = Path(installed.environment["LMI_STATE_HOME"])
+    port = int(str(up["address"]).rsplit(":", 1)[1].split("/")[0])
+    assert installed.run("down", "--yes", "quickstart").returncode == 0
+    assert [path for path in home.rglob("*") if path.is_file()] == []
+    assert not [p for p in psutil.process_iter(["cmdline"]) if _serves(p, installed)]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", port))
+    again = installed.run("down", "--yes", "quickstart")
+    assert again.returncode == 0
+    assert installed.run("status", "quickstart").returncode == 4
+
+
+def test_ctrl_c_while_the_model_loads_is_said_and_can_be_gone_on_from(installed: Installed) -> None:
+    import signal
+
+    running = subprocess.Popen(
+        [str(installed.lmi), "up", "--yes", RECIPE],
+        env=installed.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    for line in running.stderr:
+        if line.startswith("... wait until"):
+            break
+    time.sleep(0.3)
+    running.send_signal(signal.SIGINT)
+    told = running.stderr.read()
+    running.stderr.close()
+    assert running.stdout is not None
+    running.stdout.close()
+    assert running.wait(20) == 130, told
+    assert "interrupted" in told
+    assert installed.run("status", "quickstart").returncode in (1, 4)
+    assert installed.run("up", "--yes", RECIPE).returncode == 0
+    assert installed.run("down", "--yes", "quickstart").returncode == 0
+
+
+def test_the_picture_is_what_happens(installed: Installed) -> None:
+    text = transcript([str(installed.lmi)], installed.environment)
+    assert CANARY not in text
+    assert masked(text) == masked(TEXT.read_text()), "`make picture` draws it again"
+    assert PICTURE.read_text() == draw(TEXT.read_text())
+
+
+def _serves(process: psutil.Process, installed: Installed) -> bool:
+    """A server of ours; its worker is a child with another command line."""
+    line = " ".join(process.info["cmdline"] or [])
+    return "lmi_deploy.server" in line and installed.environment["LMI_STATE_HOME"] in line
