@@ -16,7 +16,7 @@ from lmi_deploy.adapters.flock import flocked
 from lmi_deploy.adapters.folder import FolderJournal, FolderLock, StateFolder
 from lmi_deploy.core.plan import BuildEnvironment, FetchWeights, StopServer
 from lmi_deploy.core.record import KEPT_GENERATIONS, DeploymentRef, Generation, Record
-from lmi_deploy.errors import Refused, UsageRefused
+from lmi_deploy.errors import LmiError, Refused, UsageRefused
 
 REF = DeploymentRef(name="tiny", target="local")
 STOP = StopServer(server="tiny-1")
@@ -148,6 +148,24 @@ def test_a_record_of_a_newer_lmi_is_refused_and_left_alone(
     with pytest.raises(Refused):
         journal.intend(STOP)
     assert path.read_text() == newer
+
+
+def test_a_folder_that_cannot_be_written_is_said_with_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file, where the folder should be")
+    with pytest.raises(LmiError, match="the disk refused: Not a directory") as caught:
+        FolderJournal(StateFolder(tmp_path / "state"), REF).intend(STOP)
+    assert "LMI_STATE_HOME" in caught.value.hint
+    with pytest.raises(LmiError, match="the disk refused"), _lock(tmp_path / "state").hold("tiny"):
+        pass
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_leaves_the_record_as_it_was(folder: StateFolder, journal: FolderJournal) -> None:
+    journal.intend(STOP)
+    (folder.home("tiny") / "record.json.tmp").symlink_to("/dev/full")
+    with pytest.raises(LmiError, match="No space left on device"):
+        journal.done(STOP, "gone")
+    assert _read(folder).intents[0].outcome is None
 
 
 KILLED = """

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from lmi_deploy.errors import LmiError
 
 _BLOCK = 512
 """The unit of st_blocks, whatever the file system's own block size."""
@@ -49,6 +51,21 @@ def gigabytes(size: int) -> str:
         if size >= unit:
             return f"{size / unit:.1f} {name}" if size < 10 * unit else f"{size / unit:.0f} {name}"
     return f"{size} bytes"
+
+
+@contextmanager
+def on_disk(path: Path) -> Iterator[None]:
+    """A disk that is full, read-only or not ours is the user's to mend, and said so."""
+    try:
+        yield
+    except BlockingIOError:
+        raise
+    except OSError as exc:
+        raise LmiError(
+            f"{exc.filename or path}: the disk refused: {exc.strerror or exc}",
+            hint="see that there is room and that the folder is yours; "
+            "LMI_STATE_HOME and LMI_CACHE_HOME move what lmi keeps",
+        ) from exc
 
 
 def _stats(folder: Path) -> Iterator[os.stat_result]:

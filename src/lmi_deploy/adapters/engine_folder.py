@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
+from lmi_deploy.adapters.disk import on_disk
 from lmi_deploy.errors import IntegrityError
 
 SCRATCH = ".unfinished-"
@@ -40,9 +41,10 @@ def unpack(jar: Path, folder: Path) -> None:
 @contextmanager
 def scratch_beside(folder: Path) -> Iterator[Path]:
     """A folder on the same disk, gone at the end unless it was renamed."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=folder.parent))
-    scratch.chmod(0o755)
+    with on_disk(folder.parent):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=folder.parent))
+        scratch.chmod(0o755)
     try:
         yield scratch
     finally:

@@ -9,14 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from lmi_deploy.adapters.disk import on_disk
+
 
 @contextmanager
 def flocked(path: Path, *, wait: bool) -> Iterator[IO[str]]:
     """Hold `path` and remove it at the end; BlockingIOError where it is taken and `wait` is not asked.
 
     What is in it then was left by a holder that was killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = _grab(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with on_disk(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = _grab(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
         handle.seek(0)
         yield handle

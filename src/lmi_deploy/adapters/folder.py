@@ -7,11 +7,12 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lmi_deploy.adapters.disk import on_disk
 from lmi_deploy.adapters.flock import flocked, overwrite
 from lmi_deploy.adapters.frozen_json import dump, load
 from lmi_deploy.adapters.processes import alive, identity
@@ -63,11 +64,12 @@ class StateFolder:
         place = self.artifact(name, digest)
         partial = place.with_name(f".{digest}.partial")
         shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
-        for file in files:
-            (partial / file.path).write_bytes(file.content)
-        shutil.rmtree(place, ignore_errors=True)
-        partial.rename(place)
+        with on_disk(place):
+            partial.mkdir(parents=True)
+            for file in files:
+                (partial / file.path).write_bytes(file.content)
+            shutil.rmtree(place, ignore_errors=True)
+            partial.rename(place)
 
     def servers(self, name: str) -> tuple[Path, ...]:
         found = _folders(self.home(name) / "servers")
@@ -92,10 +94,11 @@ class StateFolder:
     def write(self, record: Record) -> None:
         """On disk when this returns, whole whatever happens; one that cannot be read is kept beside it."""
         path = self.home(record.ref.name) / _RECORD
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if self.trouble(record.ref.name):
-            path.rename(_unused(path))
-        write_whole(path, json.dumps({"schema": SCHEMA, **dump(record)}, indent=1) + "\n")
+        with on_disk(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if self.trouble(record.ref.name):
+                path.rename(_unused(path))
+            write_whole(path, json.dumps({"schema": SCHEMA, **dump(record)}, indent=1) + "\n")
 
     def remove(self, name: str) -> None:
         """Everything of the deployment, its record last: who is interrupted here can begin again."""
@@ -149,19 +152,16 @@ class FolderLock:
     @contextmanager
     def hold(self, name: str) -> Iterator[None]:
         path = self._path(name)
-        try:
-            held = flocked(path, wait=False)
-            handle = held.__enter__()
-        except BlockingIOError as exc:
-            raise Refused(
-                f"{name}: locked by {self.holder(name) or 'another lmi'}",
-                hint="wait until it has ended, then run the same command again",
-            ) from exc
-        try:
+        with ExitStack() as stack:
+            try:
+                handle = stack.enter_context(flocked(path, wait=False))
+            except BlockingIOError as exc:
+                raise Refused(
+                    f"{name}: locked by {self.holder(name) or 'another lmi'}",
+                    hint="wait until it has ended, then run the same command again",
+                ) from exc
             overwrite(handle, json.dumps(self._holder()))
             yield
-        finally:
-            held.__exit__(None, None, None)
 
     def holder(self, name: str) -> str:
         try:
@@ -219,10 +219,12 @@ def _intent(action: Action, outcome: str | None) -> Intent:
 
 def _parse(path: Path) -> Record | None:
     """ValueError where the file holds no record; Refused where a newer lmi wrote it."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
+    with on_disk(path):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+    found = json.loads(text)
     schema = found.get("schema") if isinstance(found, dict) else None
     if not isinstance(schema, int):
         raise ValueError("it has no schema version")
