@@ -63,7 +63,8 @@ def _escape_char(char: str) -> str:
 def _logical_lines(text: str) -> Iterator[str]:
     """Natural lines joined at odd trailing backslashes; comments and blank lines left out."""
     held = ""
-    for natural in text.replace("\r\n", "\n").replace("\r", "\n").split("\n"):
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
+    for number, natural in enumerate(lines, start=1):
         stripped = natural.lstrip(_BLANK)
         if not held and (not stripped or stripped[0] in "#!"):
             continue
@@ -71,6 +72,9 @@ def _logical_lines(text: str) -> Iterator[str]:
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
             held = line[:-1]
+            if number == len(lines):
+                yield held  # even an empty one: Java takes a lone backslash at the end for a pair of empty texts
+                return
             continue
         held = ""
         yield line
