@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from tests.support.engine import engine_dir
@@ -14,6 +15,7 @@ from tests.support.handler_driver import Worker
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 
 
+@cache
 def serving() -> Path:
     """The Python with torch and transformers that workers of these tests run on."""
     given = os.environ.get("LMI_TEST_SERVING_PYTHON")

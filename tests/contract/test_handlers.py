@@ -12,6 +12,10 @@ from tests.contract.handlers import serving, worker
 from tests.support.handler_driver import Worker
 from tests.support.sample_model import kept_tiny_model
 
+from lmi_deploy.core.exchange import Head, Question
+from lmi_deploy.core.spec import HandlerSpec
+from lmi_deploy.engines import accelerate
+
 pytestmark = pytest.mark.model
 
 CHAT = {"messages": [{"role": "user", "content": "Grüß Gott"}], "max_tokens": 8}
@@ -174,6 +178,8 @@ BAD: list[tuple[object, str | None, str]] = [
     (b"{", None, "the body is not JSON in UTF-8: Expecting property name"),
     (b"\xff", None, "the body is not JSON in UTF-8"),
     (b"", None, "the body is not JSON in UTF-8"),
+    (b'{"prompt": "\\ud800"}', None, "the body is not JSON in UTF-8"),
+    (b"[" * 100_000, None, "the body is not JSON in UTF-8"),
     ([1], None, "expected a JSON object, got list"),
     ({}, None, "expected one of messages, prompt or inputs, got an empty object"),
     ({"input": "x"}, None, "expected one of messages, prompt or inputs, got ['input']"),
@@ -298,40 +304,55 @@ def test_a_stream_among_grouped_requests_comes_as_its_lines_at_once(handler: Wor
     assert lines[-1]["choices"][0]["finish_reason"] == "length"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("chat", "system"), [(True, ""), (True, "Be short."), (False, "")])
+def test_what_the_codec_sends_is_understood_and_what_comes_back_is_read(
+    handler: Worker, *, stream: bool, chat: bool, system: str
+) -> None:
+    asked = {"max_new_tokens": 8, "temperature": 0}
+    question = Question(prompt="Once upon", system=system, chat=chat, stream=stream, parameters=asked)
+    ours = HandlerSpec(entry_point="model.py", template="text-generation")
+    request = accelerate.encode(question, ours, "text-generation")
+    reply = handler.ask(request.body, dict(request.headers))
+    head = Head(status=reply.code, reason="", headers=tuple(reply.properties.items()))
+    decoder = accelerate.decoder(head, question, ours)
+    pieces = [
+        piece for frame in reply.frames or (reply.body,) for piece in decoder.feed(frame)
+    ] + decoder.close()
+    assert sum(piece.tokens for piece in pieces) == 8
+    assert [piece.finish for piece in pieces if piece.finish] == ["length"]
+    if not chat:
+        assert "".join(piece.text for piece in pieces) == text(handler)
+
+
 def test_the_worker_is_as_good_as_before_after_all_that(handler: Worker) -> None:
     assert handler.ask(CHAT).code == 200
 
 
-def test_options_are_read_and_a_grouping_server_can_warm_up(tiny: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_loaded_fails_the_warm_up_call_and_what_can_be_is_warm(
+    tiny: Path, tmp_path: Path
+) -> None:
+    wrong = [
+        ({"model_id": tiny, "dtype": "fp8"}, "option.dtype: fp8 is not known, use one of fp32, fp16, bf16"),
+        ({"model_id": tiny, "max_new_tokens": "many"}, "invalid literal for int() with base 10: 'many'"),
+        ({"model_id": "/nowhere/at/all"}, "/nowhere/at/all"),
+    ]
     with worker(tmp_path, "text-generation") as running:
-        options = {
+        for options, said in wrong:
+            reply = running.load(**options)
+            assert reply.code == 424
+            assert said in reply.json["error"]
+        grouping = {
             "batch_size": 3,
             "max_new_tokens": 5,
             "max_model_len": 20,
             "torch_threads": 1,
             "dtype": "bf16",
         }
-        assert running.load(model_id=tiny, **options).code == 204
+        assert running.load(model_id=tiny, **grouping).code == 204
+        assert any("warm-up: 2 tokens" in line for line in running.log)
         assert running.ask({"prompt": "x"}).json["usage"]["completion_tokens"] == 5
         assert "1 to 19" in running.ask({"prompt": "x" * 30}).json["error"]["message"]
-        assert any("warm-up: 2 tokens" in line for line in running.log)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ({"dtype": "fp8"}, "option.dtype: fp8 is not known, use one of fp32, fp16, bf16"),
-        ({"max_new_tokens": "many"}, "invalid literal for int() with base 10: 'many'"),
-        ({"model_id": "/nowhere/at/all"}, "/nowhere/at/all"),
-    ],
-)
-def test_what_cannot_be_loaded_fails_the_warm_up_call(
-    tiny: Path, tmp_path: Path, options: dict[str, str], said: str
-) -> None:
-    with worker(tmp_path, "text-generation") as running:
-        reply = running.load(**{"model_id": tiny, **options})
-        assert reply.code == 424
-        assert said in reply.json["error"]
 
 
 BREAKING = """
