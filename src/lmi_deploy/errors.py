@@ -95,6 +95,12 @@ class IntegrityError(LmiError):
     exit_code = 6
 
 
+class Bug(LmiError):
+    """Something nobody raised on purpose."""
+
+    exit_code = 3
+
+
 class Interrupted(LmiError):
     """The user ended the command; the message says what exists now."""
 

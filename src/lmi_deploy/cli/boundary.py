@@ -12,12 +12,17 @@ import click
 from lmi_deploy.errors import EXIT_CODES, LmiError
 
 JSON_FLAG = "--json"
+_PROGRAM = "lmi"
+_COMPLETION = "_LMI_COMPLETE"
 
 
-def run(group: click.Group, argv: Sequence[str]) -> int:
-    """Run one command line; what went wrong is told in the form that the command line asked for."""
+def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int:
+    """Run one command line; what went wrong is told in the form that the command line asked for.
+
+    `given` is the context's object: a `DepsFactory` in place of wiring.
+    """
     try:
-        outcome = group.main(list(argv), prog_name="lmi", standalone_mode=False)
+        outcome = _invoked(group, list(argv), given)
         return _flushed(outcome if isinstance(outcome, int) else 0)
     except click.exceptions.Exit as end:
         return end.exit_code
@@ -25,12 +30,20 @@ def run(group: click.Group, argv: Sequence[str]) -> int:
         return _usage(mistake, argv)
     except LmiError as error:
         return _told(error, argv)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, EOFError, click.Abort):
         return _interrupted(argv)
     except BrokenPipeError:
         return _closed_pipe()
     except Exception as bug:  # noqa: BLE001 (the boundary: whatever is left is a bug of ours, and is reported)
         return _bug(bug, argv)
+
+
+def _invoked(group: click.Group, argv: list[str], given: object) -> object:
+    if _COMPLETION in os.environ:
+        return group.main(argv, prog_name=_PROGRAM, standalone_mode=False)
+    # Not `main`, which ends with 1 where the reader of a pipe went away, and prints of its own on Ctrl-C.
+    with group.make_context(_PROGRAM, argv, obj=given) as context:
+        return group.invoke(context)
 
 
 def _flushed(code: int) -> int:
@@ -71,11 +84,11 @@ def _closed_pipe() -> int:
 
 def _bug(bug: Exception, argv: Sequence[str]) -> int:
     from lmi_deploy.cli.report import write_report
+    from lmi_deploy.errors import Bug
 
     place = write_report(bug, argv)
-    error = LmiError(
+    error = Bug(
         f"{type(bug).__name__}: {bug}",
         hint=f"{EXIT_CODES[3]}: {place}; nothing in it is secret, please send it to us",
     )
-    _told(error, argv)
-    return 3
+    return _told(error, argv)

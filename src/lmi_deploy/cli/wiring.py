@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.core.record import DeploymentRef, promised_port
 from lmi_deploy.steps.deps import Deps
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lmi_deploy.adapters.folder import StateFolder
     from lmi_deploy.ports.hub import Hub
     from lmi_deploy.ports.journal import Journal
+    from lmi_deploy.ports.state import State
     from lmi_deploy.runtimes.embedded import Embedded
 
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)")
@@ -50,7 +51,7 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
         lock=FolderLock(state.root, clock, command=f"lmi {' '.join(sys.argv[1:2])}"),
         clock=clock,
         machine=lambda: machine(environ),
-        port=lambda name: _port(name, state),
+        port=lambda name: port_of(name, state, _first_free),
         runtimes=lambda: ("embedded",),
     )
 
@@ -132,16 +133,16 @@ def _hubs(environ: Mapping[str, str]) -> Callable[[str], Hub]:
     return source
 
 
-def _port(name: str, state: StateFolder) -> int:
-    """The port that the deployment has already, else the first one that nobody uses or has been promised."""
-    from lmi_deploy.adapters.machine import free_port
-
-    def promised(other: str) -> int | None:
-        record = state.read(other)
-        return record.current.port if record and record.current else None
-
-    mine = promised(name)
+def port_of(name: str, state: State, free: Callable[[frozenset[int]], int]) -> int:
+    """The port that the deployment has already, else one that is free and that no other was promised."""
+    mine = promised_port(state.read(name))
     if mine is not None:
         return mine
-    others = (promised(other) for other in state.names() if other != name)
-    return free_port(HOST, start=FIRST_PORT, taken=frozenset(port for port in others if port))
+    others = (promised_port(state.read(other)) for other in state.names() if other != name)
+    return free(frozenset(port for port in others if port))
+
+
+def _first_free(taken: frozenset[int]) -> int:
+    from lmi_deploy.adapters.machine import free_port
+
+    return free_port(HOST, start=FIRST_PORT, taken=taken)

@@ -93,3 +93,13 @@ class Observed:
     servers: tuple[SeenServer, ...] = ()
     artifacts: tuple[str, ...] = ()
     serving: str | None = None
+
+
+def promised_port(record: Record | None) -> int | None:
+    """The port of the current generation, else of the server that an unfinished `up` began with."""
+    if record is None:
+        return None
+    if record.current is not None:
+        return record.current.port
+    begun = (intent.names.get("port") for intent in record.intents if intent.action == "StartServer")
+    return next((port for port in begun if port), None)

@@ -16,6 +16,7 @@ from lmi_deploy.decide.diff.local import server_name, summary
 from lmi_deploy.decide.render import render
 from lmi_deploy.decide.resolve import resolve
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
+from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.target import Target
 from lmi_deploy.steps.apply import apply
 from lmi_deploy.steps.deps import Deps
@@ -63,10 +64,22 @@ def carry_out(case: Case, deps: Deps, *, probe: bool = True) -> Iterator[Event]:
         journal = deps.journal(case.ref)
         perform = target.raising(fresh.spec, fresh.artifact, deps.hub(fresh.spec.model.model_id))
         before, after = _split(fresh.plan)
-        yield from apply(before, perform, journal, deps.clock)
+        try:
+            yield from apply(before, perform, journal, deps.clock)
+        except LmiError as error:
+            error.hint = "; ".join(filter(None, (error.hint, _unharmed(fresh, target))))
+            raise
         # Settled before the old generation is cleared away: from here on the new one is what serves.
         journal.settle(_generation(fresh, deps))
         yield from apply(after, perform, journal, deps.clock)
+
+
+def _unharmed(case: Case, target: Target) -> str:
+    """What goes on as before although bringing up the new generation failed; empty where nothing served."""
+    serving = target.observe(case.ref).serving
+    if serving is None or serving != case.observed.serving:
+        return ""
+    return f"{case.spec.name} still serves as it did before, at {target.address(case.ref)}"
 
 
 def _split(plan: Plan) -> tuple[Plan, Plan]:

@@ -1,0 +1,150 @@
+"""Small working stand-ins for the ports: a Hub of a dictionary, environments of a set, a clock that jumps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from lmi_deploy.core.events import Event, Line, Progress
+from lmi_deploy.core.facts import FileEntry, ModelListing, ModelSource
+from lmi_deploy.core.naming import digest
+from lmi_deploy.core.oids import oid_of
+from lmi_deploy.errors import LmiError, NotFound
+from lmi_deploy.ports.environments import CacheEntry
+
+BEGIN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+
+
+class FakeClock:
+    """Time passes only where somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def now(self) -> datetime:
+        return BEGIN + timedelta(seconds=self.passed)
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def sleep(self, seconds: float) -> None:
+        self.passed += seconds
+
+
+def safetensors(parameters: int = 4) -> bytes:
+    """A whole file with one tensor of that many bfloat16."""
+    tensor = {"dtype": "BF16", "shape": [parameters], "data_offsets": [0, 2 * parameters]}
+    header = json.dumps({"__metadata__": {"format": "pt"}, "model.weight": tensor}).encode()
+    return len(header).to_bytes(8, "little") + header + b"\0\1" * parameters
+
+
+def model_files(architecture: str = "LlamaForCausalLM", **config: object) -> dict[str, bytes]:
+    """A repository of a few hundred bytes that has all that a plan looks at."""
+    said = {"architectures": [architecture], "max_position_embeddings": 128, **config}
+    return {
+        "README.md": b"# Tiny\n",
+        "config.json": json.dumps(said).encode(),
+        "model.safetensors": safetensors(),
+        "pytorch_model.bin": b"\x80\x04pickle",
+        "tokenizer.json": b"{}",
+    }
+
+
+@dataclass
+class FakeHub:
+    """Every model id is known in `models`; what was fetched is in `cached` and stays there."""
+
+    root: Path
+    models: dict[str, dict[str, bytes]]
+    source: ModelSource = "hub"
+    cached: set[str] = field(default_factory=set)
+    failure: LmiError | None = None
+    """Raised by everything that would ask the network."""
+
+    def listing(self, model_id: str, revision: str) -> ModelListing:
+        files = tuple(
+            FileEntry(path=path, size=len(content), oid=oid_of(content, "sha256"), kind="sha256")
+            for path, content in sorted(self._files(model_id).items())
+        )
+        commit = digest([(file.path, file.oid) for file in files])[:40]
+        return ModelListing(model_id=model_id, commit=commit, files=files, source=self.source)
+
+    def read(self, listing: ModelListing, path: str, *, start: int = 0, length: int | None = None) -> bytes:
+        content = self._files(listing.model_id)[path]
+        return content[start : None if length is None else start + length]
+
+    def folder(self, listing: ModelListing) -> Path:
+        return self.root / "hub" / listing.model_id.replace("/", "--") / listing.commit
+
+    def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
+        return sum(file.size for file in files if file.oid not in self.cached)
+
+    def fetch(
+        self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
+    ) -> Generator[Progress, None, Path]:
+        have, done = self._files(listing.model_id), 0
+        absent = [file for file in files if file.oid not in self.cached]
+        total = self.missing(listing, files)
+        for file in absent:
+            place = self.folder(listing) / file.path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(have[file.path])
+            self.cached.add(file.oid)
+            done += file.size
+            yield Progress(key=key, done=done, total=total, unit="bytes", note=file.path)
+        return self.folder(listing)
+
+    def _files(self, model_id: str) -> Mapping[str, bytes]:
+        if self.failure is not None:
+            raise self.failure
+        if model_id not in self.models:
+            raise NotFound(f"{model_id}: no such model", hint="look at its spelling on the Hub")
+        return self.models[model_id]
+
+
+@dataclass
+class FakeEnvironments:
+    """`made` names what is there: environments by name, the engine as `engine-VERSION`."""
+
+    root: Path
+    made: set[str] = field(default_factory=set)
+
+    def ready(self, environment: str) -> bool:
+        return environment in self.made
+
+    def python(self, environment: str) -> Path:
+        return self.root / environment / "bin" / "python"
+
+    def build(
+        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str
+    ) -> Generator[Event, None, str]:
+        for package in packages:
+            yield Line(key=key, text=f"installing {package}")
+        self.made.add(environment)
+        return f"{len(packages)} packages"
+
+    def engine_ready(self, version: str) -> bool:
+        return f"engine-{version}" in self.made
+
+    def engine(self, version: str) -> Path:
+        return self.root / f"engine-{version}"
+
+    def install_engine(self, version: str, *, key: str) -> Generator[Event, None, str]:
+        yield Progress(key=key, done=217_000, total=217_000, unit="bytes")
+        self.made.add(f"engine-{version}")
+        return "unpacked"
+
+    def entries(self) -> tuple[CacheEntry, ...]:
+        return tuple(
+            CacheEntry(kind="environment", name=name, path=self.root / name, size=1000)
+            for name in sorted(self.made)
+        )
+
+    def remove(self, name: str) -> int:
+        if name not in self.made:
+            raise NotFound(f"{name}: nothing of that name is kept", hint="`lmi cache ls` shows the names")
+        self.made.remove(name)
+        return 1000

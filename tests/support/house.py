@@ -1,0 +1,129 @@
+"""The whole house on fakes: real state, journal, lock and target on disk; `lmi` run in process."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lmi_deploy.adapters.folder import FolderJournal, FolderLock, StateFolder
+from lmi_deploy.cli import lmi
+from lmi_deploy.cli.boundary import run
+from lmi_deploy.cli.case import DepsFactory
+from lmi_deploy.cli.wiring import port_of
+from lmi_deploy.core.facts import Machine
+from lmi_deploy.core.record import DeploymentRef, Observed
+from lmi_deploy.ports.journal import Journal
+from lmi_deploy.ports.target import Target
+from lmi_deploy.steps.deps import Deps
+from lmi_deploy.targets.local import LocalTarget
+from tests.support.fake_servers import FakeModelServers
+from tests.support.fakes import FakeClock, FakeEnvironments, FakeHub, model_files
+
+MODEL = "org/tiny"
+RECIPE = f"""\
+name: tiny
+model_id: {MODEL}
+engine: accelerate
+endpoint: {{target: local}}
+"""
+REF = DeploymentRef(name="tiny", target="local")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How one command line ended, and what it said where."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """stdout of `--json`."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def result(self) -> dict[str, Any]:
+        last = self.lines[-1]
+        assert last["event"] == "result"
+        return last
+
+
+@dataclass
+class House:
+    """`deps` builds everything anew from disk, as a new process would; the world (servers, Hub, cache) stays."""
+
+    root: Path
+    clock: FakeClock = field(default_factory=FakeClock)
+    servers: FakeModelServers = field(default_factory=FakeModelServers)
+    journal: Callable[[Journal], Journal] = lambda journal: journal
+    target: Callable[[Target], Target] = lambda target: target
+
+    def __post_init__(self) -> None:
+        self.hub = FakeHub(self.root, {MODEL: model_files()})
+        self.environments = FakeEnvironments(self.root / "environments")
+
+    @property
+    def state(self) -> StateFolder:
+        return StateFolder(self.root / "state")
+
+    def deps(self) -> Deps:
+        state = self.state
+        servers = {"embedded": self.servers}
+        local = LocalTarget(state=state, servers=servers, environments=self.environments, clock=self.clock)
+        return Deps(
+            hub=lambda model_id: self.hub,
+            targets={"local": self.target(local)},
+            servers=servers,
+            environments=self.environments,
+            journal=lambda ref: self.journal(FolderJournal(folder=state, ref=ref)),
+            lock=FolderLock(state.root, self.clock, command="lmi test"),
+            clock=self.clock,
+            machine=lambda: Machine(memory=8_000_000_000, cores=2),
+            port=lambda name: port_of(name, state, self.servers.free_port),
+            runtimes=lambda: ("embedded",),
+        )
+
+    def observed(self, ref: DeploymentRef = REF) -> Observed:
+        return self.deps().targets["local"].observe(ref)
+
+    def lmi(self, *argv: str, stdin: bytes = b"") -> Ran:
+        """One command line, its streams kept apart."""
+        out, err = _stream(), _stream()
+        with redirect_stdout(out), redirect_stderr(err), _stdin(stdin):
+            code = run(lmi, argv, given=DepsFactory(self.deps))
+        return Ran(code, _text(out), _text(err))
+
+    def kept(self, name: str = "tiny") -> list[str]:
+        """Every path in the state folder that belongs to the deployment."""
+        return sorted(
+            str(path.relative_to(self.root))
+            for path in (self.root / "state").rglob("*")
+            if name in path.relative_to(self.root).as_posix()
+        )
+
+
+def _stream() -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    raw = stream.buffer
+    assert isinstance(raw, io.BytesIO)
+    return raw.getvalue().decode()
+
+
+@contextmanager
+def _stdin(content: bytes) -> Iterator[None]:
+    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+    try:
+        yield
+    finally:
+        sys.stdin = before
