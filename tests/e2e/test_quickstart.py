@@ -125,7 +125,7 @@ def test_down_leaves_nothing(installed: Installed, up: dict[str, object]) -> Non
     assert [path for path in home.rglob("*") if path.is_file()] == []
     assert not [p for p in psutil.process_iter(["cmdline"]) if _serves(p, installed)]
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", port))
+        assert probe.connect_ex(("127.0.0.1", port)) != 0, "nobody answers at the address"
     again = installed.run("down", "--yes", "quickstart")
     assert again.returncode == 0
     assert installed.run("status", "quickstart").returncode == 4

@@ -1,0 +1,52 @@
+"""The generated pages say what the program says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.cli import COMMANDS
+from lmi_deploy.errors import EXIT_CODES
+from tools.reference import DOCS, pages
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize("name", ["cli.md", "recipe.md", "recipe.schema.json"])
+def test_a_generated_page_is_fresh(name: str) -> None:
+    assert (DOCS / name).read_text(encoding="utf-8") == pages()[name], "run `make reference`"
+
+
+def test_the_readme_names_only_commands_that_exist() -> None:
+    named = set(re.findall(r"`lmi ([a-z]+)", (ROOT / "README.md").read_text()))
+    assert named <= set(COMMANDS), named - set(COMMANDS)
+
+
+def test_the_readme_has_the_exit_codes() -> None:
+    readme = (ROOT / "README.md").read_text()
+    for code, meaning in EXIT_CODES.items():
+        assert f"| {code} | {meaning} |" in readme
+
+
+def test_every_command_takes_json() -> None:
+    page = (DOCS / "cli.md").read_text()
+    sections = [part for part in page.split("\n## ")[1:] if "COMMAND [ARGS]" not in part]
+    assert len(sections) > 12
+    assert [part.split("\n")[0] for part in sections if "--json" not in part] == []
+
+
+def test_nothing_in_the_repo_reads_what_lies_outside_of_it() -> None:
+    marks = re.compile(r"\.\./shared|/work/|/root/")
+    here = Path(__file__).resolve()
+    wrong = [
+        str(path.relative_to(ROOT))
+        for folder in ("src", "tests", "tools", "templates", "recipes", "benchmarks", "docs", ".ci")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.suffix in {".py", ".md", ".yaml", ".json", ".txt", ".jinja", ""}
+        and path != here
+        and "__pycache__" not in path.parts
+        and marks.search(path.read_text(encoding="utf-8", errors="replace"))
+    ]  # fmt: skip
+    assert not wrong, wrong
