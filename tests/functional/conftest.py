@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.fake_servers import Answer, Behaviour, chat
 from tests.support.house import RECIPE, House
 
 
@@ -13,3 +14,18 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     house = House(tmp_path)
     yield house
     house.servers.close()
+
+
+@pytest.fixture
+def broken(house: House) -> None:
+    """Every server fails to load its model."""
+    house.servers.next.extend([Behaviour(end="failed")] * 10)
+
+
+@pytest.fixture
+def answering(house: House) -> list[Answer]:
+    """Put an answer in, and every server gives it; empty, they answer as ever."""
+    given: list[Answer] = []
+    behaviour = Behaviour(answer=lambda body: given[0] if given else chat(body))
+    house.servers.next.extend([behaviour] * 10)
+    return given

@@ -44,6 +44,8 @@ def command(
 
     The answer goes to stdout; latency, time to the first token and tokens/s to stderr.
     """
+    if raw and as_json:
+        raise UsageRefused("--raw and --json: one of them at a time", hint="--raw gives the body as it came")
     room = open_room(as_json=as_json)
     ref, prompt = _who(name, prompt, room)
     question = _question(prompt, stream_default=sys.stdout.isatty() or as_json, **asked)
