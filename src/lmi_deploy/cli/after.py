@@ -12,11 +12,12 @@ def how_to_ask(spec: Spec, address: str) -> str:
     """Where it runs, how to ask it from a shell and from Python, how to end it."""
     name, place = spec.name, f"{address} (runtime {spec.place.runtime}, {spec.place.device})"
     body, kind = spec.probe.body, spec.probe.content_type
+    asked = '"What is the capital of France?"' if spec.probe.prompt else f"--body {_quoted(body)}"
     return f"""
 {name} answers at {place}
 
 Ask it:
-  lmi invoke {name} "What is the capital of France?"
+  lmi invoke {name} {asked}
   curl -s {address} -H 'Content-Type: {kind}' -d {_quoted(body)}
 From Python:
   import urllib.request

@@ -21,9 +21,11 @@ _CONFIG_LIMIT = 20_000_000
 
 def gather(recipe: Recipe, deps: Deps) -> Facts:
     """The model's repository and the user's own files; NotFound and AccessError say which is missing."""
-    hub = deps.hub(recipe.model_id)
-    listing = hub.listing(recipe.model_id, recipe.revision)
     folder = Path(recipe.origin).parent
+    # A path in a recipe starts at the recipe's own folder, wherever the command is run.
+    model_id = str(folder / recipe.model_id) if recipe.model_id.startswith(("./", "../")) else recipe.model_id
+    hub = deps.hub(recipe.model_id)
+    listing = hub.listing(model_id, recipe.revision)
     return Facts(
         listing=listing,
         config=_json(hub, listing, "config.json"),

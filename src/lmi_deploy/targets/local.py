@@ -22,7 +22,7 @@ from lmi_deploy.ports.state import State
 from lmi_deploy.ports.target import Outcome, Perform
 from lmi_deploy.targets.answers import prove
 from lmi_deploy.targets.http import INVOCATIONS, exchange
-from lmi_deploy.targets.logs import tail
+from lmi_deploy.targets.logs import exception_line, tail
 
 Steps = Generator[Event, None, Outcome]
 _DRAIN = 90.0
@@ -204,8 +204,9 @@ class _Rise:
 
     def _failed(self, home: Path, seen: SeenServer) -> DeployFailed:
         told = self._server().failure(home).splitlines() or _last_lines(self._server().log(home))
+        why = exception_line(told) or (told[0] if told else seen.phase)
         return DeployFailed(
-            f"the model server did not come up: {told[0] if told else seen.phase}",
+            f"the model server did not come up: {why}",
             hint="the worker's last lines are above; `lmi logs` shows all of them",
             details=told[1:],
         )

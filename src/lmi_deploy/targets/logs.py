@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lmi_deploy.ports.clock import Clock
+
+
+_EXCEPTION = re.compile(r"([A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b(: .*)?)$")
+
+
+def exception_line(lines: Sequence[str]) -> str:
+    """The last line that names an exception, as a traceback ends; empty where there is none."""
+    named = (match[1] for line in reversed(lines) if (match := _EXCEPTION.match(line.strip())))
+    return next(named, "")
 
 
 def tail(log: Path, *, follow: bool, clock: Clock) -> Iterator[str]:

@@ -29,6 +29,7 @@ class HumanView:
         self._live: LiveLine | None = None
         self._moving = live
         self._shown_at = 0.0
+        self._pending = ""
 
     def show(self, event: Event) -> None:
         match event:
@@ -103,12 +104,13 @@ class HumanView:
         if self._moving:
             self._live_line().begin(text)
         else:
-            self._tell(f"... {text}")
+            self._pending = text  # told once it shows that it takes a while
 
     def _progress(self, event: Progress) -> None:
         if self._moving:
             self._live_line().progress(event)
             return
+        self._tell_pending()
         step = event.done - self._shown_at
         if event.unit == "seconds" and 0 <= step < _QUIET_SECONDS:
             return
@@ -121,12 +123,18 @@ class HumanView:
         if self._moving:
             self._live_line().aside(text)
         else:
+            self._tell_pending()
             self._tell(f"    {text}")
+
+    def _tell_pending(self) -> None:
+        if self._pending:
+            self._tell(f"... {self._pending}")
+            self._pending = ""
 
     def _finish(self, event: Finished) -> None:
         self.close()
         outcome = f", {event.outcome}" if event.outcome else ""
-        self._shown_at = 0.0
+        self._shown_at, self._pending = 0.0, ""
         self._tell(f"ok  {event.title} ({span(event.seconds)}{outcome})")
 
     def _answered(self, event: Answered) -> None:
