@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from lmi_deploy.server.batches import alphabetical
 from lmi_deploy.server.refusals import Refusal
-from lmi_deploy.server.wire import Pair
+from lmi_deploy.server.wire import Answer, Pair
 
 JSON_TYPE: tuple[Pair, ...] = (("content-type", "application/json"),)
 NEVER_CACHED: tuple[Pair, ...] = (
@@ -18,7 +18,6 @@ NEVER_CACHED: tuple[Pair, ...] = (
     ("Expires", "Thu, 01 Jan 1970 00:00:00 UTC"),
 )
 _OURS = {"content-length", "connection", "x-request-id", "pragma", "cache-control", "expires"}
-_BODILESS = {204, 304}
 # Gson writes these as escapes so that JSON may stand inside HTML.
 _HTML_SAFE = {char: f"\\u{ord(char):04x}" for char in "'<>&=\u2028\u2029"}
 _REASONS = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
@@ -75,6 +74,11 @@ def _check_header(name: str, value: str) -> None:
             raise Refusal(500, "IllegalArgumentException", message)
 
 
+def reason_told(answer: Answer) -> str:
+    """The handler's message, which is the reason of every status but 200."""
+    return "" if answer.code == 200 else answer.message
+
+
 def reason_of(status: int) -> str:
     if status in _REASONS:
         return _REASONS[status]
@@ -95,9 +99,20 @@ def head(status: int, reason: str, headers: Iterable[Pair]) -> bytes:
     return "\r\n".join(lines).encode("latin-1", "replace")
 
 
+def check_status(status: int) -> None:
+    """`Refusal` for a code that is no HTTP status by the real server's library."""
+    if status < 0:
+        raise Refusal(500, "IllegalArgumentException", f"code : {status} (expected: >= 0)")
+
+
+def has_length(status: int) -> bool:
+    """Whether an answer of this status tells the length of its body."""
+    return status in (101, 304) or (status != 204 and not 100 <= status < 200)
+
+
 def has_body(status: int) -> bool:
-    """Whether HTTP lets an answer of this status carry a body."""
-    return status not in _BODILESS and not 100 <= status < 200
+    """Whether it has one on the wire; the real server's 304 tells a length and sends nothing."""
+    return has_length(status) and status != 304
 
 
 def chunk(blob: bytes) -> bytes:

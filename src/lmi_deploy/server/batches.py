@@ -32,12 +32,16 @@ def request_of(jobs: Sequence[Job], handler: str) -> tuple[list[Pair], list[Entr
 
 def split(answer: Answer, size: int) -> list[Answer]:
     """One answer per job; code, message and properties are shared. Raises `Refusal` when they do not match."""
+    if answer.code >= 300:
+        return [answer] * size
     if len(answer.content) != size:
         found = 1 if answer.streamed else len(answer.content)
         raise refusals.untranslatable(f"Batch output size mismatch, expected: {size}, actual: {found}")
     parts: list[Answer | None] = [None] * size
     for key, blob in answer.content:
-        matched = _OUTPUT.fullmatch(key or "")
+        if key is None:
+            raise refusals.broken_by_null_key()
+        matched = _OUTPUT.fullmatch(key)
         if matched is None or int(matched[1]) >= size:
             raise refusals.untranslatable(f"Unexpected batch output key: {key}")
         part = Answer(answer.code, answer.message, answer.properties, ((matched[2] or None, blob),))

@@ -42,9 +42,8 @@ class Exchange:
         """The whole answer at once."""
         keep = reply.status < 400 and not self._connection.draining
         chunked = any(n.lower() == "transfer-encoding" and v.lower() == "chunked" for n, v in reply.headers)
-        bodiless = not answers.has_body(reply.status)
-        size = [] if bodiless else [("content-length", str(len(reply.body)))]
-        body = b"" if bodiless or self.request.method == "HEAD" else reply.body
+        size = [("content-length", str(len(reply.body)))] if answers.has_length(reply.status) else []
+        body = reply.body if answers.has_body(reply.status) and self.request.method != "HEAD" else b""
         if chunked and body:
             body = answers.chunk(body) + answers.LAST_CHUNK
         await self._send(reply.status, reply.reason, [*reply.headers], size, keep=keep, body=body)

@@ -38,7 +38,7 @@ class ModelInput:
         return alphabetical(list(self.named.values()))
 
 
-def read_input(request: Request, request_id: str, *, handler_may_be_named: bool = False) -> ModelInput:
+def read_input(request: Request, request_id: str, *, named: bool = False) -> ModelInput:
     """`Refusal` where the real server refuses the request before any worker sees it."""
     path, entries = forms.split_target(request.target)
     asked = ModelInput(path, entries, {})
@@ -47,7 +47,7 @@ def read_input(request: Request, request_id: str, *, handler_may_be_named: bool 
             _add_attributes(asked, value)
         elif not (name.lower() == "transfer-encoding" and not request.sized):
             asked.set(name, value)
-    if "handler" in asked.named and not handler_may_be_named:
+    if "handler" in asked.named and not named:
         message = "The handler can't be overridden in a request"
         raise refusals.Refusal(400, "BadRequestException", message, reason=message)
     if not request.sized:

@@ -65,12 +65,17 @@ class Pool:
         self.starting: Shift | None = None
         self._failures = 0
         self._settled = asyncio.Event()
+        self._reviving = asyncio.Lock()
         self._scaling = asyncio.Lock()
         self._background: set[asyncio.Task[None]] = set()
 
     @property
     def running(self) -> list[Slot]:
         return [slot for slot in self.slots if slot.alive]
+
+    @property
+    def failed(self) -> bool:
+        return self.status is Status.FAILED
 
     async def load(self) -> None:
         """Start the least number of workers, one after the other; `LoadFailure` ends it."""
@@ -88,10 +93,14 @@ class Pool:
         name = self.settings.name
         if self.status is Status.PENDING:
             await self._after_loading()
-        if self.status is Status.FAILED:
+        if self.failed:
             raise refusals.not_ready(name)
         if self.high == 0:
             raise refusals.shut_down(name)
+        async with self._reviving:
+            pass  # an asynchronous worker that died is being replaced: nobody is refused for that
+        if self.failed:
+            raise refusals.not_ready(name)
         if self._full():
             await self._grow_now()
             raise refusals.at_capacity(name)
@@ -165,6 +174,20 @@ class Pool:
         slot = Slot(next(self._numbers), temporary, shift, started)
         self.slots.append(slot)
         slot.task = asyncio.create_task(self._work(slot))
+        shift.lost.add_done_callback(lambda lost: self._died_alone(slot, lost))
+
+    def _died_alone(self, slot: Slot, lost: asyncio.Future[Spent]) -> None:
+        if slot.alive and not lost.cancelled():
+            self._later(self._replace(slot, lost.result()))
+
+    async def _replace(self, slot: Slot, spent: Spent) -> None:
+        """A worker of the asynchronous engine died: unlike a synchronous one it is started again at once."""
+        if slot.task is not None:
+            slot.task.cancel()
+        async with self._reviving:
+            await self._lose(slot, (), spent)
+            self.slots.remove(slot)
+            await self._grow_now()
 
     async def _work(self, slot: Slot) -> None:
         """A worker's life: take jobs, answer them, until it is lost or idle for too long."""
@@ -184,12 +207,16 @@ class Pool:
                 await self._lose(slot, jobs, exc)
             finally:
                 slot.busy = False
+            if len(self.running) > 1 and not self.settings.async_mode:
+                await (
+                    slot.shift.finished()
+                )  # a worker in the middle of a stream leaves the next request to the others
 
     async def _lose(self, slot: Slot, jobs: Sequence[Job], spent: Spent) -> None:
         slot.alive = False
         slot.died = asyncio.get_running_loop().time()
-        self._failures += 1
-        if self._failures > self.settings.limits.retry_threshold:
+        self._failures += spent.counted
+        if self._failures > self.settings.limits.retry_threshold and not self.settings.never_fails:
             self._fail(spent.told)
             self._log.error(
                 "model FAILED, as it would be in the cloud: /ping is 500 and every request 503 until the server is "
@@ -223,5 +250,6 @@ class Pool:
         slot.died = asyncio.get_running_loop().time()
         if slot.task is not None and slot.task is not asyncio.current_task() and not slot.busy:
             slot.task.cancel()
+        await slot.shift.finished()
         if not slot.busy:
             await slot.shift.stop()

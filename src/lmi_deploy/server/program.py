@@ -1,33 +1,37 @@
-"""The life of the server: load, listen, hand over, drain, end."""
+"""The life of the server: load, listen, drain, end."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import itertools
 import json
-import os
 import signal
-import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from lmi_deploy.server.control import SOCKET_NAME, Borrowed, Control, ControlError, Said
+from lmi_deploy.server.async_shift import AsyncShift
+from lmi_deploy.server.control import SOCKET_NAME, Control
+from lmi_deploy.server.desk import Desk, State
 from lmi_deploy.server.frontend import FrontEnd
+from lmi_deploy.server.inference import Inference
 from lmi_deploy.server.listener import LINGER, Listener
 from lmi_deploy.server.log import Log
+from lmi_deploy.server.management import Management
 from lmi_deploy.server.models import Models
-from lmi_deploy.server.pool import Status
+from lmi_deploy.server.pool import Pool
 from lmi_deploy.server.properties import BadSettings, ModelSettings
-from lmi_deploy.server.report import workers_of
 from lmi_deploy.server.settings import ServerSettings, read_settings
 from lmi_deploy.server.shift import Shift, SyncShift
+from lmi_deploy.server.store import models_in
 from lmi_deploy.server.worker import Engine, LoadFailure, Worker
 
 FAILURE_FILE = "failure.json"
-ENDED_AT_ONCE = 128
+ENDED_BY_SIGNAL = 128
+PANIC = 137  # what SERVING_FAIL_FAST ends with
+SHOWN_FAILED = 3.0  # seconds in which /ping still tells of a failed load, when the port was bound before it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +57,10 @@ class Program:
         self._options = options
         self._environ = environ
         self._log = log
-        self._phase = "loading"
-        self._message = ""
-        self._started_at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self._state = State()
         self._ending = asyncio.Event()
         self._at_once = asyncio.Event()
-        self._signals: list[int] = []
+        self._exit_code = 0
 
     async def run(self) -> int:
         """The exit code: 0 after a drain, 1 when the server did not come to serve."""
@@ -68,7 +70,7 @@ class Program:
             self._build(read_settings(self._options.config, self._environ))
             await self._control.open()
         except (BadSettings, OSError, ValueError) as exc:
-            return self._failed(LoadFailure("settings", str(exc), worker_exit=None, last_lines=()))
+            return self._failed(_failure("settings", exc))
         self._listen_to_signals()
         try:
             return await self._serve()
@@ -77,6 +79,7 @@ class Program:
 
     def _build(self, settings: ServerSettings) -> None:
         options = self._options
+        self._settings = settings
         self._engine = Engine(
             folder=options.engine_dir,
             python=options.python,
@@ -88,14 +91,29 @@ class Program:
         self._models = Models(
             new_shift=self._new_shift, defaults=settings.keys, environ=self._environ, log=self._log
         )  # fmt: skip
-        self._front = FrontEnd(self._models, settings, self._log)
-        self._listener = Listener(settings, self._front)
-        verbs = {"status": self._status, "take_over": self._take_over, "stop": self._stop}
-        self._control = Control(options.run_dir / SOCKET_NAME, verbs, self._give_socket)
-        self._settings = settings
+        self._inference = Inference(self._models, settings, self._log)
+        management = Management(self._models, self._log)
+        front = FrontEnd(self._inference, management, self._models, settings=settings, panic=self._panicked)
+        apart = _management_apart(settings.keys)
+        self._listener = Listener(settings, front.inference_only if apart else front.both)
+        self._second = Listener(settings, front.management_only) if apart else None
+        desk = Desk(
+            state=self._state,
+            model=options.model_name,
+            labels=options.labels,
+            models=self._models,
+            counts=self._inference.counts,
+            listener=self._listener,
+            end=self._ending.set,
+            log=self._log,
+        )
+        self._control = Control(options.run_dir / SOCKET_NAME, desk.verbs(), desk.give_socket)
 
     def _new_shift(self, settings: ModelSettings) -> Shift:
-        return SyncShift(Worker(self._engine, settings, self._log), settings, self._log)
+        worker = Worker(self._engine, settings, self._log)
+        return (
+            AsyncShift(worker, self._log) if settings.async_mode else SyncShift(worker, settings, self._log)
+        )
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()
@@ -103,56 +121,92 @@ class Program:
             loop.add_signal_handler(number, self._signalled, number)
 
     def _signalled(self, number: int) -> None:
-        (self._at_once if self._ending.is_set() else self._ending).set()
-        self._signals.append(number)
         self._log.event("signal", name=signal.Signals(number).name)
+        if self._ending.is_set():
+            self._exit_code = ENDED_BY_SIGNAL + number
+            self._at_once.set()
+        self._ending.set()
+
+    def _panicked(self) -> None:
+        self._log.error("SERVING_FAIL_FAST: a model failed, the server ends")
+        self._exit_code = PANIC
+        self._ending.set()
+        self._at_once.set()
 
     async def _serve(self) -> int:
         try:
-            self._listener.reserve(self._options.host, self._options.port)
-            await self._load()
-        except OSError as exc:
-            where = f"{self._options.host}:{self._options.port}"
-            return self._failed(
-                LoadFailure("listen", f"{where}: {exc.strerror or exc}", worker_exit=None, last_lines=())
-            )
+            await self._reserve()
+            await (self._load_then_open() if self._settings.wait_model_loading else self._open_then_load())
         except LoadFailure as exc:
-            self._listener.close()
+            code = self._failed(exc)
+            if not self._settings.wait_model_loading:
+                await self._show_failed()
+                code = 0  # as the real server: the failure was told over /ping
+            self._close_listeners()
             await self._models.stop()
-            return self._failed(exc)
-        if self._ending.is_set():
-            await self._models.stop()
-            self._listener.close()
-            return 0
-        await self._open()
+            return code
         return await self._until_ended()
 
-    async def _load(self) -> None:
-        """Load the model; returns early when the server is told to end meanwhile."""
-        options = self._options
+    async def _reserve(self) -> None:
         try:
-            pool = self._models.add(options.model_dir, options.model_name, startup=True)
-        except BadSettings as exc:
-            raise LoadFailure("settings", str(exc), worker_exit=None, last_lines=()) from exc
-        loading = asyncio.create_task(pool.load())
+            self._listener.reserve(self._options.host, self._options.port)
+            if self._second is not None:
+                address = urlsplit(self._settings.keys["management_address"])
+                self._second.reserve(address.hostname or self._options.host, address.port or 0)
+        except OSError as exc:
+            where = f"{self._options.host}:{self._options.port}"
+            raise _failure("listen", f"{where}: {exc.strerror or exc}") from exc
+
+    async def _load_then_open(self) -> None:
+        await self._load()
+        if not self._ending.is_set():
+            await self._open()
+
+    async def _open_then_load(self) -> None:
+        await self._listener.open()
+        if self._second is not None:
+            await self._second.open()
+        await self._load()
+        self._state.phase = "ready"
+
+    async def _load(self) -> None:
+        """Load every model; returns early when the server is told to end meanwhile."""
+        try:
+            found = models_in(self._options.model_dir, self._options.model_name, self._settings.keys)
+            pools = [self._models.add(folder, name, startup=True) for name, folder in found]
+        except (BadSettings, OSError) as exc:
+            raise _failure("settings", exc) from exc
+        if not pools:
+            self._log.warn(
+                "no model here: the server is healthy and serves nothing", folder=self._options.model_dir
+            )
+        loading = asyncio.create_task(_load_all(pools))
         ended = asyncio.create_task(self._ending.wait())
         await asyncio.wait({loading, ended}, return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
-        if loading.done():
-            loading.result()
+        if not loading.done():
+            loading.cancel()
+            with contextlib.suppress(asyncio.CancelledError, LoadFailure):
+                await loading
             return
-        loading.cancel()
-        with contextlib.suppress(asyncio.CancelledError, LoadFailure):
-            await loading
+        loading.result()
 
     async def _open(self) -> None:
         await self._listener.open()
-        self._phase = "ready"
-        self._log.event(
-            "ready",
-            model=self._options.model_name,
-            address=f"http://{self._options.host}:{self._listener.port}",
-        )
+        if self._second is not None:
+            await self._second.open()
+        self._state.phase = "ready"
+        address = f"http://{self._options.host}:{self._listener.port}"
+        self._log.event("ready", model=self._options.model_name, address=address)
+
+    async def _show_failed(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ending.wait(), SHOWN_FAILED)
+
+    def _close_listeners(self) -> None:
+        self._listener.close()
+        if self._second is not None:
+            self._second.close()
 
     async def _until_ended(self) -> int:
         handed = asyncio.create_task(self._control.handed_over.wait())
@@ -162,63 +216,24 @@ class Program:
             task.cancel()
         await self._drain(LINGER if self._control.handed_over.is_set() else 0.0)
         await self._models.stop()
-        self._log.event("ended", served=self._front.counts.served, failed=self._front.counts.failed)
-        return ENDED_AT_ONCE + self._signals[-1] if self._at_once.is_set() else 0
+        counts = self._inference.counts
+        self._log.event("ended", served=counts.served, failed=counts.failed)
+        return self._exit_code
 
     async def _drain(self, linger: float) -> None:
-        self._phase = "draining"
+        self._state.phase = "draining"
         self._ending.set()
-        self._listener.close()
-        self._log.event(
-            "draining", in_flight=self._front.counts.in_flight, at_most_s=self._options.drain_seconds
-        )
+        self._close_listeners()
+        limit = self._options.drain_seconds
+        self._log.event("draining", in_flight=self._inference.counts.in_flight, at_most_s=limit)
         drained = asyncio.create_task(self._listener.drain(linger=linger))
         hurried = asyncio.create_task(self._at_once.wait())
-        limit = self._options.drain_seconds
         await asyncio.wait({drained, hurried}, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
         if not drained.done():
-            self._log.warn("requests were cut off", in_flight=self._front.counts.in_flight)
+            self._log.warn("requests were cut off", in_flight=self._inference.counts.in_flight)
             self._listener.abort()
         for task in (drained, hurried):
             task.cancel()
-
-    async def _status(self, _: Said) -> Said:
-        counts = self._front.counts
-        failed = next((pool for pool in self._models if pool.status is Status.FAILED), None)
-        return {
-            "phase": "failed" if failed and self._phase == "ready" else self._phase,
-            "pid": os.getpid(),
-            "port": self._listener.port,
-            "model": self._options.model_name,
-            "labels": dict(self._options.labels),
-            "requests": {"served": counts.served, "failed": counts.failed, "in_flight": counts.in_flight},
-            "workers": workers_of(self._models),
-            "started_at": self._started_at,
-            "message": failed.why_failed if failed else self._message,
-        }
-
-    async def _stop(self, _: Said) -> Said:
-        self._ending.set()
-        return {"phase": "draining"}
-
-    async def _take_over(self, asked: Said) -> Said:
-        if self._phase != "ready":
-            raise ControlError(f"this server is {self._phase}: only a ready one can take over")
-        borrowed = Borrowed(str(asked.get("from")))
-        try:
-            listening = await asyncio.to_thread(borrowed.fetch)
-            await self._listener.replace(listening)
-            borrowed.thank()
-        finally:
-            borrowed.close()
-        self._log.event("took over", port=self._listener.port, of=asked.get("from"))
-        return {"port": self._listener.port}
-
-    def _give_socket(self) -> socket.socket:
-        listening = self._listener.listening
-        if self._phase != "ready" or listening is None:
-            raise ControlError(f"this server is {self._phase}: it has no socket to hand over")
-        return listening
 
     def _failed(self, failure: LoadFailure) -> int:
         told = {
@@ -227,12 +242,25 @@ class Program:
             "worker_exit": failure.worker_exit,
             "last_lines": list(failure.last_lines),
         }
-        self._phase, self._message = "failed", str(failure)
+        self._state.phase, self._state.message = "failed", str(failure)
         (self._options.run_dir / FAILURE_FILE).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
         self._log.error(
-            "the server did not come to serve",
-            phase=failure.phase,
-            worker_exit=failure.worker_exit,
-            why=failure,
-        )
+            "the server did not come to serve", phase=failure.phase, worker_exit=failure.worker_exit, why=failure
+        )  # fmt: skip
         return 1
+
+
+async def _load_all(pools: Sequence[Pool]) -> None:
+    await asyncio.gather(*(pool.load() for pool in pools))
+
+
+def _failure(phase: str, why: object) -> LoadFailure:
+    return LoadFailure(phase, str(why), worker_exit=None, last_lines=())
+
+
+def _management_apart(keys: Mapping[str, str]) -> bool:
+    """Whether config.properties gives management a port of its own."""
+    inference, management = (
+        urlsplit(keys.get(f"{what}_address", "")) for what in ("inference", "management")
+    )
+    return bool(inference.port and management.port and inference.port != management.port)

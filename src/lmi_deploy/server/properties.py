@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,7 @@ _SAGEMAKER = {
     "SAGEMAKER_MODEL_SERVER_TIMEOUT_SECONDS": ("option.predict_timeout",),
     "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT": ("option.default_accept",),
 }
+_HEALTH_OVERRIDES = ("SERVING_HEALTH_CHECK_OVERRIDE", "SAGEMAKER_HEALTH_CHECK_OVERRIDE")
 
 
 class BadSettings(Exception):
@@ -60,6 +61,7 @@ class ModelSettings:
     recommended_entry_point: str
     handler: str
     async_mode: bool
+    never_fails: bool
     initialise: Mapping[str, str]
     limits: Limits
     extra_environment: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -120,6 +122,7 @@ def resolve(
         recommended_entry_point=recommended,
         handler=merged.get("option.handler", "handle"),
         async_mode=merged.get("option.async_mode", "").lower() == "true",
+        never_fails=any(environ.get(name, "").lower() == "true" for name in _HEALTH_OVERRIDES),
         initialise=_initialise(merged, limits.batch_size),
         limits=limits,
         extra_environment=_pairs(merged.get("option.env", "")),
@@ -163,7 +166,22 @@ def _initialise(merged: Mapping[str, str], batch_size: int) -> dict[str, str]:
         sent["batchifier"] = "stack"
     if "tensor_parallel_degree" in sent and "maxWorkers" not in sent:
         sent |= {"gpu.minWorkers": "1", "gpu.maxWorkers": "1"}
-    return sent
+    return {key: sent[key] for key in hash_order(sent)}
+
+
+def hash_order(keys: Collection[str]) -> list[str]:
+    """The order in which a Java HashMap tells its keys: handlers see it."""
+    size = 16
+    while len(keys) > size * 0.75:
+        size *= 2
+    return sorted(keys, key=lambda key: _java_hash(key) & (size - 1))
+
+
+def _java_hash(text: str) -> int:
+    code = 0
+    for char in text:
+        code = (31 * code + ord(char)) & 0xFFFFFFFF
+    return code ^ (code >> 16)
 
 
 def _pairs(text: str) -> dict[str, str]:

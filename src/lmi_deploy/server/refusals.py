@@ -46,7 +46,8 @@ def unknown_model(name: str, what: str = "Model or workflow") -> Refusal:
 
 
 def bad_request(message: str) -> Refusal:
-    return Refusal(400, "BadRequestException", message)
+    """Found while parsing: the real server puts the message on the status line, too."""
+    return Refusal(400, "BadRequestException", message, reason=message)
 
 
 def not_ready(name: str) -> Refusal:
@@ -68,6 +69,12 @@ def disconnected() -> Refusal:
 
 def timed_out() -> Refusal:
     return Refusal(503, "WlmException", "java.util.concurrent.TimeoutException")
+
+
+def broken_by_null_key() -> Refusal:
+    """The real server falls over an output of a batch that has no key, and loses the worker with it."""
+    cause = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
+    return Refusal(503, "WlmException", cause)
 
 
 def untranslatable(message: str) -> Refusal:

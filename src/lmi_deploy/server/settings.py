@@ -21,6 +21,7 @@ class ServerSettings:
     wait_model_loading: bool = True
     allow_multi_status: bool = False
     handler_may_be_named: bool = False
+    fail_fast: bool = False
     max_request_size: int = 64 * MEBIBYTE
     chunked_read_timeout: float = 120.0
     request_id_key: str = "x-request-id"
@@ -37,6 +38,7 @@ def read_settings(config: Path | None, environ: Mapping[str, str]) -> ServerSett
         wait_model_loading=_true(keys.get("wait_model_loading", "true")),
         allow_multi_status=_true(keys.get("allow_multi_status", "")),
         handler_may_be_named=_true(environ.get("ALLOW_REQUEST_HANDLER_OVERRIDE", "")),
+        fail_fast=_true(environ.get("SERVING_FAIL_FAST", "")),
         max_request_size=_largest_request(keys, environ),
         chunked_read_timeout=_integer(keys, "chunked_read_timeout", 120),
         request_id_key=keys.get("request_id_header_key", "x-request-id"),

@@ -16,16 +16,22 @@ from lmi_deploy.server.worker import Worker, WorkerLost
 
 
 class Spent(Exception):
-    """The worker cannot go on; `refusal` is for the clients it held, `told` for the log."""
+    """The worker cannot go on; `refusal` is for the clients it held, `told` for the log.
 
-    def __init__(self, refusal: Refusal, told: str) -> None:
+    `counted`: whether it counts against retry_threshold.
+    """
+
+    def __init__(self, refusal: Refusal, told: str, *, counted: bool = True) -> None:
         super().__init__(told)
         self.refusal = refusal
         self.told = told
+        self.counted = counted
 
 
 class Shift(Protocol):
-    """What a pool needs of a worker, whichever engine it runs."""
+    """What a pool needs of a worker, whichever engine it runs. `lost` is set when it dies outside of `serve`."""
+
+    lost: asyncio.Future[Spent]
 
     @property
     def pid(self) -> int | None: ...
@@ -35,6 +41,9 @@ class Shift(Protocol):
     async def serve(self, jobs: Sequence[Job]) -> None:
         """Answer the jobs; `Spent` when the worker was lost over them."""
 
+    async def finished(self) -> None:
+        """Until nothing is being answered any more."""
+
     async def stop(self) -> None: ...
 
 
@@ -42,10 +51,14 @@ class SyncShift:
     """The synchronous engine: one message at a time, the next one after the last frame."""
 
     def __init__(self, worker: Worker, settings: ModelSettings, log: Log) -> None:
+        # Never set: the real server notices a worker's death only when it asks it something.
+        self.lost: asyncio.Future[Spent] = asyncio.get_running_loop().create_future()
         self._worker = worker
         self._settings = settings
         self._log = log
         self._silent = False
+        self._stopped = False
+        self._streaming: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -55,24 +68,33 @@ class SyncShift:
         await self._worker.start()
 
     async def stop(self) -> None:
+        self._stopped = True
         await self._worker.stop()
 
+    async def finished(self) -> None:
+        await self._stream_over()
+
     async def serve(self, jobs: Sequence[Job]) -> None:
-        if self._silent:
-            _settle(jobs, refusals.untranslatable("Backend Python process is stopped."))
-            return
         answer = await self._asked(jobs)
-        if answer.streamed and len(jobs) == 1:
-            await self._stream(jobs[0], answer)
+        if answer is None:
+            _settle(jobs, refusals.untranslatable("Backend Python process is stopped."))
+        elif answer.streamed and len(jobs) == 1:
+            jobs[0].settle(answer)
+            self._streaming = asyncio.create_task(self._stream(jobs[0]))
         elif answer.streamed:
             await self._unsplittable(jobs, answer)
         else:
             _hand_out(jobs, answer)
 
-    async def _asked(self, jobs: Sequence[Job]) -> Answer:
+    async def _asked(self, jobs: Sequence[Job]) -> Answer | None:
+        """None when the worker died in the middle of an earlier stream."""
         limit = self._settings.limits.predict_timeout
         try:
             async with asyncio.timeout(limit):
+                # As in the real server, waiting for an earlier stream to end counts against predict_timeout.
+                await self._stream_over()
+                if self._silent:
+                    return None
                 await self._worker.send(*batches.request_of(jobs, self._settings.handler))
                 return await self._worker.answer()
         except TimeoutError as exc:
@@ -80,8 +102,11 @@ class SyncShift:
         except WorkerLost as exc:
             raise Spent(refusals.disconnected(), await self._worker.obituary()) from exc
 
-    async def _stream(self, job: Job, answer: Answer) -> None:
-        job.settle(answer)
+    async def _stream_over(self) -> None:
+        if self._streaming is not None and not self._streaming.done():
+            await asyncio.wait({self._streaming})
+
+    async def _stream(self, job: Job) -> None:
         more = True
         try:
             while more:
@@ -89,7 +114,8 @@ class SyncShift:
                 await job.deliver(Frame(blob, last=not more))
         except WorkerLost:
             await job.deliver(Frame(lost=True))
-            await self._silence()
+            if not self._stopped:
+                await self._silence()
 
     async def _unsplittable(self, jobs: Sequence[Job], answer: Answer) -> None:
         more = True
@@ -117,6 +143,10 @@ def _hand_out(jobs: Sequence[Job], answer: Answer) -> None:
     try:
         parts = batches.split(answer, len(jobs))
     except Refusal as refusal:
+        if refusal.kind == "WlmException":
+            raise Spent(
+                refusal, "a batch output without a key costs the real server the worker", counted=False
+            ) from None
         _settle(jobs, refusal)
         return
     for job, part in zip(jobs, parts, strict=True):

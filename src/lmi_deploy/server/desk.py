@@ -1,0 +1,85 @@
+"""What the control socket can be asked: status, take over, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lmi_deploy.server.control import Borrowed, ControlError, Said, Verb
+from lmi_deploy.server.inference import Counts
+from lmi_deploy.server.listener import Listener
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.models import Models
+from lmi_deploy.server.report import workers_of
+
+
+@dataclass(slots=True)
+class State:
+    """Where the server is in its life."""
+
+    phase: str = "loading"
+    message: str = ""
+    started_at: str = field(
+        default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """The verbs of the control socket, over the parts of a running server."""
+
+    state: State
+    model: str
+    labels: Mapping[str, str]
+    models: Models
+    counts: Counts
+    listener: Listener
+    end: Callable[[], None]
+    log: Log
+
+    def verbs(self) -> Mapping[str, Verb]:
+        return {"status": self.status, "take_over": self.take_over, "stop": self.stop}
+
+    async def status(self, _: Said) -> Said:
+        counts = self.counts
+        failed = next((pool for pool in self.models if pool.failed), None)
+        return {
+            "phase": "failed" if failed and self.state.phase == "ready" else self.state.phase,
+            "pid": os.getpid(),
+            "port": self.listener.port,
+            "model": self.model,
+            "labels": dict(self.labels),
+            "requests": {"served": counts.served, "failed": counts.failed, "in_flight": counts.in_flight},
+            "workers": workers_of(self.models),
+            "started_at": self.state.started_at,
+            "message": failed.why_failed if failed else self.state.message,
+        }
+
+    async def stop(self, _: Said) -> Said:
+        self.end()
+        return {"phase": "draining"}
+
+    async def take_over(self, asked: Said) -> Said:
+        """Accept on the listening socket of another server, which then drains and ends."""
+        if self.state.phase != "ready":
+            raise ControlError(f"this server is {self.state.phase}: only a ready one can take over")
+        borrowed = Borrowed(str(asked.get("from")))
+        try:
+            listening = await asyncio.to_thread(borrowed.fetch)
+            await self.listener.replace(listening)
+            borrowed.thank()
+        finally:
+            borrowed.close()
+        self.log.event("took over", port=self.listener.port, of=asked.get("from"))
+        return {"port": self.listener.port}
+
+    def give_socket(self) -> socket.socket:
+        """Our listening socket, for the server that takes over."""
+        listening = self.listener.listening
+        if self.state.phase != "ready" or listening is None:
+            raise ControlError(f"this server is {self.state.phase}: it has no socket to hand over")
+        return listening

@@ -1,0 +1,131 @@
+"""The way of one request through a model: read, queued, answered as one piece or as a stream."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from lmi_deploy.server import answers, refusals
+from lmi_deploy.server.answers import Reply, json_reply
+from lmi_deploy.server.connection import Exchange, Hangup
+from lmi_deploy.server.inputs import ModelInput, read_input
+from lmi_deploy.server.jobs import ClientGone, Frame, Job
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.models import Models
+from lmi_deploy.server.pool import Pool
+from lmi_deploy.server.settings import ServerSettings
+from lmi_deploy.server.tokens import Results
+from lmi_deploy.server.wire import Answer
+
+
+@dataclass(slots=True)
+class Counts:
+    """Requests to handlers since the start."""
+
+    served: int = 0
+    failed: int = 0
+    in_flight: int = 0
+
+
+class Inference:
+    """/invocations, /predictions/NAME, /models/NAME/invoke and /v1/chat/completions."""
+
+    def __init__(self, models: Models, settings: ServerSettings, log: Log) -> None:
+        self.counts = Counts()
+        self._models = models
+        self._settings = settings
+        self._log = log
+        self._results = Results()
+
+    async def __call__(self, exchange: Exchange) -> None:
+        asked = read_input(exchange.request, exchange.request_id, named=self._settings.handler_may_be_named)
+        if token := asked.value("x-starting-token"):
+            await exchange.reply(self._results.poll(token))
+            return
+        pool = self._chosen(asked)
+        if exchange.request.method == "OPTIONS":
+            await exchange.reply(json_reply({}))
+            return
+        self.counts.in_flight += 1
+        try:
+            await self._infer(exchange, asked, pool)
+        finally:
+            self.counts.in_flight -= 1
+            well = 0 < exchange.status < 500 and exchange.status != 424
+            self.counts.served += well
+            self.counts.failed += not well
+
+    def _chosen(self, asked: ModelInput) -> Pool:
+        parts = asked.path.split("/")[1:]
+        if parts[0] == "predictions":
+            if len(parts) < 2 or not parts[1]:
+                raise refusals.unknown_path()
+            return self._models.named(parts[1], parts[2] if len(parts) > 2 else None)
+        if parts[0] == "models":
+            return self._models.named("/".join(parts[1:-1]))
+        name = asked.entry("model_name") or asked.value("model_name")
+        return self._models.named(name) if name else self._models.only_startup()
+
+    async def _infer(self, exchange: Exchange, asked: ModelInput, pool: Pool) -> None:
+        if "handler" not in asked.named:
+            asked.set("handler", pool.settings.handler)
+        later = (asked.value("x-synchronous") or "").lower() == "false"
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        job = Job(asked.properties(), asked.content, _never if later else exchange.gone, future)
+        await pool.submit(job)
+        if later:
+            await exchange.reply(self._results.keep(job))
+            return
+        try:
+            answer = await self._head(future, pool)
+            await (self._stream(exchange, job, answer) if answer.streamed else self._unary(exchange, answer))
+        except ClientGone as exc:
+            raise Hangup from exc
+        finally:
+            job.abandon()
+
+    async def _head(self, future: asyncio.Future[Answer], pool: Pool) -> Answer:
+        if not pool.settings.async_mode:
+            return await future  # predict_timeout ends it
+        try:
+            return await asyncio.wait_for(future, self._settings.chunked_read_timeout)
+        except TimeoutError as exc:
+            raise Hangup from exc
+
+    async def _unary(self, exchange: Exchange, answer: Answer) -> None:
+        answers.check_status(answer.code)
+        headers = answers.handler_headers(answer.properties)
+        await exchange.reply(Reply(answer.code, headers, answer.body(), answers.reason_told(answer)))
+
+    async def _stream(self, exchange: Exchange, job: Job, answer: Answer) -> None:
+        """The head waits for the first chunk; one that is also the last makes an ordinary answer."""
+        answers.check_status(answer.code)
+        headers, reason = answers.handler_headers(answer.properties), answers.reason_told(answer)
+        started = False
+        while True:
+            frame = await self._frame(job)
+            if frame.last and not started:
+                await exchange.reply(Reply(answer.code, headers, frame.blob, reason))
+                return
+            if not started and frame.blob:
+                await exchange.start_stream(answer.code, reason, headers)
+                started = True
+            await exchange.send_chunk(frame.blob)
+            if frame.last:
+                await exchange.end_stream()
+                return
+
+    async def _frame(self, job: Job) -> Frame:
+        limit = self._settings.chunked_read_timeout
+        try:
+            frame = await asyncio.wait_for(job.frames.get(), limit)
+        except TimeoutError as exc:
+            self._log.warn("chunked_read_timeout: no further piece of a stream", seconds=limit)
+            raise Hangup from exc
+        if frame.lost:
+            raise Hangup
+        return frame
+
+
+def _never() -> bool:
+    return False
