@@ -1,0 +1,1 @@
+"""Each published figure, measured: `python -m benchmarks`."""

@@ -1,0 +1,82 @@
+"""One deployment's life, through the installed `lmi --json`, each line noted with the time at which it came."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import ROOT, environment
+
+Event = Mapping[str, Any]
+QUESTION = "Tell me about the sea."
+TOKENS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one command printed, and how long it lived."""
+
+    events: Sequence[tuple[float, Event]]
+    seconds: float
+
+    def named(self, event: str) -> list[tuple[float, Event]]:
+        return [(at, told) for at, told in self.events if told["event"] == event]
+
+    @property
+    def result(self) -> Event:
+        return self.events[-1][1]
+
+
+@dataclass(frozen=True, slots=True)
+class Lmi:
+    """The program under measurement; its state is the benchmark's own, so that nobody's deployment is touched."""
+
+    program: Path
+    more: Mapping[str, str]
+
+    def __call__(self, *arguments: str) -> Told:
+        begun = time.perf_counter()
+        command = [str(self.program), *arguments, "--json"]
+        with subprocess.Popen(
+            command, cwd=ROOT, env=environment(self.more), stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            events = [(time.perf_counter() - begun, json.loads(line)) for line in process.stdout]
+        told = Told(events, time.perf_counter() - begun)
+        if process.returncode:
+            raise SystemExit(f"error: lmi {' '.join(arguments)}: {told.events[-1:]}")
+        return told
+
+
+def phases(up: Told) -> dict[str, float]:
+    """Seconds of `up`, in order; they add up to the whole."""
+    finished = {told["key"].partition(":")[0]: told["seconds"] for _, told in up.named("finished")}
+    answer = up.named("answered")[0][1]["seconds"]
+    planned = up.named("plan")[0][0]
+    waited = finished.get("AwaitReady", 0.0)
+    starting = min(_starting(up), waited)
+    parts = {
+        "start, look and plan": planned,
+        "write the artifact": finished.get("PutArtifact", 0.0),
+        "start the server": finished.get("StartServer", 0.0) + starting,
+        "load the model": waited - starting,
+        "one real answer": answer,
+    }
+    return {**parts, "between and after": up.seconds - sum(parts.values())}
+
+
+def own_share(up: Told) -> float:
+    """Everything but the model's load and the model's answer."""
+    parts = phases(up)
+    return up.seconds - parts["load the model"] - parts["one real answer"]
+
+
+def _starting(up: Told) -> float:
+    """Of the wait, what passed before the server said that it is loading the model: that is our part of it."""
+    loading = (told["done"] for _, told in up.named("progress") if told.get("note") == "loading")
+    return float(next(loading, 0.0))

@@ -1,0 +1,99 @@
+"""`lmi up` of the quickstart with everything cached, a second `up`, a question, `lmi down`."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tools.quickstart import PUBLIC_HUB, RECIPE, reachable, sample_hub
+
+from benchmarks.cycle import QUESTION, TOKENS, Lmi, Told, own_share, phases
+from benchmarks.installed import installed
+from benchmarks.measure import say
+from benchmarks.result import Figure, Result
+
+RUNS = 5
+AIM = 1.5
+_BYTECODE = (
+    "the serving environment's bytecode is there; the first `up` of a new one writes it, and takes longer"
+)
+
+
+def run() -> Result:
+    local = installed("local")
+    with _hub() as address, tempfile.TemporaryDirectory() as state:
+        lmi = Lmi(local.lmi, {"HF_ENDPOINT": address, "LMI_STATE_HOME": state})
+        try:
+            say("  once to fill every cache, ...")
+            _cycle(lmi)
+            cycles = [_told(_cycle(lmi), number) for number in range(1, RUNS + 1)]
+        finally:
+            lmi("down", "quickstart", "--yes")
+    return Result(
+        what="the quickstart's real model on this machine; environment, engine and weights cached, deployment absent",
+        figures=_figures(cycles),
+        versions=local.versions(),
+        details={
+            "phases_of_up": _phases(cycles),
+            "load": _BYTECODE,
+            "question": f"{QUESTION} ({TOKENS} tokens)",
+        },
+    )
+
+
+def _cycle(lmi: Lmi) -> dict[str, Told]:
+    """Every command once, in the order of a deployment's life."""
+    asked = ["-p", f"max_tokens={TOKENS}", "-p", "temperature=0"]
+    told = {"up": lmi("up", RECIPE, "--yes"), "again": lmi("up", RECIPE, "--yes")}
+    told["ask"] = lmi("invoke", "quickstart", QUESTION, *asked)
+    told["down"] = lmi("down", "quickstart", "--yes")
+    return told
+
+
+def _told(cycle: dict[str, Told], number: int) -> dict[str, Told]:
+    up = cycle["up"]
+    say(f"  {number} of {RUNS}: up {up.seconds:.2f} s, our own share of it {own_share(up):.2f} s")
+    return cycle
+
+
+def _figures(cycles: list[dict[str, Told]]) -> list[Figure]:
+    ups, answers = [c["up"] for c in cycles], [c["ask"].result for c in cycles]
+    loads = [phases(up)["load the model"] for up in ups]
+    own = Figure.typical(
+        "`lmi up` of the quickstart, cached: our own share",
+        [own_share(up) for up in ups],
+        at_most=AIM,
+        note="without the model's load and its answer to the probe",
+    )
+    speeds = [answer["tokens_per_second"] for answer in answers]
+    return [
+        own,
+        Figure.typical("`lmi up` of the quickstart, cached: all of it", [up.seconds for up in ups]),
+        Figure.typical("of which the model's load (torch, transformers, 135M on CPU)", loads),
+        Figure.typical(
+            "`lmi up` again: nothing to do, one real answer", [c["again"].seconds for c in cycles]
+        ),
+        Figure.typical("`lmi down`", [c["down"].seconds for c in cycles]),
+        Figure.typical(
+            "`lmi invoke`, streamed: first token after", [a["first_token_seconds"] for a in answers]
+        ),
+        Figure.typical(f"`lmi invoke`, streamed, {TOKENS} tokens: speed", speeds, "tokens/s"),
+    ]
+
+
+def _phases(cycles: list[dict[str, Told]]) -> list[dict[str, float]]:
+    rounded = ({name: round(s, 3) for name, s in phases(c["up"]).items()} for c in cycles)
+    return list(rounded)
+
+
+@contextmanager
+def _hub() -> Iterator[str]:
+    """The Hub that this environment names, where it answers; else a local one, as in the quickstart."""
+    named = os.environ.get("HF_ENDPOINT") or PUBLIC_HUB
+    if reachable(named):
+        yield named
+        return
+    with sample_hub() as address:
+        yield address

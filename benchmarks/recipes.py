@@ -1,0 +1,53 @@
+"""Bad recipes refused in the right words, and generated ones that must bring nothing else than a refusal."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import checked
+from benchmarks.result import Figure, Result
+from benchmarks.suites import cases
+
+CASES = 100_000
+AIM_MS, AIM_MB = 0.050, 100.0
+
+
+def run() -> Result:
+    right, tried = cases("tests/unit/recipe/test_bad.py", only="refused_in_exactly_these_words")
+    told = _fuzz()
+    return Result(
+        what="tests/unit/recipe/bad: each with its exact messages; tools/fuzz.py: anything but RecipeError ends it",
+        figures=[
+            Figure(
+                what="Bad recipes refused, each in exactly its own words", value=right, unit="", total=tried
+            ),
+            Figure(
+                what="Generated recipes that were read, or refused with a reason",
+                value=told["good"] + told["refused"],
+                unit="",
+                total=told["cases"],
+            ),
+            Figure(what="The slowest of them", value=told["worst_ms"] / 1000, unit="s", at_most=AIM_MS),
+            Figure(
+                what="Memory of the whole process at its peak",
+                value=told["peak_memory_mb"],
+                unit="MB",
+                at_most=AIM_MB,
+            ),
+        ],
+        versions={name: version(name) for name in ("lmi-deploy", "pytest", "pyyaml")},
+        details={"fuzz": told},
+    )
+
+
+def _fuzz() -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "fuzz.json")
+        checked([sys.executable, "-m", "tools.fuzz", "--cases", str(CASES), "--json", out])
+        told: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return told

@@ -1,0 +1,43 @@
+"""How long `lmi` takes to get going, against the least that any click program needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+from benchmarks.installed import installed
+from benchmarks.measure import ROOT, in_turns, ratios
+from benchmarks.result import Figure, Result
+
+RUNS = 25
+CLICK, HELP, VALIDATE = 'python -c "import click"', "lmi --help", "lmi validate recipes/quickstart.yaml"
+AIMS = {HELP: 1.5, VALIDATE: 4.0}
+
+
+def run() -> Result:
+    """Ratios of medians are published; those of each turn are the samples."""
+    core = installed()
+    commands: dict[str, list[str | Path]] = {
+        CLICK: [core.python, "-c", "import click"],
+        HELP: [core.lmi, "--help"],
+        VALIDATE: [core.lmi, "validate", ROOT / "recipes" / "quickstart.yaml"],
+    }
+    samples = in_turns(commands, runs=RUNS)
+    return Result(
+        what="wall-clock of whole processes, of the installed wheel, taken in turns",
+        figures=[
+            *(_ratio(name, samples) for name in AIMS),
+            *(Figure.typical(f"`{name}`", runs) for name, runs in samples.items()),
+        ],
+        versions=core.versions(),
+    )
+
+
+def _ratio(name: str, samples: dict[str, list[float]]) -> Figure:
+    return Figure(
+        what=f"`{name}` against a bare `{CLICK}`",
+        value=median(samples[name]) / median(samples[CLICK]),
+        unit="x",
+        runs=ratios(samples[name], samples[CLICK]),
+        at_most=AIMS[name],
+    )

@@ -1,0 +1,63 @@
+"""What the README publishes is what was measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks import table
+from benchmarks.result import RESULTS, Figure
+
+FILES = sorted(RESULTS.glob("*.json"))
+
+
+def read(file: Path) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return told
+
+
+def test_the_table_in_the_readme_is_the_one_of_the_results() -> None:
+    text = table.README.read_text(encoding="utf-8")
+    assert table.with_table(text) == text, "python -m benchmarks.table --write"
+
+
+def test_every_benchmark_has_left_its_result_and_no_other_is_there() -> None:
+    assert {file.stem for file in FILES} == set(table.ORDER)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_result_says_what_where_and_how_it_was_measured(file: Path) -> None:
+    told = read(file)
+    assert told["command"] == f"python -m benchmarks {file.stem}"
+    assert told["what"]
+    assert told["date"]
+    assert {"cpu", "cores", "memory_gb", "kernel", "python"} <= set(told["machine"])
+    assert "lmi-deploy" in told["versions"]
+    assert told["figures"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_verdict_on_a_figure_follows_from_its_value_and_its_aim(file: Path) -> None:
+    for told in read(file)["figures"]:
+        known = {key: told[key] for key in ("what", "value", "unit", "runs")}
+        again = Figure(**known, **told["aim"]).fields()
+        assert again["met"] == told["met"]
+        if told["runs"]:
+            assert told["min"] <= told["median"] <= told["max"]
+
+
+@pytest.mark.parametrize(
+    ("number", "unit", "shown"),
+    [
+        (0.0516, "s", "52 ms"),
+        (1.234, "s", "1.23 s"),
+        (78.94, "MB", "78.9 MB"),
+        (131.6, "MB", "132 MB"),
+        (1.271, "x", "1.27x"),
+        (34, "", "34"),
+    ],
+)
+def test_amounts_are_as_short_as_they_are_true(number: float, unit: str, shown: str) -> None:
+    assert table.amount(number, unit) == shown
