@@ -1,6 +1,8 @@
 """The user's own cache: huggingface_hub's layout, what is there is used, and it is enough when offline."""
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from tests.support.hub import LocalHub, serve_hub
 from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 from lmi_deploy.core.oids import oid_of
+from lmi_deploy.emulator.rules import Rule, Stall
 from lmi_deploy.errors import NotFound, TransferFailed
 
 WEIGHTS_OID = oid_of(WEIGHTS, "sha256")
@@ -111,6 +114,31 @@ def test_two_files_with_the_same_bytes_come_once(tmp_path: Path) -> None:
         assert len([entry for entry in hub.log.all() if entry.path.startswith("/cdn/")]) == 1
 
 
+def test_two_commands_at_once_fetch_a_file_once(hub: LocalHub, tmp_path: Path) -> None:
+    clients = [HubClient(hub, tmp_path) for _ in range(3)]
+    hub.fail(Rule(do=Stall(1000, 0.2), path="^/cdn/", times=None))
+    with ThreadPoolExecutor(3) as pool:
+        folders = list(pool.map(lambda client: client.fetch(client.listed())[0], clients))
+    assert len(set(folders)) == 1
+    assert contents(folders[0]) == FILES
+    assert sum(entry.sent for entry in hub.log.bodies() if entry.path.startswith("/cdn/")) == SIZE
+
+
+def test_a_small_file_behind_one_more_hop_arrives(hub: LocalHub, client: HubClient) -> None:
+    hub.settings("org/m").resolve_cache = True
+    try:
+        listing = client.listed()
+        assert client.adapter.read(listing, "config.json", start=3, length=4) == FILES["config.json"][3:7]
+        assert contents(client.fetch(listing)[0]) == FILES
+        theirs = snapshot_download("org/m", endpoint=hub.url, cache_dir=client.home / "theirs")
+        assert contents(Path(theirs)) == FILES
+    finally:
+        hub.settings("org/m").resolve_cache = False
+    assert {
+        entry.status for entry in hub.log.all() if "/resolve/" in entry.path and "x.json" in entry.path
+    } == {307}
+
+
 def test_without_links_the_files_themselves_lie_in_the_snapshot(hub: LocalHub, tmp_path: Path) -> None:
     client = HubClient(hub, tmp_path, {"HF_HUB_DISABLE_SYMLINKS": "1"})
     listing = client.listed()
@@ -152,13 +180,11 @@ def test_a_cache_that_cannot_be_written_is_named(hub: LocalHub, tmp_path: Path) 
     client = HubClient(hub, tmp_path, {"HF_HUB_CACHE": str(tmp_path / "file")})
     with pytest.raises(TransferFailed) as caught:
         client.fetch(client.listed())
-    assert f"the cache at {tmp_path / 'file'} does not take it: Not a directory" in caught.value.message
+    assert f"the cache at {tmp_path / 'file'} fails: Not a directory" in caught.value.message
     assert "HF_HUB_CACHE" in caught.value.hint
 
 
 def test_a_fetch_that_is_not_followed_to_its_end_leaves_no_worker(client: HubClient, hub: LocalHub) -> None:
-    import threading
-
     before = threading.active_count()
     fetching = client.adapter.fetch(client.listed(), client.listed().files, key="k")
     next(fetching)

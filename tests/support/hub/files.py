@@ -13,6 +13,7 @@ from tests.support.hub.refusals import Refusal, check_gate, revision_of, visible
 from tests.support.hub.repos import Blob, Repo
 from tests.support.hub.state import STATE, HubState
 
+RESOLVE_CACHE: Final = "/api/resolve-cache/models/"
 _RANGE: Final = re.compile(r"bytes=(\d*)-(\d*)")
 
 
@@ -27,12 +28,24 @@ async def resolve(request: web.Request) -> web.StreamResponse:
         raise Refusal(404, "EntryNotFound", "Entry not found", snapshot.commit)
     headers = {"X-Repo-Commit": snapshot.commit, "Accept-Ranges": "bytes", "Cache-Control": "no-cache"}
     if blob.sha256 is None:
-        return ranged(request, blob, headers | {"ETag": f'"{blob.git_oid}"'})
+        headers["ETag"] = f'"{blob.git_oid}"'
+        if repo.settings.resolve_cache and not request.path.startswith(RESOLVE_CACHE):
+            return _to_resolve_cache(request, snapshot.commit, headers)
+        return ranged(request, blob, headers)
     headers |= {"X-Linked-Size": str(blob.size), "X-Linked-Etag": f'"{blob.sha256}"'}
     if repo.settings.xet:
         headers |= _xet_headers(state, repo, snapshot.commit, blob)
     headers["Location"] = signed_address(state, blob, request.match_info["path"])
     return web.Response(status=302, text=f"Found. Redirecting to {headers['Location']}", headers=headers)
+
+
+def _to_resolve_cache(request: web.Request, commit: str, headers: dict[str, str]) -> web.Response:
+    """Small files of busy repositories: one more hop, on the Hub itself, relative."""
+    repo = f"{request.match_info['org']}/{request.match_info['name']}"
+    headers["Location"] = f"{RESOLVE_CACHE}{repo}/{commit}/{quote(request.match_info['path'])}"
+    return web.Response(
+        status=307, text=f"Temporary Redirect. Redirecting to {headers['Location']}", headers=headers
+    )
 
 
 def _xet_headers(state: HubState, repo: Repo, commit: str, blob: Blob) -> dict[str, str]:

@@ -65,6 +65,7 @@ class Settings:
     accepted: tuple[str, ...] = ()
     readers: tuple[str, ...] = ()
     xet: bool = False
+    resolve_cache: bool = False
     tags: Mapping[str, str] = field(default_factory=dict)
 
 

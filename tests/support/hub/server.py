@@ -12,7 +12,7 @@ from typing import Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.disturbances import NoAnswer, add_fault_routes, deliver, faulty
+from lmi_deploy.emulator.disturbances import FAULTS_PATH, NoAnswer, add_fault_routes, deliver, faulty
 from lmi_deploy.emulator.rules import Rule
 from tests.support.hub import api, files
 from tests.support.hub.refusals import Refusal, check_token
@@ -39,6 +39,7 @@ def hub_app(state: HubState) -> web.Application:
     app.router.add_get(_MODEL + "/auth-check", api.auth_check)
     app.router.add_get(_MODEL + "/xet-read-token/{commit}", api.xet_token)
     app.router.add_get("/{org}/{name}/resolve/{revision}/{path:.+}", files.resolve)
+    app.router.add_get(files.RESOLVE_CACHE + "{org}/{name}/{revision}/{path:.+}", files.resolve)
     app.router.add_get("/cdn/{sha256}", files.cdn)
     return app
 
@@ -66,16 +67,17 @@ async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
 @web.middleware
 async def _refusing(request: web.Request, handler: Handler) -> web.StreamResponse:
     state = request.app[STATE]
-    quota = state.quotas.get("resolvers" if "/resolve/" in request.path else "api")
-    counted = quota is not None and not request.path.startswith("/cdn/")
+    quota = None
+    if not request.path.startswith(("/cdn/", FAULTS_PATH)):
+        quota = state.quotas.get("resolvers" if "/resolve" in request.path else "api")
     try:
-        if counted and quota is not None and not quota.take():
+        if quota is not None and not quota.take():
             raise Refusal(429, "", "You have been rate limited. Sign in for a higher limit.")
         check_token(state, request)
         response = await handler(request)
     except Refusal as exc:
         response = exc.response()
-    if counted and quota is not None:
+    if quota is not None:
         response.headers.update(quota.headers())
     return response
 

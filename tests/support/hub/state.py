@@ -42,7 +42,7 @@ class Logged:
     @property
     def is_body(self) -> bool:
         """Whether bytes of a repository's file were asked for."""
-        return self.method == "GET" and ("/resolve/" in self.path or self.path.startswith("/cdn/"))
+        return self.method == "GET" and ("/resolve" in self.path or self.path.startswith("/cdn/"))
 
 
 class RequestLog:

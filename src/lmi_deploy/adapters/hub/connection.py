@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import importlib
 import logging
+import platform
 import ssl
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from lmi_deploy import __version__
 from lmi_deploy.adapters.hub.attempts import Broken, Unreachable
 from lmi_deploy.adapters.hub.refusals import Refusal, Subject, translate
 from lmi_deploy.adapters.hub.settings import HubSettings
+from lmi_deploy.errors import UsageRefused
 
 MOST_OF_AN_ERROR = 64 << 10
 
@@ -66,10 +69,16 @@ class Connection:
         from huggingface_hub import get_session
 
         _hush()
-        shared = get_session()
-        if self.settings.ca_bundle is None:
-            return shared
-        trusted = ssl.create_default_context(cafile=str(self.settings.ca_bundle))
+        bundle = self.settings.ca_bundle
+        try:
+            if bundle is None:
+                return get_session()
+            trusted = _trusted(bundle)
+        except OSError as exc:
+            raise UsageRefused(
+                f"certificates: {bundle or 'the file of SSL_CERT_FILE'}: {exc.strerror or exc}",
+                hint="SSL_CERT_FILE, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE must name a file of PEM certificates",
+            ) from exc
         return self._vendor.Client(verify=trusted, follow_redirects=True, timeout=None)
 
     @cached_property
@@ -80,11 +89,14 @@ class Connection:
         below = next(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError")
         return importlib.import_module(below.__module__.partition(".")[0])
 
-    @cached_property
+    @property
     def _headers(self) -> dict[str, str]:
-        build = importlib.import_module("huggingface_hub.utils").build_hf_headers
-        token = self.settings.token.value if self.settings.token else False
-        return dict(build(token=token, library_name="lmi-deploy", library_version=__version__))
+        # Not the vendor's build_hf_headers: it asks the Hub for a list first, with 3 s of patience, to name the
+        # program that it runs under.
+        headers = {"User-Agent": f"lmi-deploy/{__version__}; python/{platform.python_version()}"}
+        if self.settings.token is not None:
+            headers["Authorization"] = f"Bearer {self.settings.token.value}"
+        return headers
 
     def _failure(self, exc: Exception) -> Broken:
         kind, text = type(exc).__name__, " ".join(str(exc).split())[:200]
@@ -95,6 +107,12 @@ class Connection:
         elif kind not in ("ConnectError", "ProxyError", "UnsupportedProtocol"):
             return Broken(text or kind)
         return Unreachable(text or kind, **_remedy(kind, text))
+
+
+def _trusted(bundle: Path) -> ssl.SSLContext:
+    if bundle.is_dir():
+        return ssl.create_default_context(capath=str(bundle))
+    return ssl.create_default_context(cafile=str(bundle))
 
 
 def _remedy(kind: str, text: str) -> Any:

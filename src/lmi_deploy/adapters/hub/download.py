@@ -166,7 +166,7 @@ class Downloader:
         if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             why = f"{why}, it has {entry.size} bytes"
         return TransferFailed(
-            f"{entry.path}: the cache at {self.cache.root} does not take it: {why}",
+            f"{entry.path}: the cache at {self.cache.root} fails: {why}",
             hint="make room there, or let HF_HUB_CACHE name a folder with enough of it",
         )
 

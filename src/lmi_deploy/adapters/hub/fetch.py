@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -97,11 +98,12 @@ class Fetch:
         }
         pace = self.downloader.pace
         pace.stop.clear()
-        for outcome in run_all(tasks, workers=WORKERS, stop=pace.stop):
-            if outcome is not None:
-                self._note(by_path[outcome.name], outcome)
-            done = sum(positions.values())
-            yield Progress(key=self.key, done=done, total=total, unit="bytes", note=pace.note or note)
+        with closing(run_all(tasks, workers=WORKERS, stop=pace.stop)) as outcomes:
+            for outcome in outcomes:
+                if outcome is not None:
+                    self._note(by_path[outcome.name], outcome)
+                done = sum(positions.values())
+                yield Progress(key=self.key, done=done, total=total, unit="bytes", note=pace.note or note)
 
     def _note(self, entry: FileEntry, outcome: Outcome) -> None:
         """Keep a file's failure for the end. A refusal would meet the other files, too: it ends all at once."""
