@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.contract.handlers import serving, worker
+from tests.contract.handlers import asked, serving, worker
 from tests.support.handler_driver import Worker
 from tests.support.sample_model import kept_tiny_model
 
-from lmi_deploy.core.exchange import Head, Question
-from lmi_deploy.core.spec import HandlerSpec
-from lmi_deploy.engines import accelerate
+from lmi_deploy.core.exchange import Question
 
 pytestmark = pytest.mark.model
 
@@ -31,7 +29,7 @@ def tiny() -> Path:
 
 @pytest.fixture(scope="module")
 def handler(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    with worker(tmp_path_factory.mktemp("tiny"), "text-generation") as running:
+    with worker(tmp_path_factory.mktemp("tiny")) as running:
         assert running.load(model_id=tiny, engine="Python", served_model_name="tiny").code == 204
         yield running
 
@@ -309,16 +307,9 @@ def test_a_stream_among_grouped_requests_comes_as_its_lines_at_once(handler: Wor
 def test_what_the_codec_sends_is_understood_and_what_comes_back_is_read(
     handler: Worker, *, stream: bool, chat: bool, system: str
 ) -> None:
-    asked = {"max_new_tokens": 8, "temperature": 0}
-    question = Question(prompt="Once upon", system=system, chat=chat, stream=stream, parameters=asked)
-    ours = HandlerSpec(entry_point="model.py", template="text-generation")
-    request = accelerate.encode(question, ours, "text-generation")
-    reply = handler.ask(request.body, dict(request.headers))
-    head = Head(status=reply.code, reason="", headers=tuple(reply.properties.items()))
-    decoder = accelerate.decoder(head, question, ours)
-    pieces = [
-        piece for frame in reply.frames or (reply.body,) for piece in decoder.feed(frame)
-    ] + decoder.close()
+    parameters = {"max_new_tokens": 8, "temperature": 0}
+    question = Question(prompt="Once upon", system=system, chat=chat, stream=stream, parameters=parameters)
+    pieces = asked(handler, question)
     assert sum(piece.tokens for piece in pieces) == 8
     assert [piece.finish for piece in pieces if piece.finish] == ["length"]
     if not chat:
@@ -332,12 +323,12 @@ def test_the_worker_is_as_good_as_before_after_all_that(handler: Worker) -> None
 def test_what_cannot_be_loaded_fails_the_warm_up_call_and_what_can_be_is_warm(
     tiny: Path, tmp_path: Path
 ) -> None:
-    wrong = [
+    wrong: list[tuple[dict[str, object], str]] = [
         ({"model_id": tiny, "dtype": "fp8"}, "option.dtype: fp8 is not known, use one of fp32, fp16, bf16"),
         ({"model_id": tiny, "max_new_tokens": "many"}, "invalid literal for int() with base 10: 'many'"),
         ({"model_id": "/nowhere/at/all"}, "/nowhere/at/all"),
     ]
-    with worker(tmp_path, "text-generation") as running:
+    with worker(tmp_path) as running:
         for options, said in wrong:
             reply = running.load(**options)
             assert reply.code == 424
@@ -371,7 +362,7 @@ Row.take = breaking
 
 
 def test_a_stream_that_breaks_ends_with_a_line_that_says_so(tiny: Path, tmp_path: Path) -> None:
-    with worker(tmp_path, "text-generation", also=BREAKING) as running:
+    with worker(tmp_path, also=BREAKING) as running:
         running.load(model_id=tiny)
         for body in (CHAT, PROMPT, INPUTS):
             *lines, last = running.ask({**body, "stream": True}).lines

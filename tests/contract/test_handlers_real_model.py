@@ -18,7 +18,7 @@ QUESTION = {"messages": [{"role": "user", "content": "What is the capital of Fra
 @pytest.fixture(scope="module")
 def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     model = kept_sample_model(serving())
-    with worker(tmp_path_factory.mktemp("real"), "text-generation") as running:
+    with worker(tmp_path_factory.mktemp("real")) as running:
         assert running.load(model_id=model).code == 204
         yield running
 

@@ -43,8 +43,9 @@ class Reply:
 class Worker:
     """`djl_python_engine.py` on a socket of its own, from entering the context to leaving it."""
 
-    def __init__(self, python: Path, engine: Path, model_dir: Path) -> None:
+    def __init__(self, python: Path, engine: Path, model_dir: Path, *, entry_point: str = "model.py") -> None:
         self._python, self._engine, self._model_dir = python, engine, model_dir
+        self._entry_point = entry_point
         self._runner = asyncio.Runner()
         self._home = Path(tempfile.mkdtemp(prefix="lmi-worker-"))
         self.log: list[str] = []
@@ -89,7 +90,7 @@ class Worker:
             "--sock-name",
             socket,
         ]
-        argv += ["--model-dir", self._model_dir, "--entry-point", "model.py", "--device-id", "-1"]
+        argv += ["--model-dir", self._model_dir, "--entry-point", self._entry_point, "--device-id", "-1"]
         argv += [
             "--cluster-size",
             "1",

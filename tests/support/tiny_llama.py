@@ -29,7 +29,12 @@ def make(out: Path) -> None:
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend, bos_token="<s>", eos_token="</s>", pad_token="</s>", chat_template=CHAT
+        tokenizer_object=backend,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="</s>",
+        chat_template=CHAT,
+        model_input_names=["input_ids", "attention_mask"],
     )
     torch.manual_seed(0)
     config = LlamaConfig(
