@@ -62,6 +62,7 @@ class House:
     root: Path
     clock: FakeClock = field(default_factory=FakeClock)
     servers: FakeModelServers = field(default_factory=FakeModelServers)
+    spoken_for: set[int] = field(default_factory=set)
     journal: Callable[[Journal], Journal] = lambda journal: journal
     target: Callable[[Target], Target] = lambda target: target
 
@@ -86,7 +87,7 @@ class House:
             lock=FolderLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
             machine=lambda: Machine(memory=8_000_000_000, cores=2),
-            port=lambda name: port_of(name, state, self.servers.free_port),
+            port=lambda name: port_of(name, state, self._free_port),
             runtimes=lambda: ("embedded",),
         )
 
@@ -99,6 +100,15 @@ class House:
         with redirect_stdout(out), redirect_stderr(err), _stdin(stdin):
             code = run(lmi, argv, given=DepsFactory(self.deps))
         return Ran(code, _text(out), _text(err))
+
+    def other_port(self) -> int:
+        """A free one that no deployment is given by itself."""
+        port = self.servers.free_port(frozenset(self.spoken_for))
+        self.spoken_for.add(port)
+        return port
+
+    def _free_port(self, taken: frozenset[int]) -> int:
+        return self.servers.free_port(taken | self.spoken_for)
 
     def kept(self, name: str = "tiny") -> list[str]:
         """Every path in the state folder that belongs to the deployment."""
