@@ -135,6 +135,11 @@ async def whoami(request: web.Request) -> web.Response:
     )
 
 
+async def agent_harnesses(request: web.Request) -> web.Response:
+    """What huggingface_hub asks for before its first request, to complete its User-Agent: nothing is known."""
+    return web.json_response({"standardEnvVars": [], "harnesses": {}})
+
+
 async def auth_check(request: web.Request) -> web.Response:
     visible(request.app[STATE], request)
     return web.json_response({})

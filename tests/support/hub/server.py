@@ -30,6 +30,7 @@ def hub_app(state: HubState) -> web.Application:
     app[STATE] = state
     add_fault_routes(app, state.faults)
     app.router.add_get("/api/whoami-v2", api.whoami)
+    app.router.add_get("/api/agent-harnesses", api.agent_harnesses)
     app.router.add_get(_MODEL, api.model)
     app.router.add_get(_MODEL + "/revision/{revision}", api.model)
     app.router.add_get(_MODEL + "/tree/{revision}", api.tree)

@@ -105,6 +105,7 @@ class Attempts:
             self._pace.hold(seconds, f"waiting {seconds:.0f} s: {broken.why}")
             self._pace.wait()
         else:
+            self._pace.note = f"trying again: {broken.why}"
             self._pace.wait(self._backoff())
 
     def _backoff(self) -> float:
