@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.errors import NotFound, UsageRefused
-from lmi_deploy.steps.deps import Deps
+
+if TYPE_CHECKING:  # `lmi validate` has no use for the ports, and importing them is a third of its time
+    from lmi_deploy.steps.deps import Deps
 
 _SUFFIXES = (".yaml", ".yml")
 _READ_LIMIT = 1_048_577

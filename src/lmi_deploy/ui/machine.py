@@ -6,12 +6,14 @@ import dataclasses
 import json
 import re
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from lmi_deploy.core.events import Event
-from lmi_deploy.core.plan import Plan, key, title
 from lmi_deploy.errors import LmiError, RecipeError
 from lmi_deploy.ui.view import Fields
+
+if TYPE_CHECKING:
+    from lmi_deploy.core.plan import Plan
 
 
 class MachineView:
@@ -63,6 +65,8 @@ def kebab(name: str) -> str:
 
 def plan_fields(plan: Plan) -> dict[str, Any]:
     """A plan as data: each action with its kind and its names."""
+    from lmi_deploy.core.plan import key, title
+
     actions = [
         {"action": kebab(type(a).__name__), "key": key(a), "title": title(a), **dataclasses.asdict(a)}
         for a in plan.actions

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lmi_deploy.core.events import Event
-from lmi_deploy.core.plan import Plan
 from lmi_deploy.errors import LmiError
+
+if TYPE_CHECKING:
+    from lmi_deploy.core.plan import Plan
 
 Fields = Mapping[str, Any]
 
