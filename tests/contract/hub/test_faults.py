@@ -3,12 +3,14 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from tests.support.hub import LocalHub, serve_hub
 from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 from lmi_deploy.core.oids import oid_of
 from lmi_deploy.emulator.rule_files import parse_rules
-from lmi_deploy.emulator.rules import Answer, Change, Cut, Flip, Rule
+from lmi_deploy.emulator.rules import Action, Answer, Change, Cut, Drop, Flip, IgnoreRange, Lose, Rule
 from lmi_deploy.errors import IntegrityError, TransferFailed
 
 LARGE, SMALL = "^/cdn/", "/resolve/.*config.json"
@@ -62,6 +64,31 @@ def test_the_right_bytes_arrive_all_the_same(fault: str, path: str, hub: LocalHu
     hub.log.clear()
     client.fetch(listing)
     assert hub.log.all() == []
+
+
+BREAKS = st.sampled_from(
+    [Drop(), Drop(reset=True), Lose(), Answer(503), IgnoreRange(), Answer(403), Answer(200)]
+)
+CUTS = st.builds(Cut, st.integers(0, SIZE), st.booleans())
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(BREAKS | CUTS, max_size=4))
+def test_any_row_of_faults_ends_in_the_right_bytes(
+    hub: LocalHub, tmp_path_factory: pytest.TempPathFactory, row: list[Action]
+) -> None:
+    hub.state.faults.clear()
+    client = HubClient(hub, tmp_path_factory.mktemp("home"))
+    listing = client.listed()
+    hub.fail(*(Rule(do=do, path=LARGE, nth=number) for number, do in enumerate(row, 1)))
+    damaging = [do for do in row if do == Answer(200)]
+    try:
+        folder, _ = client.fetch(listing)
+    except IntegrityError:
+        assert len(damaging) > 1
+        assert oid_of(WEIGHTS, "sha256") not in client.final_names()
+    else:
+        assert contents(folder) == FILES
 
 
 ONCE_MORE = {
@@ -178,3 +205,14 @@ def test_the_branch_moves_meanwhile_and_nobody_minds(tmp_path: Path) -> None:
         folder, _ = client.fetch(listing)
         assert contents(folder) == FILES
         assert folder.name == listing.commit != client.listed().commit
+
+
+def test_of_several_failures_the_wrong_bytes_count_and_the_others_are_told(
+    hub: LocalHub, client: HubClient
+) -> None:
+    listing = client.listed()
+    hub.fail(Rule(do=Flip(5), path=SMALL, times=None), Rule(do=Answer(503), path=LARGE, times=None))
+    with pytest.raises(IntegrityError) as caught:
+        client.fetch(listing)
+    assert "config.json" in caught.value.message
+    assert [detail.partition(":")[0] for detail in caught.value.details] == ["model.safetensors"]

@@ -132,10 +132,11 @@ class Fetch:
         if not self._failed:
             return
         model = self.downloader.listing.model_id
-        for _, error in self._failed:
-            if isinstance(error, IntegrityError):
-                raise error
         details = [f"{entry.path}: {error.message}" for entry, error in self._failed]
+        for number, (_, error) in enumerate(self._failed):
+            if isinstance(error, IntegrityError):
+                others = details[:number] + details[number + 1 :]
+                raise IntegrityError(error.message, hint=error.hint, details=others) from error
         raise TransferFailed(
             f"{model}: {len(self._failed)} of {count} files did not arrive, {details[0]}",
             hint=f"{self._failed[0][1].hint}; {count - len(self._failed)} files are whole and kept",
