@@ -6,9 +6,11 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from statistics import median
 
 from tools.quickstart import PUBLIC_HUB, RECIPE, reachable, sample_hub
 
+from benchmarks import table
 from benchmarks.cycle import QUESTION, TOKENS, Lmi, Told, own_share, phases
 from benchmarks.installed import installed
 from benchmarks.measure import say
@@ -37,6 +39,7 @@ def run() -> Result:
         versions=local.versions(),
         details={
             "phases_of_up": _phases(cycles),
+            "own_share": "from the command's start to its end; of the wait, what passed before the server began to load",
             "load": _BYTECODE,
             "question": f"{QUESTION} ({TOKENS} tokens)",
         },
@@ -60,32 +63,39 @@ def _told(cycle: dict[str, Told], number: int) -> dict[str, Told]:
 
 def _figures(cycles: list[dict[str, Told]]) -> list[Figure]:
     ups, answers = [c["up"] for c in cycles], [c["ask"].result for c in cycles]
-    loads = [phases(up)["load the model"] for up in ups]
-    own = Figure.typical(
-        "`lmi up` of the quickstart, cached: our own share",
-        [own_share(up) for up in ups],
-        at_most=AIM,
-        note="without the model's load and its answer to the probe",
-    )
-    speeds = [answer["tokens_per_second"] for answer in answers]
     return [
-        own,
-        Figure.typical("`lmi up` of the quickstart, cached: all of it", [up.seconds for up in ups]),
-        Figure.typical("of which the model's load (torch, transformers, 135M on CPU)", loads),
+        Figure.typical(
+            "`lmi up` of the quickstart, cached: our own share",
+            [own_share(up) for up in ups],
+            at_most=AIM,
+            note="all but the model's load and its answer",
+        ),
+        Figure.typical(
+            "`lmi up` of the quickstart, cached: all of it",
+            [up.seconds for up in ups],
+            note=_split([phases(up) for up in ups]),
+        ),
         Figure.typical(
             "`lmi up` again: nothing to do, one real answer", [c["again"].seconds for c in cycles]
         ),
         Figure.typical("`lmi down`", [c["down"].seconds for c in cycles]),
+        Figure.typical("`lmi invoke`: first token after", [a["first_token_seconds"] for a in answers]),
         Figure.typical(
-            "`lmi invoke`, streamed: first token after", [a["first_token_seconds"] for a in answers]
+            f"`lmi invoke`: speed over {TOKENS} tokens",
+            [a["tokens_per_second"] for a in answers],
+            "tokens/s",
         ),
-        Figure.typical(f"`lmi invoke`, streamed, {TOKENS} tokens: speed", speeds, "tokens/s"),
     ]
 
 
+def _split(rows: list[dict[str, float]]) -> str:
+    """Median of each phase, in the order in which they come."""
+    middles = {name: median(row[name] for row in rows) for name in rows[0]}
+    return ", ".join(f"{name} {table.amount(seconds, 's')}" for name, seconds in middles.items())
+
+
 def _phases(cycles: list[dict[str, Told]]) -> list[dict[str, float]]:
-    rounded = ({name: round(s, 3) for name, s in phases(c["up"]).items()} for c in cycles)
-    return list(rounded)
+    return [{name: round(s, 3) for name, s in phases(c["up"]).items()} for c in cycles]
 
 
 @contextmanager
