@@ -39,7 +39,7 @@ def run() -> Result:
         versions=local.versions(),
         details={
             "phases_of_up": _phases(cycles),
-            "own_share": "from the command's start to its end; of the wait, what passed before the server began to load",
+            "own_share": "start to end; of the wait, what passed before the server began to load is in it",
             "load": _BYTECODE,
             "question": f"{QUESTION} ({TOKENS} tokens)",
         },
