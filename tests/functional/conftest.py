@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from tests.support.fake_servers import Answer, Behaviour, chat
@@ -7,13 +8,17 @@ from tests.support.house import RECIPE, House
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    """A folder with one recipe, `tiny.yaml`, and nothing deployed."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "tiny.yaml").write_text(RECIPE)
-    house = House(tmp_path)
-    yield house
-    house.servers.close()
+def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+    """A folder with one recipe, `tiny.yaml`, and nothing deployed.
+
+    In memory where there is such a place: a record is synced to disk twice an action."""
+    memory = Path("/dev/shm")
+    with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        monkeypatch.chdir(folder)
+        Path("tiny.yaml").write_text(RECIPE)
+        house = House(Path(folder))
+        yield house
+        house.servers.close()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -52,17 +52,6 @@ CASES = [
     for at, step in enumerate(_steps(before, command))
     for when in ("before", "after")
 ]
-
-
-@pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
-    """In memory where there is such a place: a record is synced to disk twice an action."""
-    memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
-        monkeypatch.chdir(folder)
-        house = _new(Path(folder))
-        yield house
-        house.servers.close()
 
 
 def _converges(house: House, argv: tuple[str, ...]) -> None:

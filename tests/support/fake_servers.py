@@ -49,7 +49,7 @@ class Behaviour:
 
     looks: int = 2
     end: End = "ready"
-    why: str = "RuntimeError: no such model\nTraceback line"
+    why: str = "the worker ended\nTraceback (most recent call last):\nRuntimeError: no such model"
     answer: Callable[[dict[str, Any]], Answer] = chat
 
 

@@ -191,7 +191,7 @@ class _Rise:
             if waited > action.timeout:
                 raise Overdue(
                     f"{action.server} did not load the model within {action.timeout} s",
-                    hint="raise timeouts.container_startup, or see `lmi logs`",
+                    hint=f"raise timeouts.container_startup, or see {self._server().log(home)}",
                     details=_last_lines(self._server().log(home)),
                 )
             yield Progress(
@@ -207,7 +207,7 @@ class _Rise:
         why = exception_line(told) or (told[0] if told else seen.phase)
         return DeployFailed(
             f"the model server did not come up: {why}",
-            hint="the worker's last lines are above; `lmi logs` shows all of them",
+            hint=f"the worker's last lines are above; all of them are in {self._server().log(home)}",
             details=told[1:],
         )
 

@@ -43,7 +43,8 @@ def diff(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Plan
     actions: tuple[Action, ...] = ()
     if observed.serving != wanted:
         actions = (*_prepare(spec, artifact, observed, held), *_bring_up(spec, artifact, observed, wanted))
-    actions += tuple(_sweep(observed, keep_server=wanted, keep_artifact=artifact.digest))
+    swept = _sweep(observed, keep_server=wanted, keep_artifact=artifact.digest)
+    actions += tuple(action for action in swept if action not in actions)
     return Plan(
         deployment=spec.name,
         actions=actions,
@@ -82,13 +83,13 @@ def _prepare(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> 
 
 def _bring_up(spec: Spec, artifact: Artifact, observed: Observed, wanted: str) -> Iterator[Action]:
     place = spec.place
-    present = _server(observed, wanted)
     holder = _server(observed, observed.serving)
     shared = holder is not None and holder.port == place.port
-    usable = present is not None and present.phase in ALIVE and (shared or present.port in (None, place.port))
-    if not usable:
-        if present is not None:
-            yield StopServer(server=wanted)
+    reused = _usable(observed, wanted, None if shared else place.port)
+    # What an earlier `up` left goes first: it may hold the address, and the memory that the new one needs.
+    kept = {observed.serving, wanted if reused else None}
+    yield from (StopServer(server=server.server) for server in observed.servers if server.server not in kept)
+    if not reused:
         yield StartServer(
             server=wanted,
             artifact=artifact.digest,
@@ -102,6 +103,19 @@ def _bring_up(spec: Spec, artifact: Artifact, observed: Observed, wanted: str) -
     yield ProbeServer(server=wanted, probe=spec.probe)
     if holder is not None and shared:
         yield TakeAddress(server=wanted, host=place.host, port=place.port, previous=holder.server)
+
+
+def _usable(observed: Observed, wanted: str, port: int | None) -> bool:
+    """Whether the server is there and need only be waited for: alive, at `port` where it matters, not found silent."""
+    present = _server(observed, wanted)
+    if present is None or present.phase not in ALIVE:
+        return False
+    intents = observed.record.intents if observed.record else ()
+    silent = any(
+        intent.action == ProbeServer.__name__ and intent.outcome is None and intent.names["server"] == wanted
+        for intent in intents
+    )
+    return not silent and (port is None or present.port in (None, port))
 
 
 def _sweep(observed: Observed, *, keep_server: str | None, keep_artifact: str | None) -> Iterator[Action]:

@@ -1,0 +1,133 @@
+"""Whatever happens ends as one of the exit codes, told in the form that was asked for."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.house import House
+from tests.support.trouble import Trouble, TroubledTarget
+
+from lmi_deploy import errors
+from lmi_deploy.core.problem import Problem
+from lmi_deploy.errors import EXIT_CODES, LmiError, RecipeError
+
+SOURCE = Path(errors.__file__).parent
+CODES = {
+    "RecipeError": 2,
+    "Unresolvable": 2,
+    "UsageRefused": 2,
+    "AccessError": 1,
+    "NotFound": 1,
+    "CloudError": 1,
+    "TransferFailed": 1,
+    "DeployFailed": 1,
+    "Overdue": 1,
+    "Refused": 5,
+    "IntegrityError": 6,
+    "Bug": 3,
+    "Interrupted": 130,
+}
+NOT_YET = {"CloudError"}
+"""Nothing here talks to a cloud so far."""
+
+
+def _made(name: str) -> LmiError:
+    kind: type[LmiError] = getattr(errors, name)
+    if kind is RecipeError:
+        return RecipeError([Problem(origin="a.yaml", line=1, column=2, key="name", what="bad")])
+    return kind("it happened: because", hint="do that", details=["in detail"])
+
+
+def test_the_table_of_exit_codes_is_whole() -> None:
+    assert {kind.__name__: kind.exit_code for kind in LmiError.__subclasses__()} == CODES
+    assert {*CODES.values()} <= {*EXIT_CODES}
+
+
+@pytest.mark.parametrize("name", CODES)
+def test_every_error_ends_with_its_code_and_is_told_in_both_forms(house: House, name: str) -> None:
+    error = _made(name)
+    house.hub.failure = error
+    ran = house.lmi("plan")
+    assert (ran.code, ran.out) == (CODES[name], "")
+    assert f"error: {error.message}\n" in ran.err
+    assert all(detail in ran.err for detail in error.details)
+    assert not error.hint or f"  next: {error.hint}\n" in ran.err
+    ran = house.lmi("plan", "--json")
+    assert (ran.code, ran.err) == (CODES[name], "")
+    assert ran.result["ok"] is False
+    assert ran.result["error"] == {
+        "kind": name,
+        "exit_code": CODES[name],
+        "message": error.message,
+        "hint": error.hint,
+        "details": list(error.details),
+    }
+
+
+def _raised() -> Iterator[tuple[str, ast.Call, str]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            match node.func:
+                case ast.Name(id=name) | ast.Attribute(value=ast.Name(id=name), attr="of") if name in CODES:
+                    yield name, node, f"{path.relative_to(SOURCE)}:{node.lineno}"
+
+
+def test_every_error_of_ours_is_raised_somewhere_and_says_what_next() -> None:
+    raised = list(_raised())
+    assert {*CODES} - {name for name, _, _ in raised} == NOT_YET
+    bare = [
+        place
+        for name, call, place in raised
+        if name != "RecipeError"
+        and not any(keyword.arg in ("hint", "details", None) for keyword in call.keywords)
+    ]
+    assert bare == []
+
+
+def test_ctrl_c_ends_with_130_and_words(house: House) -> None:
+    trouble = Trouble(at=5, when="before", error=KeyboardInterrupt)
+    house.target = lambda target: TroubledTarget(target, trouble)
+    ran = house.lmi("up", "--yes")
+    assert (ran.code, ran.out) == (130, "")
+    assert ran.err.endswith(
+        "error: interrupted\n  next: what was begun is recorded: `lmi status` shows it, `lmi up` goes on, "
+        "`lmi down` clears it away\n"
+    )
+    trouble.seen = 4
+    ran = house.lmi("up", "--yes", "--json")
+    assert (ran.code, ran.err) == (130, "")
+    assert ran.result["error"]["kind"] == "Interrupted"
+    house.target = lambda target: target
+    assert house.lmi("up", "--yes").code == 0
+
+
+def test_a_bug_is_reported_without_anybodys_values(house: House) -> None:
+    def burst() -> BaseException:
+        return ZeroDivisionError("with hf_secret in it")
+
+    house.target = lambda target: TroubledTarget(target, Trouble(at=0, when="before", error=burst))
+    ran = house.lmi("up", "tiny.yaml", "--yes", "--set", "properties.private=s3cr3t")
+    assert (ran.code, ran.out) == (3, "")
+    assert "error: ZeroDivisionError" in ran.err
+    found = re.search(r"(\S+lmi-report-\S+\.txt)", ran.err)
+    assert found
+    report = Path(found[1])
+    text = report.read_text()
+    report.unlink()
+    assert "command: lmi up ... --yes --set ...\n" in text
+    assert "apply.py" in text
+    assert "ZeroDivisionError" in text
+    assert "secret" not in text
+    assert "s3cr3t" not in text
+    ran = house.lmi("up", "--yes", "--json")
+    assert (ran.code, ran.err) == (3, "")
+    assert (ran.result["error"]["kind"], ran.result["error"]["exit_code"]) == ("Bug", 3)
+    report = re.search(r"(\S+lmi-report-\S+?\.txt)", ran.out)
+    assert report
+    Path(report[1]).unlink()
