@@ -76,7 +76,7 @@ def test_a_hub_that_cannot_be_reached_is_named_with_the_cause(hub: LocalHub, tmp
                 "http://no.such.host.invalid: cannot be reached: ",
                 "HTTPS_PROXY",
             ),
-            (hub.url.replace("http:", "https:"), "cannot be reached: [SSL", "SSL_CERT_FILE"),
+            (hub.url.replace("http:", "https:"), "cannot be reached: [SSL", "speaks TLS"),
         ]
         for endpoint, message, hint in cases:
             client = HubClient(hub, tmp_path, {"HF_ENDPOINT": endpoint})

@@ -116,9 +116,12 @@ def _trusted(bundle: Path) -> ssl.SSLContext:
 
 
 def _remedy(kind: str, text: str) -> Any:
-    if "CERTIFICATE" in text.upper() or "SSL" in text.upper():
+    if "CERTIFICATE" in text.upper():
         hint = "the certificate is not trusted: where a proxy opens TLS, SSL_CERT_FILE must name its authority's file"
         return {"hint": hint, "hopeless": True}
+    if "[SSL" in text.upper():
+        hint = "check that HF_ENDPOINT, or the proxy of HTTPS_PROXY, speaks TLS: https:// and its port"
+        return {"hint": hint, "hopeless": "WRONG_VERSION" in text.upper()}
     if kind == "ProxyError":
         return {"hint": "a proxy refused: see HTTPS_PROXY, HTTP_PROXY and NO_PROXY", "hopeless": True}
     return {
