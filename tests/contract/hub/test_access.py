@@ -88,6 +88,7 @@ def test_each_refusal_has_its_message_and_its_address(case: str, guarded: LocalH
     assert hint.format(hub=guarded.url) in caught.value.hint
     assert caught.value.exit_code == 1
     assert client.clock.slept == 0
+    assert not list(tmp_path.rglob("*.incomplete"))
     assert client.final_names() <= {"empty", oid_of(b"", "git-sha1")}
     assert token == "" or token not in caught.value.message + caught.value.hint
 

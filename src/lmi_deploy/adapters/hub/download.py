@@ -100,15 +100,23 @@ class Downloader:
 
     def _bring(self, entry: FileEntry, report: Report) -> None:
         partial = Partial(self.cache.partial(entry), entry)
-        with partial.opened():
-            partial.resume(report)
-            try:
-                self._complete(partial, entry, report)
-            except Damaged:
-                # Whatever lies there may be what is wrong: once more, from nothing.
-                partial.restart()
-                self._again(partial, entry, report)
-        partial.path.replace(self.cache.blob(entry))
+        try:
+            with partial.opened():
+                partial.resume(report)
+                self._complete_or_again(partial, entry, report)
+            partial.path.replace(self.cache.blob(entry))
+        finally:
+            if partial.position == 0:
+                # Refused before the first byte: nothing worth keeping.
+                partial.path.unlink(missing_ok=True)
+
+    def _complete_or_again(self, partial: Partial, entry: FileEntry, report: Report) -> None:
+        try:
+            self._complete(partial, entry, report)
+        except Damaged:
+            # Whatever lies there may be what is wrong: once more, from nothing.
+            partial.restart()
+            self._again(partial, entry, report)
 
     def _again(self, partial: Partial, entry: FileEntry, report: Report) -> None:
         try:
