@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lmi_deploy.core.facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.core.naming import digest, short
 from lmi_deploy.core.recipe import Engine, Pairs, RuntimeName, TargetName, Task
+from lmi_deploy.core.weights import selection_digest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +60,7 @@ class WeightsSpec:
     @property
     def selection(self) -> str:
         """8 hex over the sorted (path, size, oid) list (design, decision 5)."""
-        return short(digest(sorted((f.path, f.size, f.oid) for f in self.files)), 8)
+        return selection_digest(self.files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

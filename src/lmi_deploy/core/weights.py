@@ -1,0 +1,62 @@
+"""Weights in a bucket: content-addressed, immutable, complete or absent (design, decision 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lmi_deploy.core.facts import FileEntry, OidKind
+from lmi_deploy.core.naming import digest, short
+
+MANIFEST_SCHEMA = 1
+
+
+def selection_digest(files: tuple[FileEntry, ...]) -> str:
+    """8 hex over the sorted (path, size, oid) list."""
+    return short(digest(sorted((file.path, file.size, file.oid) for file in files)), 8)
+
+
+def weights_name(model_id: str, commit: str, files: tuple[FileEntry, ...]) -> str:
+    """`<org>--<name>/<commit>-<selection>`: the same for everybody who selects the same files of the same commit."""
+    return f"{model_id.strip('/').replace('/', '--')}/{commit}-{selection_digest(files)}"
+
+
+def weights_prefix(name: str) -> str:
+    """The prefix that holds model files and nothing else: the container downloads all of it."""
+    return f"weights/{name}/"
+
+
+def manifest_key(name: str) -> str:
+    """Outside the prefix, written last: no manifest, no weights."""
+    return f"manifests/{name}.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """One file as it lies in the bucket. `checksum` is S3's own over the full object, as S3 writes it (base64)."""
+
+    path: str
+    size: int
+    sha256: str
+    oid: str
+    kind: OidKind
+    checksum: str
+    algorithm: Literal["CRC32", "CRC64NVME"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    name: str
+    model_id: str
+    commit: str
+    source: Literal["hub", "folder", "s3"]
+    files: tuple[StoredFile, ...]
+    created: str
+    """ISO 8601, UTC."""
+    tool: str
+    """Version of lmi that wrote it."""
+    schema: int = MANIFEST_SCHEMA
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)

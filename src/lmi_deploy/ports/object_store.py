@@ -1,0 +1,93 @@
+"""A bucket, in our own words. Every call states the bucket's expected owner; the adapter sees to it.
+
+Failures: AccessError (denied, wrong owner, no or expired credentials), NotFound (no such bucket), TransferFailed (the
+service or the network gave up after bounded retries), IntegrityError (a checksum that S3 or we refused), Conflict for a
+condition that did not hold. An unknown outcome (a lost reply) is settled by looking, inside the adapter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from lmi_deploy.errors import LmiError
+
+
+class Conflict(LmiError):
+    """A conditional write found something else there: somebody was first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """An object as it is. `checksum` is the full-object checksum that S3 keeps, empty where it keeps none."""
+
+    key: str
+    size: int
+    etag: str
+    checksum: str = ""
+    algorithm: str = ""
+    modified: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part that S3 has: its number from 1, its size, and its CRC32 (base64) as S3 keeps it."""
+
+    number: int
+    size: int
+    etag: str
+    crc32: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upload:
+    """A multipart upload that was begun and neither completed nor aborted."""
+
+    key: str
+    upload_id: str
+    begun: str = ""
+    """ISO 8601, UTC."""
+
+
+class ObjectStore(Protocol):
+    @property
+    def bucket(self) -> str: ...
+
+    def look(self, key: str) -> Stored | None:
+        """The object, with its checksum; None when there is none."""
+
+    def list(self, prefix: str) -> Iterator[Stored]:
+        """Every object under a prefix, by key."""
+
+    def read(self, key: str, *, start: int = 0, length: int | None = None, etag: str = "") -> Iterator[bytes]:
+        """The bytes in chunks; with `etag`, Conflict when the object was replaced meanwhile."""
+
+    def put(
+        self, key: str, body: bytes, *, crc32: str = "", if_absent: bool = False, if_etag: str = ""
+    ) -> Stored:
+        """Write a small object with a checksum that S3 verifies. Conflict when a condition did not hold."""
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Remove objects; absent ones are no error."""
+
+    def copy(self, source: str, key: str, *, size: int, bucket: str = "") -> Stored:
+        """Server side, multipart above S3's limit for one call, the full-object checksum kept or made."""
+
+    def begin(self, key: str, *, tags: Mapping[str, str]) -> Upload:
+        """A multipart upload whose object will carry a full-object CRC32."""
+
+    def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:
+        """One part; S3 verifies `crc32` (base64)."""
+
+    def parts(self, upload: Upload) -> tuple[Part, ...]:
+        """What S3 has of an upload; NotFound when it is gone."""
+
+    def complete(self, upload: Upload, parts: Sequence[Part], *, crc32: str, size: int) -> Stored:
+        """Make the object; S3 verifies the full-object checksum and the size. IntegrityError when it refuses."""
+
+    def abort(self, upload: Upload) -> None:
+        """Give an upload up; its parts are no longer stored or paid for."""
+
+    def uploads(self, prefix: str) -> tuple[Upload, ...]:
+        """Multipart uploads under a prefix that nobody completed."""
