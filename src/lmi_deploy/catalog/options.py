@@ -19,7 +19,6 @@ TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "text-generation": {
         "dtype": ("fp32", "fp16", "bf16", "auto"),
         "device_map": (),
-        "trust_insecure_model_files": ("true", "false"),
         "max_new_tokens": (),
         "max_model_len": (),
         "torch_threads": (),
@@ -64,6 +63,7 @@ def newest(engine: str) -> str:
     return version
 
 
+@cache
 def names(engine: str, version: str) -> tuple[str, ...]:
     """Every option that this version of the engine's server knows."""
     known = {name for table in _classes(engine) for name, spans in table.items() if _now(spans, version)}
@@ -133,6 +133,7 @@ def _plain(kinds: list[str]) -> str:
     return next((kind for kind in kinds if kind in ("bool", "int", "float")), "")
 
 
+@cache
 def _order(version: str) -> tuple[int, ...]:
     """`0.36.0/lmi27` after `0.36.0/lmi18`; a bare `0.36.0` stands for its newest image."""
     number, _, image = version.partition("/lmi")

@@ -14,6 +14,7 @@ from lmi_deploy.decide.yaml_tree import Scalar
 Rule = Callable[[Partial], Iterator[Problem]]
 _TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b|\bAKIA[0-9A-Z]{16}\b")
 _PREDICT_LIMIT = 60
+HANDLERS = ("builtin", "template", "file")
 
 
 def check(partial: Partial) -> tuple[Problem, ...]:
@@ -40,7 +41,7 @@ def _instances(partial: Partial) -> Iterator[Problem]:
 
 
 def _handler(partial: Partial) -> Iterator[Problem]:
-    chosen = [name for name in ("builtin", "template", "file") if f"handler.{name}" in partial.found]
+    chosen = [name for name in HANDLERS if f"handler.{name}" in partial.found]
     if len(chosen) > 1:
         last = max(chosen, key=lambda name: _where(partial, f"handler.{name}"))
         others = " and ".join(name for name in chosen if name != last)
@@ -57,12 +58,8 @@ def _handler(partial: Partial) -> Iterator[Problem]:
 def _template(partial: Partial) -> Iterator[Problem]:
     engine, template = partial.value("engine"), partial.value("handler.template")
     if engine == "custom":
-        yield _at(
-            partial,
-            "handler.template",
-            f"{template} is made for engine accelerate",
-            "name handler.file or handler.builtin",
-        )
+        what = f"{template} is made for engine accelerate"
+        yield _at(partial, "handler.template", what, "name handler.file")
     task = partial.value("task")
     if task is not None and task != template:
         hint = "name handler.builtin or handler.file, or another task"
@@ -70,44 +67,25 @@ def _template(partial: Partial) -> Iterator[Problem]:
 
 
 def _custom(partial: Partial) -> Iterator[Problem]:
-    """A custom engine brings its own code and must say what proves it."""
+    """A custom engine runs the user's own code, and only its author knows what proves it."""
     if partial.value("engine") != "custom":
         return
-    named = any(f"handler.{name}" in partial.found for name in ("builtin", "template", "file"))
-    if not named and partial.sound("handler", "handler.builtin", "handler.template", "handler.file"):
-        yield _at(
-            partial,
-            "handler",
-            "is missing: engine custom has no handler of its own",
-            "name handler.file or handler.builtin",
-        )
-    if "probe" not in partial.found and partial.sound("probe"):
-        yield _at(
-            partial,
-            "probe",
-            "is missing: nobody else knows what engine custom answers",
-            "give probe.prompt or probe.body",
-        )
-
-
-def _task(partial: Partial) -> Iterator[Problem]:
-    task = partial.value("task")
-    own = any(f"handler.{name}" in partial.found for name in ("builtin", "template", "file"))
-    if task in (None, "text-generation") or own or partial.value("engine") != "accelerate":
-        return
-    if partial.sound("handler", "handler.builtin", "handler.template", "handler.file"):
-        hint = "name handler.builtin (djl_python.huggingface) or handler.file"
-        yield _at(partial, "task", f"not yet: {task} without a handler", hint)
+    named = any(f"handler.{name}" in partial.found for name in HANDLERS)
+    if not named and partial.sound("handler", *(f"handler.{name}" for name in HANDLERS)):
+        what = "is missing: engine custom runs your own model.py"
+        yield _at(partial, "handler.file", what, "such as handler: {file: model.py}")
+    if "handler.builtin" in partial.found:
+        what = "engine custom runs your own model.py"
+        yield _at(partial, "handler.builtin", what, "name handler.file, or use engine: accelerate")
+    if "probe.body" not in partial.found and partial.sound("probe", "probe.body"):
+        what = "is missing: only you know what a request to engine custom looks like"
+        yield _at(partial, "probe.body", what, 'such as probe: {body: \'{"inputs": "OK"}\'}')
 
 
 def _probe(partial: Partial) -> Iterator[Problem]:
     if "probe.prompt" in partial.found and "probe.body" in partial.found:
         last = max(("probe.prompt", "probe.body"), key=lambda path: _where(partial, path))
         yield _at(partial, last, "both prompt and body", "a probe sends one of them")
-    told = any(f"probe.{name}" in partial.found for name in ("prompt", "body"))
-    asked = partial.value("engine") == "custom" and "probe" in partial.found
-    if asked and not told and partial.sound("probe.prompt", "probe.body"):
-        yield _at(partial, "probe", "says neither prompt nor body", "engine custom must say what to send")
 
 
 def _timeouts(partial: Partial) -> Iterator[Problem]:
@@ -162,7 +140,6 @@ RULES: tuple[Rule, ...] = (
     _instances,
     _handler,
     _custom,
-    _task,
     _probe,
     _timeouts,
     _scaling,

@@ -7,37 +7,61 @@ from collections.abc import Iterator
 from lmi_deploy.catalog import options
 from lmi_deploy.core.problem import Problem
 from lmi_deploy.core.recipe import Pairs
-from lmi_deploy.decide.declaration_words import guess
+from lmi_deploy.decide.nearest import guess
 from lmi_deploy.decide.reading import Partial
 from lmi_deploy.decide.yaml_tree import quoted
+
+SERVER = "server"
+BUILTIN = "djl_python.huggingface"
 
 
 def lint(partial: Partial) -> Iterator[Problem]:
     """Every option that has no effect, or a value that the server refuses."""
     pairs: Pairs = partial.value("options", ())
     engine = partial.value("engine", "")
-    own_code = "handler.file" in partial.found or "handler.file" in partial.broken
-    if not pairs or own_code or not options.linted(engine):
+    handlers = _handlers(partial) if engine == "accelerate" else (SERVER,)
+    if not pairs or not handlers or not options.linted(engine):
         return
-    template = partial.value("handler.template", "text-generation")
-    ours = engine == "accelerate" and "handler.builtin" not in partial.found
     for name, value in pairs:
-        if ours:
-            yield from _of_template(partial, template, name, value)
-        else:
+        if engine == "accelerate" and name == "rolling_batch":
+            hint = "leave it out; requests are grouped by properties: {batch_size: N}"
+            yield _at(partial, name, "engine accelerate has no rolling batch", hint)
+        elif handlers == (SERVER,):
             yield from _of_server(partial, engine, name, value)
-    if not ours:
+        elif SERVER not in handlers:
+            yield from _of_template(partial, handlers[0], name, value)
+        elif name not in options.TEMPLATE_OPTIONS[handlers[0]]:
+            yield from _of_server(
+                partial, engine, name, value, also=tuple(options.TEMPLATE_OPTIONS[handlers[0]])
+            )
+    if SERVER in handlers:
         yield from _together(partial, dict(pairs))
+
+
+def _handlers(partial: Partial) -> tuple[str, ...]:
+    """Whose options engine accelerate may be given: a template's, the built-in handler's, or anybody's (none).
+
+    Without a handler and a task the model decides, so that both are possible.
+    """
+    if any(f"handler.{name}" in partial.broken for name in ("file", "template", "builtin")):
+        return ()
+    if "handler.file" in partial.found:
+        return ()
+    if "handler.template" in partial.found:
+        return (str(partial.value("handler.template")),)
+    if "handler.builtin" in partial.found:
+        return (SERVER,) if partial.value("handler.builtin") == BUILTIN else ()
+    task = partial.value("task")
+    if task is None:
+        return (*options.TEMPLATE_OPTIONS, SERVER)
+    return (task,) if task in options.TEMPLATE_OPTIONS else (SERVER,)
 
 
 def _of_template(partial: Partial, template: str, name: str, value: str) -> Iterator[Problem]:
     """Our own handlers read few options, and say so."""
-    known = options.TEMPLATE_OPTIONS.get(template, {})
+    known = options.TEMPLATE_OPTIONS[template]
     names = [*known, *options.server_names()]
-    if name == "rolling_batch":
-        hint = "requests are grouped by properties: {batch_size: N}"
-        yield _at(partial, name, f"handler template {template} has no rolling batch", hint)
-    elif name not in names:
+    if name not in names:
         hint = guess(name, names) or f"it reads {', '.join(known)}"
         yield _at(partial, name, f"unknown to handler template {template}, which would ignore it", hint)
     elif known.get(name) and value.lower() not in known[name]:
@@ -49,14 +73,16 @@ def _of_template(partial: Partial, template: str, name: str, value: str) -> Iter
         )
 
 
-def _of_server(partial: Partial, engine: str, name: str, value: str) -> Iterator[Problem]:
+def _of_server(
+    partial: Partial, engine: str, name: str, value: str, *, also: tuple[str, ...] = ()
+) -> Iterator[Problem]:
     version = partial.value("container.version") or options.newest(engine)
     found = options.standing(engine, name, version)
     server = f"{engine} on server {version}"
     instead = f"use {found.instead}" if found.instead else ""
     match found.state:
         case "unknown":
-            hint = instead or guess(name, options.names(engine, version))
+            hint = instead or guess(name, (*options.names(engine, version), *also))
             yield _at(partial, name, f"unknown to {server}, which would drop it silently", hint)
         case "removed":
             yield _at(partial, name, f"removed in {found.edge}: {server} would drop it silently", instead)
@@ -80,6 +106,9 @@ def _together(partial: Partial, pairs: dict[str, str]) -> Iterator[Problem]:
     quantized = pairs.get("quantize") in ("bitsandbytes4", "bitsandbytes8")
     if partial.value("engine") == "accelerate" and quantized and "device_map" not in pairs:
         yield _at(partial, "quantize", f"{pairs['quantize']} needs device_map", "add device_map: auto")
+    if partial.value("engine") == "accelerate" and pairs.get("enable_streaming") == "true":
+        what = f"true breaks every request with a single prompt in {BUILTIN}"
+        yield _value(partial, "enable_streaming", what, "write huggingface")
 
 
 def _at(partial: Partial, name: str, what: str, hint: str) -> Problem:

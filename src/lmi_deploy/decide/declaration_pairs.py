@@ -27,6 +27,7 @@ OPTION_HOMES = {
     "task": "task",
     "tensor_parallel_degree": "tensor_parallel_degree",
     "trust_remote_code": "trust_remote_code",
+    "trust_insecure_model_files": "files.allow_pickle",
     "entryPoint": "handler",
     "predict_timeout": "timeouts.predict",
     "model_loading_timeout": "timeouts.model_loading",

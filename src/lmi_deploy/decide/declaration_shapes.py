@@ -10,7 +10,7 @@ from lmi_deploy.catalog import limits
 from lmi_deploy.decide.declaration_words import NUMERIC_TEXT, Schema, Word, Wrong
 from lmi_deploy.decide.yaml_tree import Items, Node, Place, Scalar, Spoiled, Table, named
 
-MOST_ITEMS = 200
+MOST_ITEMS = 100
 LONGEST = 32_768
 """Characters of one value: far beyond any that a server takes."""
 

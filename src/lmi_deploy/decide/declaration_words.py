@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any
 
 from lmi_deploy.catalog import limits
 from lmi_deploy.core.naming import MAX_NAME, NAME, name_mistake
+from lmi_deploy.decide.nearest import guess
 from lmi_deploy.decide.yaml_tree import quoted
 
 _DIGITS = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -38,21 +38,6 @@ class Word:
     label: str
     read: Callable[[str], Any]
     schema: Callable[[], Schema] = field(default=lambda: {"type": "string"})
-
-
-def nearest(text: str, known: Sequence[str]) -> str:
-    """The known name that `text` may have been meant to be, or nothing where none is near."""
-    if len(text) > 80:
-        return ""
-    lowered = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(text.lower(), lowered, n=1, cutoff=0.7)
-    return lowered[close[0]] if close else ""
-
-
-def guess(text: str, known: Sequence[str]) -> str:
-    """`did you mean X?`, or nothing."""
-    near = nearest(text, known)
-    return f"did you mean {near}?" if near else ""
 
 
 def line(label: str = "text") -> Word:

@@ -9,7 +9,7 @@ from lmi_deploy.core.naming import NAME, name_mistake
 from lmi_deploy.core.problem import Problem
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.declaration import RECIPE
-from lmi_deploy.decide.declaration_words import guess
+from lmi_deploy.decide.nearest import guess
 from lmi_deploy.decide.reading import Partial, Reader
 from lmi_deploy.decide.yaml_tree import Entry, Place, Scalar, Spoiled, Table, merged, named, quoted
 

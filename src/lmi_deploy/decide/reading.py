@@ -8,7 +8,7 @@ from typing import Any
 
 from lmi_deploy.core.problem import Problem
 from lmi_deploy.decide.declaration_shapes import BAD, Group, Key, Later
-from lmi_deploy.decide.declaration_words import nearest
+from lmi_deploy.decide.nearest import nearest
 from lmi_deploy.decide.yaml_tree import Entry, Node, Place, Scalar, Spoiled, Table, named
 
 MOST_PROBLEMS = 100

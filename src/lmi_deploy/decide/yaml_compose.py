@@ -81,7 +81,7 @@ class Composer:
         return Scalar(place, text, plain=not event.style)  # type: ignore[attr-defined]
 
     def _refused(self, event: yaml.NodeEvent, place: Place) -> bool:
-        if self._source.tab_before(place):
+        if event.start_mark and self._source.tab_before(event.start_mark):
             self._tell(place, "a tab indents this line", "YAML is indented with spaces")
         if isinstance(event, yaml.AliasEvent):
             self._tell(place, f"alias *{event.anchor[:60]}", "aliases are refused: write the value out")

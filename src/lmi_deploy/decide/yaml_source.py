@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Protocol
 
 import yaml
 
@@ -15,7 +16,14 @@ MAX_VALUES = 2_000
 """Far beyond any recipe, and what keeps the worst file within 50 ms."""
 
 _UNPRINTABLE = re.compile(r"[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
-_BREAK = re.compile(r"\r\n|[\n\r\x85\u2028\u2029]")
+
+
+class Mark(Protocol):
+    """A place as PyYAML's parsers give it, all three from 0 and in characters."""
+
+    index: int
+    line: int
+    column: int
 
 
 class Source:
@@ -25,7 +33,6 @@ class Source:
         self.text = text
         self.origin = origin
         self._shift = shift
-        self._lines = _BREAK.split(text) if "\t" in text else []
 
     def place(self, line: int, column: int) -> Place:
         """From the parser's line and column, which count from 0."""
@@ -33,21 +40,18 @@ class Source:
             return Place(self.origin, 0, self._shift + column + 1)
         return Place(self.origin, line + 1, column + 1)
 
-    def tab_before(self, place: Place) -> bool:
-        """Whether the indentation in front of `place` holds a tab."""
-        if not self._lines or not 0 < place.line <= len(self._lines):
-            return False
-        before = self._lines[place.line - 1][: place.column - 1]
+    def tab_before(self, mark: Mark) -> bool:
+        """Whether the indentation in front of `mark` holds a tab."""
+        before = self.text[mark.index - mark.column : mark.index]
         return "\t" in before and not before.strip(" \t")
 
     def syntax(self, exc: yaml.MarkedYAMLError) -> Problem:
         """The parser's own complaint, at its place."""
         mark = exc.problem_mark or exc.context_mark
-        line, column = (mark.line, mark.column) if mark else (0, 0)
         what = exc.problem or exc.context or "unreadable"
         context = f" {exc.context}" if exc.context and exc.problem else ""
-        place = self.place(line, column)
-        if "'\\t'" in what or self.tab_before(self.place(line, column + 1)):
+        place = self.place(mark.line, mark.column) if mark else self.place(0, 0)
+        if mark and (self.text[mark.index : mark.index + 1] == "\t" or self.tab_before(mark)):
             return _problem(place, "a tab indents this line", "YAML is indented with spaces")
         return _problem(place, f"not YAML: {what}{context}", "")
 

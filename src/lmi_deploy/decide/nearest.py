@@ -1,0 +1,32 @@
+"""Which known name somebody may have meant."""
+
+from __future__ import annotations
+
+import difflib
+import heapq
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+
+def nearest(text: str, known: Sequence[str]) -> str:
+    """The known name that `text` may have been meant to be, or nothing where none is near."""
+    if len(text) > 80:
+        return ""
+    lowered = {name.lower(): name for name in known}
+    pairs = _bigrams(text.lower())
+    # difflib looks closely and is slow: it gets the few names that share the most letters with the text.
+    alike = heapq.nlargest(3, lowered, key=lambda name: 2 * len(pairs & _bigrams(name)) - len(name))
+    close = difflib.get_close_matches(text.lower(), alike, n=1, cutoff=0.7)
+    return lowered[close[0]] if close else ""
+
+
+@lru_cache(4096)
+def _bigrams(text: str) -> frozenset[str]:
+    return frozenset(map("".join, pairwise(f" {text} ")))
+
+
+def guess(text: str, known: Sequence[str]) -> str:
+    """`did you mean X?`, or nothing."""
+    near = nearest(text, known)
+    return f"did you mean {near}?" if near else ""
