@@ -7,7 +7,6 @@ narrower. pydantic builds it; `parse` itself does without, because importing it 
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
@@ -21,17 +20,12 @@ TITLE = "Recipe of lmi"
 
 
 def json_schema() -> dict[str, Any]:
-    """The whole schema, ready for `json.dumps`."""
+    """The whole schema, ready for `json.dumps`; a copy is docs/recipe.schema.json (`make reference`)."""
     kind: Any = dict[str, _model(RECIPE, part=True)]  # type: ignore[misc]
     doc = "Keys that are laid over the recipe with --overlay NAME."
     overlays: tuple[Any, Any] = (kind, Field(default={}, description=doc, json_schema_extra=_closed))
     recipe = _model(RECIPE, part=False, overlays=overlays)
     return {"$schema": DIALECT, **recipe.model_json_schema(), "title": TITLE}
-
-
-def text() -> str:
-    """The schema as it is published."""
-    return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def default(group: Group, key: Key) -> Any:

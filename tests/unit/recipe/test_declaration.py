@@ -19,7 +19,6 @@ from lmi_deploy.decide import schema
 from lmi_deploy.decide.declaration import NOT_WRITTEN, RECIPE, TEMPLATES
 from lmi_deploy.decide.declaration_shapes import Group, Key
 from lmi_deploy.decide.parse import parse
-from lmi_deploy.decide.reference import reference_page
 from lmi_deploy.errors import RecipeError
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -80,13 +79,6 @@ def told(assignment: str) -> tuple[str, ...]:
     except RecipeError as error:
         return error.details
     return ()
-
-
-def test_what_is_published_is_fresh() -> None:
-    assert (ROOT / "docs" / "recipe.schema.json").read_text(encoding="utf-8") == schema.text()
-    assert (ROOT / "docs" / "recipe.md").read_text(encoding="utf-8") == reference_page(), (
-        "python tools/generate_docs.py"
-    )
 
 
 def test_the_schema_is_a_schema() -> None:
