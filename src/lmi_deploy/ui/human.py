@@ -55,10 +55,10 @@ class HumanView:
         self._tell(f"{plan.deployment}: {len(plan.actions)} actions")
         for action in plan.actions:
             self._tell(f"  + {title(action)}")
-        for change in plan.changes:
-            if change.before:
-                self._tell(f"  ~ {change.field}: {change.before} -> {change.after}")
-        if made := _made(plan):
+        if any(change.before for change in plan.changes):
+            for change in plan.changes:
+                self._tell(f"  ~ {plain(change.field)}: {_value(change.before)} -> {_value(change.after)}")
+        elif made := _made(plan):
             self._tell(f"  {made}")
         if plan.figures:
             self._tell("  " + ", ".join(f"{name}: {_figure(name, value)}" for name, value in plan.figures))
@@ -180,9 +180,13 @@ def human_view(*, moving: bool | None = None) -> HumanView:
 
 
 def _made(plan: Plan) -> str:
-    """What is made that was not there, in a line; the rest of it is in `--json`."""
-    new = {change.field: change.after for change in plan.changes if not change.before}
+    """What is made where nothing was, in a line; the rest of it is in `--json`."""
+    new = {change.field: change.after for change in plan.changes}
     return ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new)
+
+
+def _value(text: str) -> str:
+    return plain(text) or "(none)"
 
 
 def _figure(name: str, value: str) -> str:

@@ -27,7 +27,8 @@ from lmi_deploy.core.spec import Spec
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 
 ALIVE = frozenset({"starting", "loading", "ready"})
-RUNNING = ALIVE | {"draining"}
+_TOLD = frozenset({"engine", "option.model_id", "option.entryPoint"})
+"""Properties that other words of the summary stand for."""
 
 
 def server_name(spec: Spec, artifact: Artifact) -> str:
@@ -138,9 +139,9 @@ def _changes(spec: Spec, artifact: Artifact, observed: Observed) -> tuple[Change
     before = {key: str(value) for key, value in current.summary.items()} if current else {}
     after = {key: str(value) for key, value in summary(spec, artifact).items()}
     return tuple(
-        Change(field=key, before=before.get(key, ""), after=value)
-        for key, value in after.items()
-        if before.get(key, "") != value
+        Change(field=key, before=before.get(key, ""), after=after.get(key, ""))
+        for key in {**after, **before}
+        if before.get(key, "") != after.get(key, "")
     )
 
 
@@ -159,7 +160,7 @@ def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
         "environment": spec.environment,
         "runtime": spec.place.runtime,
         "address": f"{spec.place.host}:{spec.place.port}",
-        "properties": short(digest(spec.engine.properties)),
+        **{key: value for key, value in spec.engine.properties if key not in _TOLD},
     }
 
 

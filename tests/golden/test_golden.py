@@ -1,0 +1,202 @@
+"""Recipe and facts to every byte that ships and every word of the plan."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.adapters.frozen_json import dump, load
+from lmi_deploy.catalog.packaged import templates
+from lmi_deploy.core.artifact import SLOT, Artifact
+from lmi_deploy.core.facts import Facts, Machine
+from lmi_deploy.core.javaproperties import parse_properties
+from lmi_deploy.core.plan import Plan, StartServer
+from lmi_deploy.core.record import DeploymentRef, Generation, Held, Intent, Observed, Record, SeenServer
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.decide.diff import diff, teardown
+from lmi_deploy.decide.diff.local import server_name, summary
+from lmi_deploy.decide.parse import parse
+from lmi_deploy.decide.render import render
+from lmi_deploy.decide.resolve import resolve
+from lmi_deploy.ui.human import HumanView
+from lmi_deploy.ui.machine import MachineView
+
+HERE = Path(__file__).parent
+RECIPES = {
+    "quickstart": HERE.parents[1] / "recipes" / "quickstart.yaml",
+    **{path.stem: path for path in (HERE / "recipes").glob("*.yaml")},
+}
+CHANGE = ("timeouts.predict=90",)
+Golden = Callable[[str, dict[str, bytes]], None]
+
+
+@dataclass(frozen=True)
+class Walked:
+    """A recipe, followed up to its artifact."""
+
+    spec: Spec
+    artifact: Artifact
+
+    @property
+    def ref(self) -> DeploymentRef:
+        return DeploymentRef(name=self.spec.name, target="local")
+
+    @property
+    def server(self) -> str:
+        return server_name(self.spec, self.artifact)
+
+
+def walk(name: str, *sets: str, change: Callable[[Facts], Facts] = lambda facts: facts) -> Walked:
+    path = RECIPES[name]
+    recipe = parse(path.read_bytes(), f"{path.name}", sets=sets)
+    facts = change(load(Facts, json.loads((HERE / "facts" / f"{name}.json").read_text())))
+    own = {"model_py": recipe.handler.file, "requirements": recipe.requirements}
+    given = {key: (path.parent / file).read_bytes() for key, file in own.items() if file}
+    spec = resolve(recipe, replace(facts, **given))
+    return Walked(spec, render(spec))
+
+
+def nothing(new: Walked) -> Observed:
+    return Observed(ref=new.ref, exists=False, record=None)
+
+
+def serving(live: Walked) -> Observed:
+    """`live` is up, and nothing else."""
+    place = live.spec.place
+    generation = Generation(
+        server=live.server,
+        spec=live.spec.digest,
+        artifact=live.artifact.digest,
+        runtime=place.runtime,
+        host=place.host,
+        port=place.port,
+        summary=dict(summary(live.spec, live.artifact)),
+        since="2026-11-21T10:00:00+00:00",
+    )
+    return Observed(
+        ref=live.ref,
+        exists=True,
+        record=Record(ref=live.ref, generations=(generation,)),
+        servers=(SeenServer(server=live.server, phase="ready", pid=41, port=place.port),),
+        artifacts=(live.artifact.digest,),
+        serving=live.server,
+    )
+
+
+def half_finished(new: Walked) -> Observed:
+    """A first `up` was interrupted while the model was loaded."""
+    place = new.spec.place
+    start = StartServer(
+        server=new.server,
+        artifact=new.artifact.digest,
+        environment=new.spec.environment,
+        engine="0.34.0",
+        runtime=place.runtime,
+        host=place.host,
+        port=place.port,
+    )
+    intent = Intent(action="StartServer", names=dump(start), outcome="pid 41")
+    return Observed(
+        ref=new.ref,
+        exists=True,
+        record=Record(ref=new.ref, intents=(intent,)),
+        servers=(SeenServer(server=new.server, phase="loading", pid=41, port=place.port),),
+        artifacts=(new.artifact.digest,),
+    )
+
+
+def plans(name: str) -> dict[str, Plan]:
+    new, old = walk(name), walk(name, *CHANGE)
+    here = Held(engine=True, environment=True, missing_weights=0)
+    to_fetch = new.spec.weights.size if new.spec.model.source == "hub" else 0
+    bare = Held(engine=False, environment=False, missing_weights=to_fetch)
+
+    def planned(seen: Observed, held: Held) -> Plan:
+        return diff(new.spec, new.artifact, seen, held)
+
+    return {
+        "first-up": planned(nothing(new), bare),
+        "nothing-to-do": planned(serving(new), here),
+        "changed": planned(serving(old), here),
+        "half-finished": planned(half_finished(new), here),
+        "teardown": teardown(serving(old)),
+    }
+
+
+def told(plan: Plan) -> tuple[bytes, bytes]:
+    """The plan as people and as programs are told it, the latter with line breaks for the reader of a diff."""
+    out, story = io.StringIO(), io.StringIO()
+    HumanView(out, story, live=False).plan(plan)
+    assert out.getvalue() == ""
+    lines = io.StringIO()
+    MachineView(lines).plan(plan)
+    (line,) = lines.getvalue().splitlines()
+    return story.getvalue().encode(), json.dumps(
+        json.loads(line), indent=1, ensure_ascii=False
+    ).encode() + b"\n"
+
+
+def unnamed(name: str, text: bytes) -> bytes:
+    """Names that follow from a handler of ours are masked: it changes more often than how a plan is told."""
+    for what, walked in (("NEW", walk(name)), ("OLD", walk(name, *CHANGE))):
+        if walked.spec.engine.handler.template is None:
+            return text
+        digest = walked.artifact.digest
+        for secret, mask in ((digest, "artifact"), (digest[:10], "art"), (walked.server, "server")):
+            text = text.replace(secret.encode(), f"<{what} {mask}>".encode())
+    return text
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_what_ships(golden: Golden, name: str) -> None:
+    walked = walk(name)
+    files = {file.path: file.content for file in walked.artifact.files}
+    template = walked.spec.engine.handler.template
+    if template is not None:
+        assert files["model.py"] == (templates() / template / "model.py").read_bytes()
+        files["model.py"] = f"# the template {template}, byte for byte\n".encode()
+    golden(f"{name}/artifact", files)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_what_is_planned(golden: Golden, name: str) -> None:
+    files = {}
+    for situation, plan in plans(name).items():
+        text, data = told(plan)
+        files[f"{situation}.txt"] = unnamed(name, text)
+        files[f"{situation}.json"] = unnamed(name, data)
+    golden(f"{name}/plans", files)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_java_reads_back_what_the_recipe_says(name: str) -> None:
+    walked = walk(name)
+    written = next(file for file in walked.artifact.files if file.path == "serving.properties")
+    assert parse_properties(written.content) == dict(walked.spec.engine.properties)
+    filled = {file.path: file.content for file in walked.artifact.filled("/a b/wéights\\x")}
+    assert parse_properties(filled["serving.properties"])["option.model_id"] == "/a b/wéights\\x"
+    assert SLOT.encode() not in filled["serving.properties"]
+
+
+def _elsewhere(facts: Facts) -> Facts:
+    return replace(facts, port=9999, machine=Machine(memory=1, cores=1, accelerators=(("other", 2),)))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_artifact_does_not_depend_on_the_place(name: str) -> None:
+    assert walk(name, change=_elsewhere).artifact == walk(name).artifact
+    ports = {walk(name, f"endpoint.port={port}").artifact.digest for port in (7001, 7002)}
+    assert ports == {walk(name).artifact.digest}
+    assert walk(name, *CHANGE).artifact.digest != walk(name).artifact.digest
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_same_recipe_is_the_same_server_until_something_it_serves_changes(name: str) -> None:
+    assert walk(name).server == walk(name).server
+    others = [walk(name, *CHANGE), walk(name, "endpoint.port=7777")]
+    assert len({walk(name).server, *(other.server for other in others)}) == 3
