@@ -44,7 +44,7 @@ fuzz: setup  ## 100,000 generated recipes
 	@$(BIN)/python -m tools.fuzz --cases 100000
 
 lock: setup  ## Pin the development requirements again, with hashes
-	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 --extra local \
+	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 --extra local --extra emulator \
 	  --group dev pyproject.toml -o requirements/dev.txt
 
 clean:  ## Remove what the commands above made in this folder

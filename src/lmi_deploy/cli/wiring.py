@@ -121,7 +121,8 @@ def _hubs(environ: Mapping[str, str]) -> Callable[[str], Hub]:
         from lmi_deploy.adapters.clock import SystemClock
         from lmi_deploy.adapters.hub import HubSettings, HuggingFaceHub
 
-        return HuggingFaceHub(HubSettings.read(environ, Path.home()), SystemClock())
+        ledger = cache_folder(environ) / "hub-checked"
+        return HuggingFaceHub(HubSettings.read(environ, Path.home()), SystemClock(), ledger=ledger)
 
     def source(model_id: str) -> Hub:
         if model_id.startswith(("/", "./", "../", "~")):
