@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from djl_python import Input, Output
@@ -75,9 +75,15 @@ NEUTRAL: dict[str, Any] = {
     **dict.fromkeys(("logprobs", "echo", "watermark", "decoder_input_details"), False),
     "logit_bias": {},
 }
-Step = tuple[
-    int, float, str
-]  # a token, its log-probability, and the text that may be shown since the last one
+
+
+class Step(NamedTuple):
+    """A new token, with the text that may be shown since the one before; `last` where the answer ends with it."""
+
+    token: int
+    log_prob: float
+    text: str
+    last: bool
 
 
 class BadRequest(Exception):
@@ -261,16 +267,12 @@ class Row:
 
     def last_step(self) -> Step:
         """The newest token with the text that was not handed out yet; the start of a stop sequence waits."""
-        held = (
-            0
-            if self.finish
-            else max((n for stop in self.stops for n in range(len(stop)) if self._ends(stop[:n])), default=0)
-        )
-        shown, self._shown = self._shown, max(self._shown, len(self.text) - held)
-        return self.tokens[-1], self.log_probs[-1], self.text[shown : self._shown]
+        shown, self._shown = self._shown, max(self._shown, len(self.text) - self._held_back())
+        return Step(self.tokens[-1], self.log_probs[-1], self.text[shown : self._shown], bool(self.finish))
 
-    def _ends(self, text: str) -> bool:
-        return bool(text) and self.text.endswith(text)
+    def _held_back(self) -> int:
+        begun = (n for stop in self.stops for n in range(1, len(stop)) if self.text.endswith(stop[:n]))
+        return 0 if self.finish else max(begun, default=0)
 
     def _grow(self, *, final: bool) -> None:
         # Tokens are decoded with a few before them, since spaces depend on their neighbours; and a character may
@@ -388,9 +390,9 @@ class Service:
             takes = f"this model takes from 1 to {self.context - 1} before its answer"
             raise BadRequest(f"{len(ids)} tokens; {takes}", ENVELOPES[request.kind][0])
         if asked > room:
-            sum_ = f"{len(ids)} tokens of prompt + {asked} to generate > {self.context} of context"
+            total = f"{len(ids)} tokens of prompt + {asked} to generate > {self.context} of context"
             name = "max_new_tokens" if request.kind == "generate" else "max_tokens"
-            raise BadRequest(f"{sum_}; ask for at most {room}, or shorten the prompt", name)
+            raise BadRequest(f"{total}; ask for at most {room}, or shorten the prompt", name)
         limit = asked or min(room, self.max_new_tokens or DEFAULT_TOKENS[request.kind])
         return Row(self.tokenizer, ids, limit=limit, stops=request.parameters.get("stop", ()), ends=self.ends)
 
@@ -502,17 +504,17 @@ def whole(request: Request) -> Any:
 
 
 def token_lines(request: Request, steps: Iterable[Step]) -> Iterator[dict[str, Any]]:
-    for token, log_prob, text in steps:
-        end = generated(request, 0) if request.rows[0].finish else {}
-        yield {"token": {"id": token, "text": text, "log_prob": log_prob}, **end}
+    for step in steps:
+        end = generated(request, 0) if step.last else {}
+        yield {"token": {"id": step.token, "text": step.text, "log_prob": step.log_prob}, **end}
 
 
 def chunk_lines(request: Request, steps: Iterable[Step]) -> Iterator[dict[str, Any]]:
     common, chat = openai(request, [], chunk=True), request.kind == "chat"
     role = {"role": "assistant"} if chat else {}
-    for _, _, text in steps:
-        if text or role:
-            said = {"delta": {**role, "content": text}} if chat else {"text": text}
+    for step in steps:
+        if step.text or role:
+            said = {"delta": {**role, "content": step.text}} if chat else {"text": step.text}
             yield {**common, "choices": [choice(0, said)]}
             role = {}
     yield {**common, "choices": [choice(0, {"delta": {}} if chat else {"text": ""}, request.rows[0])]}

@@ -5,7 +5,8 @@ to take one form of body: `{"inputs": text or list, "parameters": {...}}`. It ha
 are, so `seed`, `stop_sequences`, `return_full_text` and a temperature of 0 end in a 424, and so do chat bodies
 and `prompt`. It ignores `stream`: `option.enable_streaming=huggingface` streams every answer, as lines of
 `{"outputs": [text]}` that begin with the prompt and, when something breaks, end with `{"outputs": "the reason"}`;
-the value `true` fails for a single text.
+the value `true` fails for a single text, and a tokenizer that gives `token_type_ids` to a model that takes none
+breaks every stream.
 """
 
 from __future__ import annotations
