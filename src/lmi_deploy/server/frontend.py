@@ -85,6 +85,8 @@ class FrontEnd:
         shown = {name: states[name] for name in hash_order(states)}
         if any(pool.failed for pool in self._models):
             return json_reply(shown, 500)
+        if self._settings.allow_multi_status and any(not pool.begun for pool in self._models):
+            return json_reply(shown, 207)
         return json_reply(shown, 503 if self._rates.tripped else 200)
 
 

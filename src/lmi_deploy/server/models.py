@@ -72,7 +72,7 @@ def listed(pool: Pool) -> dict[str, object]:
     shown: dict[str, object] = {"modelName": pool.settings.name}
     if pool.settings.version:
         shown["version"] = pool.settings.version
-    return shown | {"modelUrl": _url(pool), "status": str(pool.status)}
+    return shown | {"modelUrl": _url(pool), "status": _word(pool)}
 
 
 def described(pool: Pool, *, startup: bool) -> dict[str, object]:
@@ -103,7 +103,12 @@ def health(pool: Pool) -> str:
     """The word that /ping and a description use."""
     if pool.status is Status.READY:
         return "Healthy"
-    return "FAILED" if pool.status is Status.FAILED else "Unhealthy"
+    return "Unhealthy" if pool.begun and not pool.failed else str(pool.status)
+
+
+def _word(pool: Pool) -> str:
+    # A model whose workers are being started counts as ready in a list already.
+    return "READY" if pool.begun and not pool.failed else str(pool.status)
 
 
 def _url(pool: Pool) -> str:

@@ -62,6 +62,7 @@ class Pool:
         self._new_shift = new_shift
         self._log = log
         self._numbers = numbers
+        self.begun = False
         self.starting: Shift | None = None
         self._failures = 0
         self._settled = asyncio.Event()
@@ -80,6 +81,7 @@ class Pool:
     async def load(self) -> None:
         """Start the least number of workers, one after the other; `LoadFailure` ends it."""
         try:
+            self.begun = True
             await self._fill(self.low)
         except LoadFailure as exc:
             self._fail(str(exc))

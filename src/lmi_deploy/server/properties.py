@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmi_deploy.core.javaproperties import parse_properties
+from lmi_deploy.server.recommend import recommended, service
 
 PROPERTIES_FILE = "serving.properties"
 BUILT_IN_HANDLER = "djl_python.huggingface"
@@ -112,14 +113,15 @@ def resolve(
     """Settings of the model in `folder`; `defaults` are the server's own (config.properties, SERVING_*)."""
     merged = merged_properties(folder, environ)
     _check_engine(folder, merged)
+    merged = recommended(folder, merged, environ) | merged
     limits = _limits(merged, defaults, environ)
-    entry, recommended = _entry_points(folder, merged, environ)
+    entry, fallback = _entry_points(folder, merged, environ)
     return ModelSettings(
         name=name,
         version=version,
         folder=folder,
         entry_point=entry,
-        recommended_entry_point=recommended,
+        recommended_entry_point=fallback,
         handler=merged.get("option.handler", "handle"),
         async_mode=merged.get("option.async_mode", "").lower() == "true",
         never_fails=any(environ.get(name, "").lower() == "true" for name in _HEALTH_OVERRIDES),
@@ -143,15 +145,18 @@ def _check_engine(folder: Path, merged: Mapping[str, str]) -> None:
 def _entry_points(folder: Path, merged: Mapping[str, str], environ: Mapping[str, str]) -> tuple[str, str]:
     has_model = "option.model_id" in merged or (folder / "config.json").is_file()
     stated = merged.get("option.entryPoint") or environ.get("DJL_ENTRY_POINT", "")
+    built_in = BUILT_IN_HANDLER
+    if merged.get("option.async_mode", "").lower() == "true":
+        built_in = service(environ) or built_in
     if stated:
         _check_entry_point(folder, stated)
-        return stated, BUILT_IN_HANDLER if has_model and "option.entryPoint" not in merged else ""
+        return stated, built_in if has_model and "option.entryPoint" not in merged else ""
     own = "model.py" if (folder / "model.py").is_file() else ""
     if not own and not has_model:
         raise BadSettings(
             f"{folder}: no model.py, no option.entryPoint, no option.model_id and no config.json: .py file not found"
         )
-    return own, BUILT_IN_HANDLER if has_model else ""
+    return own, built_in if has_model else ""
 
 
 def _check_entry_point(folder: Path, stated: str) -> None:

@@ -53,3 +53,30 @@ def handle(inputs):
         out.add("%s of %d" % (item.get_as_string("data"), len(items)), batch_index=number)
     return out
 """
+
+ASYNC = """
+import asyncio, os
+from djl_python import Output
+from djl_python.async_utils import create_non_stream_output, create_stream_chunk_output
+
+WARM = False
+
+async def handle(inputs):
+    global WARM
+    if not WARM:
+        WARM = True
+        return Output()
+    asked = inputs.get_as_json()
+    do = asked["do"]
+    if do == "exit":
+        os._exit(9)
+    if do == "stream":
+        return stream(asked["text"], asked["count"], asked.get("delay", 0))
+    await asyncio.sleep(asked.get("seconds", 0))
+    return create_non_stream_output(asked["text"])
+
+async def stream(text, count, delay):
+    for number in range(count):
+        await asyncio.sleep(delay)
+        yield create_stream_chunk_output("%s-%d" % (text, number), number == count - 1)
+"""

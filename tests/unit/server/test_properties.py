@@ -120,6 +120,24 @@ def test_a_folder_without_a_handler(tmp_path: Path) -> None:
         resolve(tmp_path, name="m", defaults={}, environ={})
 
 
+@pytest.mark.parametrize(
+    ("text", "features", "asynchronous"),
+    [
+        ("engine=Python\n", "vllm", True),
+        ("engine=Python\n", "", False),
+        ("engine=Python\noption.rolling_batch=disable\n", "vllm", False),
+        ("engine=Python\nbatch_size=2\n", "vllm", False),
+    ],
+)
+def test_an_image_with_vllm_turns_text_generation_to_async_mode(
+    tmp_path: Path, text: str, features: str, asynchronous: bool
+) -> None:
+    (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
+    found = settings(tmp_path, text, environ={"SERVING_FEATURES": features})
+    assert found.async_mode is asynchronous
+    assert found.recommended_entry_point.endswith("vllm_async_service" if asynchronous else "huggingface")
+
+
 def test_the_workers_environment(tmp_path: Path) -> None:
     found = settings(tmp_path, "option.env=X=1\n")
     environ = {
