@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from statistics import median
 
-from tools.quickstart import PUBLIC_HUB, RECIPE, reachable, sample_hub
-
 from benchmarks import table
 from benchmarks.cycle import QUESTION, TOKENS, Lmi, Told, own_share, phases
 from benchmarks.installed import installed
 from benchmarks.measure import say
 from benchmarks.result import Figure, Result
+from tools.quickstart import PUBLIC_HUB, RECIPE, reachable, sample_hub
 
 RUNS = 5
 AIM = 1.5

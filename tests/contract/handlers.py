@@ -8,13 +8,12 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from tests.support.engine import engine_dir
-from tests.support.handler_driver import Worker
-
 from lmi_deploy.cli.wiring import environments_at
 from lmi_deploy.core.exchange import Head, Piece, Question
 from lmi_deploy.core.spec import HandlerSpec, environment_name
 from lmi_deploy.engines import accelerate
+from tests.support.engine import engine_dir
+from tests.support.handler_driver import Worker
 
 TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
 TEXT_GENERATION = HandlerSpec(entry_point="model.py", template="text-generation")

@@ -10,13 +10,13 @@ from collections.abc import Generator
 from pathlib import Path
 
 import pytest
-from tests.support.wheels import make_wheel
 
 from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.adapters.environments import LocalEnvironments
 from lmi_deploy.adapters.flock import flocked
 from lmi_deploy.core.events import Event, Line, Notice
 from lmi_deploy.errors import DeployFailed, NotFound, Refused
+from tests.support.wheels import make_wheel
 
 CLOCK = SystemClock()
 

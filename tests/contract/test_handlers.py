@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from lmi_deploy.core.exchange import Question
 from tests.contract.handlers import asked, serving, worker
 from tests.support.handler_driver import Worker
 from tests.support.sample_model import kept_tiny_model
-
-from lmi_deploy.core.exchange import Question
 
 pytestmark = pytest.mark.model
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.contract.handlers import asked, serving, worker
-from tests.support.sample_model import kept_tiny_model
 
 from lmi_deploy.core.artifact import SLOT
 from lmi_deploy.core.exchange import Question
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import HandlerSpec
 from lmi_deploy.engines import accelerate, huggingface
+from tests.contract.handlers import asked, serving, worker
+from tests.support.sample_model import kept_tiny_model
 
 pytestmark = pytest.mark.model
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+
 from tests.contract.handlers import serving, worker
 from tests.support.handler_driver import Worker
 from tests.support.sample_model import kept_sample_model

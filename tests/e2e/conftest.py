@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+
 from tools.quickstart import sample_hub
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from tests.e2e.conftest import ROOT, Installed
 from tools.picture import PICTURE, TEXT, draw, masked, transcript
 

@@ -3,6 +3,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+
 from tests.support.fake_servers import Answer, Behaviour, chat
 from tests.support.house import RECIPE, House
 

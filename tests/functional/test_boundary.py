@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.house import House
-from tests.support.trouble import Trouble, TroubledTarget
 
 from lmi_deploy import errors
 from lmi_deploy.core.problem import Problem
 from lmi_deploy.errors import EXIT_CODES, LmiError, RecipeError
+from tests.support.house import House
+from tests.support.trouble import Trouble, TroubledTarget
 
 SOURCE = Path(errors.__file__).parent
 CODES = {

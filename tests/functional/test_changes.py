@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+from lmi_deploy.adapters.folder import FolderLock
 from tests.support.fake_servers import Behaviour, silent
 from tests.support.house import RECIPE, REF, House
 from tests.support.trouble import Trouble, TroubledTarget
-
-from lmi_deploy.adapters.folder import FolderLock
 
 CHANGED = ("up", "--yes", "--set", "options.dtype=fp32")
 BROKEN = {

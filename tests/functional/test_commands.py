@@ -10,12 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.support.fake_servers import Answer
-from tests.support.house import MODEL, RECIPE, REF, House
 
 from lmi_deploy.cli import COMMANDS, lmi
 from lmi_deploy.cli.boundary import run
 from lmi_deploy.cli.case import DepsFactory
+from tests.support.fake_servers import Answer
+from tests.support.house import MODEL, RECIPE, REF, House
 
 JSON_COMMANDS = [
     ("validate", "tiny.yaml"),

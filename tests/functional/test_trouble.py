@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tests.support.house import RECIPE, House
 from tests.support.trouble import Killed, KilledAtSettling, Trouble, TroubledTarget, When, fail
 

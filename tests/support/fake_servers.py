@@ -167,7 +167,7 @@ class FakeModelServers:
                 pass
 
     def _end(self, life: _Life, phase: Literal["failed", "gone"]) -> None:
-        life.phase = phase
+        life.phase, life.why = phase, ""
         if life.listener is not None:
             life.listener.close()
             life.listener = None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from benchmarks import table
 from benchmarks.result import RESULTS, Figure
 

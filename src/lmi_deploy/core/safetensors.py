@@ -51,11 +51,10 @@ def header_length(first: bytes, file_size: int) -> int:
 
 def parameters(header: bytes, file_size: int) -> dict[str, int]:
     """Parameters by dtype. Raises ValueError when the header is not sane: gaps, overlaps, bytes beyond the end."""
-    tensors = _tensors(header)
+    extents = [(name, *_extent(name, tensor)) for name, tensor in _tensors(header).items()]
     counts: dict[str, int] = {}
     end = 0
-    for name, tensor in sorted(tensors.items(), key=lambda pair: pair[1].get("data_offsets", [0])):
-        dtype, items, start, stop = _extent(name, tensor)
+    for name, dtype, items, start, stop in sorted(extents, key=lambda extent: extent[3:]):
         if start != end:
             raise ValueError(f"tensor {name} starts at {start}, expected {end}")
         bits = _ITEM_BITS.get(dtype)
@@ -84,13 +83,15 @@ def _extent(name: str, tensor: Any) -> tuple[str, int, int, int]:
         dtype, shape, (start, stop) = tensor["dtype"], tensor["shape"], tensor["data_offsets"]
         items = 1
         for size in shape:
-            items *= _natural(size)
-        return str(dtype), items, _natural(start), _natural(stop)
+            items = _natural(items * _natural(size))
+        if _natural(start) > _natural(stop):
+            raise ValueError(start)
+        return str(dtype), items, start, stop
     except (TypeError, KeyError, ValueError):
         raise ValueError(f"tensor {name}: no sane dtype, shape and data_offsets") from None
 
 
 def _natural(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**64:
         raise ValueError(value)
     return value

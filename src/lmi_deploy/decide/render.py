@@ -50,6 +50,6 @@ def _place(template: str, **values: object) -> str:
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,
-        autoescape=False,  # noqa: S701 (properties and Python, never HTML)
+        autoescape=False,
     )
     return environment.get_template(template).render(**values)

@@ -57,10 +57,8 @@ def resolve(recipe: Recipe, facts: Facts) -> Spec:
 
 
 def _model(recipe: Recipe, facts: Facts) -> ModelSpec:
-    architecture = next(iter(facts.config.get("architectures") or ()), None)
-    positions = next(
-        (facts.config[key] for key in _CONTEXT_KEYS if isinstance(facts.config.get(key), int)), None
-    )
+    architecture = _architecture(facts.config.get("architectures"))
+    positions = next((facts.config[key] for key in _CONTEXT_KEYS if type(facts.config.get(key)) is int), None)
     return ModelSpec(
         model_id=facts.listing.model_id,
         revision=recipe.revision,
@@ -70,6 +68,12 @@ def _model(recipe: Recipe, facts: Facts) -> ModelSpec:
         architecture=architecture,
         max_positions=positions,
     )
+
+
+def _architecture(named: Any) -> str | None:
+    """The first that is named; a stranger's config.json may hold anything there."""
+    first = named[0] if isinstance(named, list) and named else None
+    return first if isinstance(first, str) else None
 
 
 def _task(architecture: str | None) -> Task | None:

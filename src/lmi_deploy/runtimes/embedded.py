@@ -22,7 +22,9 @@ from lmi_deploy.runtimes.control import ask
 
 MODEL_NAME = "model"
 """As on SageMaker, where the folder /opt/ml/model gives the model its name."""
-_PHASES: dict[str, Literal["starting", "loading", "ready", "failed", "draining"]] = {
+Phase = Literal["starting", "loading", "ready", "failed", "draining"]
+_REPLACED = "replaced.json"
+_PHASES: dict[str, Phase] = {
     "starting": "starting",
     "loading": "loading",
     "ready": "ready",
@@ -43,6 +45,7 @@ class Embedded:
 
     def start(self, launch: Launch) -> SeenServer:
         launch.home.mkdir(parents=True, exist_ok=True)
+        (launch.home / _REPLACED).unlink(missing_ok=True)
         run = _fresh_run_folder(launch.home)
         process = self._processes.start(
             command(launch, run),
@@ -59,7 +62,8 @@ class Embedded:
             return self._seen(home, status)
         process = self._process(home)
         if process is not None:
-            return SeenServer(server=home.name, phase="starting", pid=process.pid, port=None)
+            phase: Phase = "draining" if (home / _REPLACED).exists() else "starting"
+            return SeenServer(server=home.name, phase=phase, pid=process.pid, port=None)
         failed = (run_folder(home) / "failure.json").exists()
         return SeenServer(server=home.name, phase="failed" if failed else "gone", pid=None, port=None)
 
@@ -72,13 +76,17 @@ class Embedded:
                 f"{home.name} could not take {host}:{port} from {previous.name}: {why}",
                 hint="the previous server still holds the address; run `lmi up` again",
             )
+        # At its very end it answers no more, and would be taken for one that has only just started.
+        _write(previous / _REPLACED, {"by": home.name})
 
     def stop(self, home: Path, *, grace: float) -> None:
         process = self._process(home)
-        ask(run_folder(home) / "control.sock", {"do": "stop"}, timeout=_ANSWER_TIMEOUT)
+        told = ask(run_folder(home) / "control.sock", {"do": "stop"}, timeout=_ANSWER_TIMEOUT)
         if process is not None:
-            self._wait(process, grace)
-            self._processes.end(process, grace=5.0)
+            # One that did not hear it (it has only just started) is told by a signal, not waited for.
+            if told is not None:
+                self._wait(process, grace)
+            self._processes.end(process, grace=5.0 if told is not None else grace)
         shutil.rmtree(run_folder(home), ignore_errors=True)
 
     def failure(self, home: Path) -> str:

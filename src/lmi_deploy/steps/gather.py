@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +84,8 @@ def _json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:
 
 
 def _shards(index: dict[str, Any]) -> tuple[str, ...]:
-    named: Iterable[Any] = (index.get("weight_map") or {}).values()
-    return tuple(sorted({str(name) for name in named}))
+    named = index.get("weight_map")
+    return tuple(sorted({str(name) for name in named.values()})) if isinstance(named, dict) else ()
 
 
 def _own_file(folder: Path, name: str | None, key: str) -> bytes | None:

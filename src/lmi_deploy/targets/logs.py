@@ -8,7 +8,6 @@ from pathlib import Path
 
 from lmi_deploy.ports.clock import Clock
 
-
 _EXCEPTION = re.compile(r"([A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit)\b(: .*)?)$")
 
 

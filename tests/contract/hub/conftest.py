@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.support.hub import LocalHub, serve_hub
 from tests.support.hub_client import FILES, HubClient
 

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.hub import HubState, LocalHub, Shelf, serve_hub
-from tests.support.hub_client import FILES, HubClient, contents
 
 from lmi_deploy.core.facts import FileEntry
 from lmi_deploy.core.oids import oid_of
 from lmi_deploy.emulator.rules import Answer, Rule
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound
+from tests.support.hub import HubState, LocalHub, Shelf, serve_hub
+from tests.support.hub_client import FILES, HubClient, contents
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import hf_hub_download, scan_cache_dir, snapshot_download
-from tests.support.hub import LocalHub, serve_hub
-from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 from lmi_deploy.core.oids import oid_of
 from lmi_deploy.emulator.rules import Rule, Stall
 from lmi_deploy.errors import NotFound, TransferFailed
+from tests.support.hub import LocalHub, serve_hub
+from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 WEIGHTS_OID = oid_of(WEIGHTS, "sha256")
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.support.hub import LocalHub, serve_hub
-from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 from lmi_deploy.core.oids import oid_of
 from lmi_deploy.emulator.rule_files import parse_rules
 from lmi_deploy.emulator.rules import Action, Answer, Change, Cut, Drop, Flip, IgnoreRange, Lose, Rule
 from lmi_deploy.errors import IntegrityError, TransferFailed
+from tests.support.hub import LocalHub, serve_hub
+from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 LARGE, SMALL = "^/cdn/", "/resolve/.*config.json"
 

@@ -7,12 +7,12 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from tests.support.hub import LocalHub
-from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 from lmi_deploy.core.oids import oid_of
 from lmi_deploy.emulator.rule_files import parse_rules
 from lmi_deploy.errors import TransferFailed
+from tests.support.hub import LocalHub
+from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 
 def test_too_little_space_is_said_before_a_byte_moves(hub: LocalHub, client: HubClient) -> None:

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from tests.support.hub import HubState, LocalHub, Quota, Shelf, serve_hub
-from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 from lmi_deploy.adapters.hub.attempts import asked_wait
 from lmi_deploy.emulator.rule_files import parse_rules
 from lmi_deploy.emulator.rules import Answer, Cut, Flip, Rule
 from lmi_deploy.errors import AccessError, IntegrityError, NotFound, TransferFailed
+from tests.support.hub import HubState, LocalHub, Quota, Shelf, serve_hub
+from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 SMALL = "/resolve/.*config.json"
 

@@ -7,11 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.hub import LocalHub
-from tests.support.hub_client import FILES, HubClient
 
 from lmi_deploy.emulator.rule_files import parse_rules
 from lmi_deploy.errors import AccessError, LmiError, UsageRefused
+from tests.support.hub import LocalHub
+from tests.support.hub_client import FILES, HubClient
 
 LOOK = """
 import os, sys

@@ -26,10 +26,10 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.file_download import http_get
 from huggingface_hub.utils._http import parse_ratelimit_headers
-from tests.support.hub import HubState, LocalHub, Quota, Shelf, serve_hub
 
 from lmi_deploy.core.oids import oid_of
 from lmi_deploy.emulator.rules import Cut, Rule
+from tests.support.hub import HubState, LocalHub, Quota, Shelf, serve_hub
 
 WEIGHTS = bytes(range(256)) * 4096
 HEADER = json.dumps({"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()

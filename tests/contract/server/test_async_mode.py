@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tests.contract.server.handlers import ASYNC
 from tests.support.served import launched, serving, write_model
 

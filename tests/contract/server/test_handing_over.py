@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from tests.contract.server.handlers import MANY_WAYS
 from tests.support.served import Served, serving, write_model
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from tests.contract.server.handlers import ASYNC, MANY_WAYS
 from tests.support.served import serving, write_model
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from tests.contract.server.handlers import BATCHED, MANY_WAYS
 from tests.support.served import Served, launched, serving, write_model
 

@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.support.wheels import make_wheel
 
 from lmi_deploy.adapters.installing import Installation, choose, from_wheelhouse, require_room
 from lmi_deploy.adapters.running import Running
 from lmi_deploy.adapters.uv import Install, Uv, masked, settings
 from lmi_deploy.core.events import Line, Progress
 from lmi_deploy.errors import DeployFailed
+from tests.support.wheels import make_wheel
 
 NOWHERE = {"ALL_PROXY": "http://127.0.0.1:9", "PATH": "/nonexistent"}
 """A proxy that refuses: no index answers."""

@@ -12,7 +12,6 @@ import botocore
 import jsonschema
 import pytest
 import yaml
-from tools import generate_limits
 
 from lmi_deploy.catalog import limits, options
 from lmi_deploy.decide import schema
@@ -20,6 +19,7 @@ from lmi_deploy.decide.declaration import NOT_WRITTEN, RECIPE, TEMPLATES
 from lmi_deploy.decide.declaration_shapes import Group, Key
 from lmi_deploy.decide.parse import parse
 from lmi_deploy.errors import RecipeError
+from tools import generate_limits
 
 ROOT = Path(__file__).resolve().parents[3]
 OURS = sorted((ROOT / "recipes").glob("*.yaml"))

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.support.java_properties import JavaProperties, java, java_properties
 
 from lmi_deploy.core.javaproperties import parse_properties, reads_alike, write_line, write_properties
+from tests.support.java_properties import JavaProperties, java, java_properties
 
 HARD = " \t\n\r\f\\=:#!u0aZ.\x00\x01\x7f\x85\xa0éß\u2028\ufeff\uffff\U0001f600\U0010ffff"
 TEXT = st.text(HARD, max_size=12) | st.text(max_size=8)
