@@ -1,0 +1,307 @@
+"""Recordings of the real DJLServing, replayed against a server of ours and compared in everything a client can see."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.support.rawhttp import PATIENCE, Seen, converse
+from tests.support.served import launched
+
+STAGGER = 0.05
+SIGNAL_AFTER = 0.5
+LEAVES_AFTER = 0.2
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+_SINCE_START = re.compile(r"\bat ([\d.]+) s\b")
+_SINCE_EVENT = re.compile(r"\b(\d+(?:\.\d+)?) s (?:after|later)\b")
+_NONE_WITHIN = re.compile(r"no response within (\d+)s")
+
+Step = dict[str, Any]
+
+
+@dataclass(frozen=True, order=True)
+class Difference:
+    """Where an answer of ours is not the recorded one."""
+
+    scenario: str
+    request: str
+    field: str
+    recorded: str = ""
+    ours: str = ""
+
+    def __str__(self) -> str:
+        where = f"{self.scenario} | {self.request} | {self.field}"
+        return f"{where}\n    recorded {self.recorded}\n    ours     {self.ours}"
+
+
+@dataclass
+class Replay:
+    """One recording against one server."""
+
+    recording: dict[str, Any]
+    folder: Path
+    handlers: Path
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def differences(self) -> list[Difference]:
+        """Start the server as it was started, ask what was asked, compare what came."""
+        self._write_files()
+        port, management = free_port(), free_port()
+        config = self.folder / "config.properties"
+        text = (
+            self.recording["config"]
+            .replace("${PORT}", str(port))
+            .replace("${MANAGEMENT_PORT}", str(management))
+        )
+        config.write_text(text.replace("${H}", str(self.folder)), encoding="latin-1")
+        begun = time.monotonic()
+        arguments = ("--port", str(port), "--config", str(config), "--drain-seconds", "4")
+        with launched(self._model(), *arguments, environ=self.recording["environment"]) as served:
+            if not self._watches_the_start():
+                self._wait(served.wait_for)
+            signalled = threading.Timer(
+                SIGNAL_AFTER, served.process.send_signal, (self.recording.get("signal"),)
+            )
+            if "signal" in self.recording:
+                signalled.start()
+            found = list(self._play(port, management, begun))
+            ended = self.recording["exit"]
+            if ended is not None and (code := served.process.wait(PATIENCE)) != ended:
+                found.append(Difference(self.recording["name"], "", "exit", str(ended), str(code)))
+        return found
+
+    def _wait(self, wait_for: Callable[[str], None]) -> None:
+        try:
+            wait_for("ready")
+        except AssertionError:
+            if self.recording["exit"] is None:
+                raise
+
+    def _watches_the_start(self) -> bool:
+        return any(_SINCE_START.search(step["label"]) for step in self.recording["requests"])
+
+    def _model(self) -> Path:
+        several = {name.split("/")[0] for name in self.recording["files"]} - {"alt", "outside"}
+        return self.folder / "m" if several == {"m"} else self.folder / "store"
+
+    def _write_files(self) -> None:
+        (self.folder / "store").mkdir()
+        for name, text in self.recording["files"].items():
+            root = self.folder if name.startswith(("m/", "alt/", "outside/")) else self.folder / "store"
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = (self.handlers / text[1:]).read_text() if text.startswith("@") else text
+            path.write_text(content.replace("${H}", str(self.folder)), encoding="utf-8")
+
+    def _play(self, port: int, management: int, begun: float) -> Iterator[Difference]:
+        event = begun
+        phases: set[str] = set()
+        for group in grouped(self.recording["requests"]):
+            label = group[0]["label"]
+            if at := _SINCE_START.search(label):
+                sleep_until(begun + float(at[1]))
+            elif after := _SINCE_EVENT.search(label):
+                sleep_until(event + float(after[1]))
+            time.sleep(group[0].get("wait", 0))
+            answers = self._ask_all(group, {"management": management}.get(group[0].get("port", ""), port))
+            if not _SINCE_EVENT.search(label):
+                event = time.monotonic()
+            for step, seen in self._matched(group, answers):
+                yield from self._compare(step, seen)
+                if _SINCE_START.search(step["label"]):
+                    phases.add(self._phase(step, seen.none or seen.status, self._plain(seen.body.decode())))
+        yield from self._unseen_phases(phases)
+
+    def _phase(self, step: Step, status: str, body: str) -> str:
+        return f"{step['send']['path']} {status} {''.join(body.split())}"
+
+    def _unseen_phases(self, phases: set[str]) -> Iterator[Difference]:
+        """What the real server was seen to answer while it loaded must be seen of ours, too, in any moment."""
+        timed = [step for step in self.recording["requests"] if _SINCE_START.search(step["label"])]
+        for step in timed:
+            answer = step["answer"]
+            phase = self._phase(step, answer.get("none") or answer["status"], self._body(answer))
+            if phase not in phases and "refused" not in phase:
+                phases.add(phase)
+                yield Difference(self.recording["name"], "while loading", "phase", phase, str(sorted(phases)))
+
+    def _matched(self, group: list[Step], answers: list[Seen]) -> list[tuple[Step, Seen]]:
+        """Which of several equal requests got which answer is chance: they are paired so that most agree."""
+        if len({json.dumps(step["send"]) for step in group}) > 1:
+            return list(zip(group, answers, strict=True))
+        left = list(answers)
+        pairs = []
+        for step in sorted(group, key=lambda step: str(step["answer"].get("status"))):
+            best = min(left, key=lambda seen: len(list(self._fields(step["answer"], seen))))
+            left.remove(best)
+            pairs.append((step, best))
+        return pairs
+
+    def _ask_all(self, group: list[Step], port: int) -> list[Seen]:
+        answers: list[Seen] = [Seen(none="not asked")] * len(group)
+
+        def ask(number: int) -> None:
+            answers[number] = self._ask(group[number], port)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(group))]
+        for thread in threads:
+            thread.start()
+            time.sleep(self.recording.get("stagger", STAGGER) if len(threads) > 1 else 0)
+        for thread in threads:
+            thread.join()
+        return answers
+
+    def _ask(self, step: Step, port: int) -> Seen:
+        within = _NONE_WITHIN.search(step["answer"].get("none", ""))
+        patience = float(within[1]) if within else PATIENCE
+        raw, later = request_bytes(step, self._filled)
+        if step.get("leaves"):
+            return leave(port, raw)
+        return converse(port, raw, method=step["send"]["method"], later=later, patience=patience)
+
+    def _filled(self, text: str) -> str:
+        for recorded, ours in self.tokens.items():
+            text = text.replace(recorded, ours)
+        return text.replace("${H}", str(self.folder))
+
+    def _compare(self, step: Step, seen: Seen) -> Iterator[Difference]:
+        """While a server loads, the moments differ: there any of the answers that were seen then will do."""
+        candidates = [step]
+        if _SINCE_START.search(step["label"]):
+            alike = [s for s in self.recording["requests"] if s["send"]["path"] == step["send"]["path"]]
+            candidates += [*alike, {"label": "", "send": {}, "answer": {"none": "connection refused"}}]
+            candidates += [{"label": "", "send": {}, "answer": {"none": seen.none or seen.status}}] * loading(
+                seen
+            )
+        outcomes = [list(self._fields(candidate["answer"], seen)) for candidate in candidates]
+        if all(outcomes):
+            for name, recorded, ours in outcomes[0]:
+                yield Difference(self.recording["name"], step["label"], name, recorded[:900], ours[:900])
+
+    def _fields(self, answer: dict[str, Any], seen: Seen) -> Iterator[tuple[str, str, str]]:
+        recorded = answer.get("none") or answer["status"]
+        ours = seen.none or seen.status
+        if recorded != ours:
+            yield "status", recorded, ours
+        if recorded != ours or answer.get("none") or "headers" not in answer:
+            return
+        if (recorded_token := dict(answer["headers"]).get("x-next-token")) and (
+            token := seen.header("x-next-token")
+        ):
+            self.tokens.setdefault(recorded_token, token)
+        varying = {name.lower() for name in answer.get("varies", ())}
+        yield from _pair("headers", self._headers(answer, varying), self._seen_headers(seen, varying, answer))
+        if "chunks" in answer:
+            ours_too = [self._plain(chunk.decode("utf-8", "replace")) for chunk in seen.chunks or []]
+            yield from _pair(
+                "chunks",
+                ([self._plain(c) for c in answer["chunks"]], answer["whole"]),
+                (ours_too, seen.whole),
+            )
+        else:
+            yield from _pair("body", self._body(answer), self._plain(seen.body.decode("utf-8", "replace")))
+        if "closed" in answer:
+            yield from _pair("closed", answer["closed"], seen.closed)
+
+    def _headers(self, answer: dict[str, Any], varying: set[str]) -> list[tuple[str, str]]:
+        loose = self._loose(answer)
+        return [
+            (n, "*" if n.lower() in varying or (loose and n == "content-length") else v)
+            for n, v in answer["headers"]
+        ]
+
+    def _seen_headers(self, seen: Seen, varying: set[str], answer: dict[str, Any]) -> list[tuple[str, str]]:
+        loose = self._loose(answer)
+        return [
+            (n, "*" if n.lower() in varying or (loose and n == "content-length") else v)
+            for n, v in seen.headers
+        ]
+
+    def _loose(self, answer: dict[str, Any]) -> bool:
+        return bool(answer.get("body_varies")) or "${" in answer.get("body", "")
+
+    def _body(self, answer: dict[str, Any]) -> str:
+        if "body64" in answer:
+            return base64.b64decode(answer["body64"]).decode("utf-8", "replace")
+        return self._plain(answer.get("body", ""))
+
+    def _plain(self, text: str) -> str:
+        text = text.replace(str(self.folder / "store"), "${H}").replace(str(self.folder), "${H}")
+        return _TIME.sub("<time>", _UUID.sub("<uuid>", text))
+
+
+def _pair(name: str, recorded: object, ours: object) -> Iterator[tuple[str, str, str]]:
+    if recorded != ours:
+        yield name, str(recorded), str(ours)
+
+
+def grouped(steps: list[Step]) -> Iterator[list[Step]]:
+    """Requests that ran at the same time, together."""
+    group: list[Step] = []
+    for step in steps:
+        if group and (step.get("group") is None or step.get("group") != group[0].get("group")):
+            yield group
+            group = []
+        group.append(step)
+    if group:
+        yield group
+
+
+def request_bytes(step: Step, fill: Callable[[str], str]) -> tuple[bytes, bytes]:
+    """The request as it goes out, and what follows after an interim answer."""
+    send = step["send"]
+    if "raw64" in send:
+        return base64.b64decode(send["raw64"]), b""
+    body = base64.b64decode(send["body64"]) if "body64" in send else fill(send.get("body") or "").encode()
+    if "size" in send:
+        body = bytes(send["size"])
+    headers = send.get("headers", [["Host", "127.0.0.1"], ["Content-Length", str(len(body))]])
+    if step.get("interim"):
+        headers = [["Host", "127.0.0.1"], *headers, ["Content-Length", str(len(body))]]
+    loose = "${" in send.get("body", "")
+    filled = [(n, str(len(body)) if loose and n.lower() == "content-length" else fill(v)) for n, v in headers]
+    start = f"{send['method']} {fill(send['path'])} {send.get('version', 'HTTP/1.1')}\r\n"
+    head = (start + "".join(f"{n}: {v}\r\n" for n, v in filled) + "\r\n").encode("latin-1")
+    return (head, body) if step.get("interim") else (head + body, b"")
+
+
+def leave(port: int, raw: bytes) -> Seen:
+    """Ask, and be gone before there is an answer. In the background: others ask meanwhile."""
+
+    def go() -> None:
+        with socket.create_connection(("127.0.0.1", port)) as line:
+            line.sendall(raw)
+            time.sleep(LEAVES_AFTER)
+
+    threading.Thread(target=go).start()
+    time.sleep(LEAVES_AFTER / 2)
+    return Seen(none="not asked")
+
+
+def loading(seen: Seen) -> bool:
+    """An answer of a server that is still loading: at which moments one is seen is chance."""
+    return seen.status.startswith("200")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def sleep_until(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+def load(path: Path) -> dict[str, Any]:
+    recording: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return recording
