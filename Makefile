@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart test setup lint unit bless reference picture bench fuzz clean help
+.PHONY: quickstart test setup lint unit bless reference picture bench fuzz clean help lock wheelhouse
 
 help:  ## What there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ bench: setup  ## Measure every published figure, write benchmarks/results/ and t
 
 fuzz: setup  ## 100,000 generated recipes
 	@$(BIN)/python -m tools.fuzz --cases 100000
+
+wheelhouse: setup  ## Fill the folder wheelhouse/ for machines without a registry (about 3 GB; LMI_WHEELHOUSE=wheelhouse there)
+	@$(BIN)/python -m tools.wheelhouse wheelhouse
 
 lock: setup  ## Pin the development requirements again, with hashes
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 --extra local --extra emulator \

@@ -84,7 +84,9 @@ def _task(architecture: str | None) -> Task | None:
 
 def _engine(recipe: Recipe, module: EngineModule, handler: HandlerSpec, model: ModelSpec) -> EngineSpec:
     degree = recipe.tensor_parallel_degree or 1
-    options = (*_option_pairs(recipe), *recipe.options)
+    # Our templates answer with the model's own name, not with the folder where its weights happen to lie.
+    named = (("served_model_name", model.model_id),) if handler.template and model.source == "hub" else ()
+    options = (*_option_pairs(recipe), *named, *recipe.options)
     lines = module.properties(handler, options, task=model.task, tensor_parallel_degree=degree)
     return EngineSpec(
         name=recipe.engine,

