@@ -27,9 +27,9 @@ def gather(recipe: Recipe, deps: Deps) -> Facts:
     listing = hub.listing(model_id, recipe.revision)
     return Facts(
         listing=listing,
-        config=_json(hub, listing, "config.json"),
+        config=read_json(hub, listing, "config.json"),
         tensors=tensors(hub, listing),
-        shards=_shards(_json(hub, listing, _INDEX)),
+        shards=_shards(read_json(hub, listing, _INDEX)),
         model_py=_own_file(folder, recipe.handler.file, "handler.file"),
         requirements=_own_file(folder, recipe.requirements, "requirements"),
         machine=deps.machine(),
@@ -66,7 +66,8 @@ def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> dict[str, int]
         ) from None
 
 
-def _json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:
+def read_json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:
+    """One JSON object of the repository; empty where there is no such file."""
     entry = next((entry for entry in listing.files if entry.path == path), None)
     if entry is None:
         return {}

@@ -1,0 +1,26 @@
+"""Look a model up, and write a recipe for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.decide.choose import choose, name_for
+from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.gather import read_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A recipe that validates; `name` is what its deployment will be called."""
+
+    name: str
+    text: str
+    commit: str
+
+
+def draft(model_id: str, revision: str, deps: Deps, *, schema: str) -> Draft:
+    """Reads the repository's listing and its config.json, nothing more."""
+    hub = deps.hub(model_id)
+    listing = hub.listing(model_id, revision)
+    text = choose(listing, read_json(hub, listing, "config.json"), revision=revision, schema=schema)
+    return Draft(name=name_for(model_id), text=text, commit=listing.commit)
