@@ -1,0 +1,162 @@
+"""The same events for people and for programs: what goes to which stream, in which words."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+
+from lmi_deploy.core.events import Answered, Event, Finished, Line, Notice, Progress, Started
+from lmi_deploy.core.plan import Change, Plan, StopServer
+from lmi_deploy.core.problem import Problem
+from lmi_deploy.errors import DeployFailed, RecipeError
+from lmi_deploy.ui.human import HumanView
+from lmi_deploy.ui.machine import MachineView, kebab
+
+KEY = "FetchWeights:org/m"
+EVENTS: list[Event] = [
+    Started(key=KEY, title="fetch org/m"),
+    Progress(key=KEY, done=50, total=100, unit="bytes", note="a\x1b[31m.bin"),
+    Line(key=KEY, text="somebody \x1b[1mshouts\x1b[0m"),
+    Finished(key=KEY, title="fetch org/m", seconds=1.25, outcome="1 file"),
+    Notice(text="by the way"),
+    Answered(prompt="Say OK", answer=" OK\x07 then ", seconds=0.5),
+]
+BROKEN = RecipeError(
+    [Problem(origin="a.yaml", line=3, column=1, key="enigne", what="unknown key", hint="engine?")]
+)
+
+
+class People:
+    """A view for people on streams that can be read back."""
+
+    def __init__(self) -> None:
+        self.out, self.story = io.StringIO(), io.StringIO()
+        self.view = HumanView(self.out, self.story, live=False)
+
+
+@pytest.fixture
+def people() -> People:
+    return People()
+
+
+def told(*events: Event) -> list[dict[str, Any]]:
+    out = io.StringIO()
+    view = MachineView(out)
+    for event in events:
+        view.show(event)
+    return [json.loads(line) for line in out.getvalue().splitlines()]
+
+
+def test_events_are_the_story(people: People) -> None:
+    for event in EVENTS:
+        people.view.show(event)
+    assert people.out.getvalue() == ""
+    assert people.story.getvalue() == (
+        "... fetch org/m\n"
+        "    50 B of 100 B  a.bin\n"
+        "    somebody shouts\n"
+        "ok  fetch org/m (1.2 s, 1 file)\n"
+        "by the way\n"
+        "    asked: Say OK\n"
+        "    answered: OK? then\n"
+    )
+
+
+def test_events_are_lines_for_programs() -> None:
+    lines = told(*EVENTS)
+    assert [line["event"] for line in lines] == [
+        "started",
+        "progress",
+        "line",
+        "finished",
+        "notice",
+        "answered",
+    ]
+    assert lines[1] == {
+        "event": "progress",
+        "key": KEY,
+        "done": 50,
+        "total": 100,
+        "unit": "bytes",
+        "note": "a\x1b[31m.bin",
+    }
+    assert lines[3]["seconds"] == 1.25
+
+
+def test_progress_without_a_terminal_is_told_in_tenths(people: People) -> None:
+    for done in range(0, 101):
+        people.view.show(Progress(key=KEY, done=done, total=100, unit="bytes"))
+    assert people.story.getvalue().count("\n") == 10
+
+
+def test_waiting_without_a_terminal_is_told_now_and_then(people: People) -> None:
+    for tick in range(0, 200):
+        people.view.show(Progress(key=KEY, done=tick / 10, total=None, unit="seconds", note="loading"))
+    assert people.story.getvalue().splitlines() == [f"    {seconds}.0 s  loading" for seconds in (5, 10, 15)]
+
+
+def test_a_result_is_all_that_is_on_stdout(people: People) -> None:
+    people.view.note("a note")
+    people.view.result({"address": "x"}, "http://x")
+    assert (people.out.getvalue(), people.story.getvalue()) == ("http://x\n", "a note\n")
+
+
+def test_rows_are_a_table(people: People) -> None:
+    people.view.rows(
+        [{"name": "a", "memory": 1500, "model": ""}, {"name": "longer", "memory": 0, "model": None}]
+    )
+    assert people.out.getvalue() == "name    memory   model\na       1.50 kB  -\nlonger  0 B      -\n"
+    people.view.rows([])
+
+
+def test_a_failure_says_what_why_and_what_next(people: People) -> None:
+    people.view.fail(DeployFailed("it failed: why", hint="do this", details=["line\x1b[0m 1", "line 2"]))
+    assert people.story.getvalue() == "  line 1\n  line 2\nerror: it failed: why\n  next: do this\n"
+    assert people.out.getvalue() == ""
+
+
+def test_mistakes_in_a_recipe_stand_at_the_left_where_editors_find_them(people: People) -> None:
+    people.view.fail(BROKEN)
+    assert people.story.getvalue().splitlines() == [
+        "a.yaml:3:1: enigne: unknown key, engine?",
+        "error: 1 mistake in the recipe",
+    ]
+
+
+def test_mistakes_in_a_recipe_are_data_for_programs() -> None:
+    out = io.StringIO()
+    MachineView(out).fail(BROKEN)
+    result = json.loads(out.getvalue())
+    assert (result["event"], result["ok"], result["error"]["exit_code"]) == ("result", False, 2)
+    assert result["problems"] == [
+        {
+            "origin": "a.yaml",
+            "line": 3,
+            "column": 1,
+            "key": "enigne",
+            "what": "unknown key",
+            "hint": "engine?",
+        }
+    ]
+
+
+def test_a_plan_for_people_says_what_changes(people: People) -> None:
+    changes = (Change(field="model", before="a", after="b"), Change(field="option.x", before="", after="1"))
+    actions = (StopServer(server="s1"),)
+    people.view.plan(Plan(deployment="m", actions=actions, changes=changes, figures=(("weights", "1500"),)))
+    assert people.story.getvalue() == (
+        "m: 1 actions\n  + end the model server s1\n  ~ model: a -> b\n  ~ option.x: (none) -> 1\n  weights: 1.50 kB\n"
+    )
+
+
+def test_an_empty_plan_says_so(people: People) -> None:
+    people.view.plan(Plan(deployment="m", actions=()))
+    assert people.story.getvalue() == "m: nothing to do, it is as the recipe says\n"
+
+
+@pytest.mark.parametrize(("name", "said"), [("FetchWeights", "fetch-weights"), ("Line", "line")])
+def test_names_for_programs(name: str, said: str) -> None:
+    assert kebab(name) == said
