@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.recordings import Difference, Replay, load
+from tests.support.recorded import Difference, load
+from tests.support.recordings import Replay
 
 HERE = Path(__file__).parent
 RECORDINGS = HERE / "recordings"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,34 +12,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.support.engine import engine_dir
 from tests.support.rawhttp import PATIENCE, Seen, converse
+from tests.support.recorded import (
+    Difference,
+    Step,
+    differing,
+    free_port,
+    grouped,
+    leave,
+    loading,
+    request_bytes,
+    sleep_until,
+)
 from tests.support.served import launched
 
 STAGGER = 0.05
 SIGNAL_AFTER = 0.5
-LEAVES_AFTER = 0.2
+ENGINE = "${CACHE}/python/0.36.0"
+ASKING = [["Host", "127.0.0.1"], ["Content-Type", "application/json"], ["Content-Length", "2"]]
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 _SINCE_START = re.compile(r"\bat ([\d.]+) s\b")
 _SINCE_EVENT = re.compile(r"\b(\d+(?:\.\d+)?) s (?:after|later)\b")
 _NONE_WITHIN = re.compile(r"no response within (\d+)s")
-
-Step = dict[str, Any]
-
-
-@dataclass(frozen=True, order=True)
-class Difference:
-    """Where an answer of ours is not the recorded one."""
-
-    scenario: str
-    request: str
-    field: str
-    recorded: str = ""
-    ours: str = ""
-
-    def __str__(self) -> str:
-        where = f"{self.scenario} | {self.request} | {self.field}"
-        return f"{where}\n    recorded {self.recorded}\n    ours     {self.ours}"
 
 
 @dataclass
@@ -74,10 +69,40 @@ class Replay:
             if "signal" in self.recording:
                 signalled.start()
             found = list(self._play(port, management, begun))
+            if "worker" in self.recording:
+                found += self._worker(port, str(served.run_dir))
             ended = self.recording["exit"]
             if ended is not None and (code := served.process.wait(PATIENCE)) != ended:
                 found.append(Difference(self.recording["name"], "", "exit", str(ended), str(code)))
         return found
+
+    def _worker(self, port: int, run_dir: str) -> Iterator[Difference]:
+        """What the Python process was given: its handler tells it all when it is asked anything."""
+        step = {
+            "send": {"method": "POST", "path": "/invocations", "headers": ASKING, "body": "{}"},
+            "answer": {},
+        }
+        told = self._ask(step, port).body.decode()
+        for ours, recorded in ((str(engine_dir()), ENGINE), (run_dir, "${H}/tmp")):
+            told = told.replace(ours, recorded)
+        seen = json.loads(self._plain(told))
+        worker = self.recording["worker"]
+        pairs = {
+            "argv": (worker["argv"], seen["argv"]),
+            "cwd": (worker["cwd"], seen["cwd"]),
+            "initialise": (worker["initialise"], seen["init"]["properties"]),
+            "inference": (
+                [[k, self._plain(v), t] for k, v, t in worker["inference"]],
+                seen["now"]["properties"],
+            ),
+            "environment": (
+                worker["environment"],
+                {name: seen["env"].get(name) for name in worker["environment"]},
+            ),
+        }
+        for name, (recorded, ours) in pairs.items():
+            if recorded != ours:
+                yield Difference(self.recording["name"], "worker", name, str(recorded), str(ours))
 
     def _wait(self, wait_for: Callable[[str], None]) -> None:
         try:
@@ -199,18 +224,22 @@ class Replay:
         ):
             self.tokens.setdefault(recorded_token, token)
         varying = {name.lower() for name in answer.get("varies", ())}
-        yield from _pair("headers", self._headers(answer, varying), self._seen_headers(seen, varying, answer))
+        yield from differing(
+            "headers", self._headers(answer, varying), self._seen_headers(seen, varying, answer)
+        )
         if "chunks" in answer:
             ours_too = [self._plain(chunk.decode("utf-8", "replace")) for chunk in seen.chunks or []]
-            yield from _pair(
+            yield from differing(
                 "chunks",
                 ([self._plain(c) for c in answer["chunks"]], answer["whole"]),
                 (ours_too, seen.whole),
             )
         else:
-            yield from _pair("body", self._body(answer), self._plain(seen.body.decode("utf-8", "replace")))
+            yield from differing(
+                "body", self._body(answer), self._plain(seen.body.decode("utf-8", "replace"))
+            )
         if "closed" in answer:
-            yield from _pair("closed", answer["closed"], seen.closed)
+            yield from differing("closed", answer["closed"], seen.closed)
 
     def _headers(self, answer: dict[str, Any], varying: set[str]) -> list[tuple[str, str]]:
         loose = self._loose(answer)
@@ -237,71 +266,3 @@ class Replay:
     def _plain(self, text: str) -> str:
         text = text.replace(str(self.folder / "store"), "${H}").replace(str(self.folder), "${H}")
         return _TIME.sub("<time>", _UUID.sub("<uuid>", text))
-
-
-def _pair(name: str, recorded: object, ours: object) -> Iterator[tuple[str, str, str]]:
-    if recorded != ours:
-        yield name, str(recorded), str(ours)
-
-
-def grouped(steps: list[Step]) -> Iterator[list[Step]]:
-    """Requests that ran at the same time, together."""
-    group: list[Step] = []
-    for step in steps:
-        if group and (step.get("group") is None or step.get("group") != group[0].get("group")):
-            yield group
-            group = []
-        group.append(step)
-    if group:
-        yield group
-
-
-def request_bytes(step: Step, fill: Callable[[str], str]) -> tuple[bytes, bytes]:
-    """The request as it goes out, and what follows after an interim answer."""
-    send = step["send"]
-    if "raw64" in send:
-        return base64.b64decode(send["raw64"]), b""
-    body = base64.b64decode(send["body64"]) if "body64" in send else fill(send.get("body") or "").encode()
-    if "size" in send:
-        body = bytes(send["size"])
-    headers = send.get("headers", [["Host", "127.0.0.1"], ["Content-Length", str(len(body))]])
-    if step.get("interim"):
-        headers = [["Host", "127.0.0.1"], *headers, ["Content-Length", str(len(body))]]
-    loose = "${" in send.get("body", "")
-    filled = [(n, str(len(body)) if loose and n.lower() == "content-length" else fill(v)) for n, v in headers]
-    start = f"{send['method']} {fill(send['path'])} {send.get('version', 'HTTP/1.1')}\r\n"
-    head = (start + "".join(f"{n}: {v}\r\n" for n, v in filled) + "\r\n").encode("latin-1")
-    return (head, body) if step.get("interim") else (head + body, b"")
-
-
-def leave(port: int, raw: bytes) -> Seen:
-    """Ask, and be gone before there is an answer. In the background: others ask meanwhile."""
-
-    def go() -> None:
-        with socket.create_connection(("127.0.0.1", port)) as line:
-            line.sendall(raw)
-            time.sleep(LEAVES_AFTER)
-
-    threading.Thread(target=go).start()
-    time.sleep(LEAVES_AFTER / 2)
-    return Seen(none="not asked")
-
-
-def loading(seen: Seen) -> bool:
-    """An answer of a server that is still loading: at which moments one is seen is chance."""
-    return seen.status.startswith("200")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def sleep_until(moment: float) -> None:
-    time.sleep(max(0.0, moment - time.monotonic()))
-
-
-def load(path: Path) -> dict[str, Any]:
-    recording: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return recording

@@ -165,7 +165,9 @@ def _check_entry_point(folder: Path, stated: str) -> None:
 
 
 def _initialise(merged: Mapping[str, str], batch_size: int) -> dict[str, str]:
-    sent = {key.removeprefix("option."): value for key, value in merged.items() if key != "option.env"}
+    sent = {
+        key.removeprefix("option."): value for key, value in sorted(merged.items()) if key != "option.env"
+    }
     sent.setdefault("handler", "handle")
     if batch_size > 1:
         sent["batchifier"] = "stack"
@@ -175,7 +177,7 @@ def _initialise(merged: Mapping[str, str], batch_size: int) -> dict[str, str]:
 
 
 def hash_order(keys: Collection[str]) -> list[str]:
-    """The order in which a Java HashMap tells its keys: handlers see it."""
+    """The order in which a Java HashMap tells its keys, put in as given: handlers and clients see it."""
     size = 16
     while len(keys) > size * 0.75:
         size *= 2
