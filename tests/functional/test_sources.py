@@ -1,0 +1,89 @@
+"""What a plan reads (the model, the user's own files): what is missing or broken is told with its place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.fakes import safetensors
+from tests.support.house import MODEL, RECIPE, House
+
+OWN = RECIPE.replace("accelerate", "custom") + "handler: {file: own.py}\nprobe: {body: '{}', expect: OK}\n"
+INDEX = "model.safetensors.index.json"
+BROKEN: dict[str, tuple[dict[str, bytes], int, str]] = {
+    "a header that is cut": (
+        {"model.safetensors": safetensors()[:-1]},
+        6,
+        "model.safetensors: tensors need 8 bytes",
+    ),
+    "a Git LFS pointer": (
+        {"model.safetensors": b"version https://git-lfs.github.com/spec/v1\noid"},
+        6,
+        "LFS pointer",
+    ),
+    "an empty file": ({"model.safetensors": b""}, 6, "model.safetensors: 0 bytes: too short"),
+    "a config that is no JSON": ({"config.json": b"{"}, 2, "config.json of org/tiny is not JSON"),
+    "a config that is deep": ({"config.json": b"[" * 200_000}, 2, "config.json of org/tiny is not JSON"),
+    "an index with a shard too many": (
+        {INDEX: json.dumps({"weight_map": {"a": "model-9.safetensors"}}).encode()},
+        2,
+        "names 1 files, 1 are not there: model-9.safetensors",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_repository_is_told_before_anything_moves(house: House, what: str) -> None:
+    files, code, words = BROKEN[what]
+    house.hub.models[MODEL] |= files
+    ran = house.lmi("up", "--yes")
+    assert (ran.code, ran.out) == (code, "")
+    assert words in ran.err
+    assert "  next: " in ran.err
+    assert house.kept() == []
+
+
+@pytest.mark.parametrize(
+    "config", [b"[]", b"3", b'{"architectures": 5, "auto_map": 0}', b'{"architectures": [{}]}']
+)
+def test_a_config_of_another_form_is_as_good_as_none(house: House, config: bytes) -> None:
+    house.hub.models[MODEL]["config.json"] = config
+    house.hub.models[MODEL][INDEX] = b'{"weight_map": [1]}'
+    ran = house.lmi("plan")
+    assert ran.code == 2
+    assert "probe: engine accelerate with task unknown has no question" in ran.err
+
+
+def test_a_model_that_is_not_there(house: House) -> None:
+    ran = house.lmi("plan", "--set", "model_id=org/absent")
+    assert (ran.code, ran.out) == (1, "")
+    assert "error: org/absent: no such model\n  next: look at its spelling" in ran.err
+
+
+def test_own_files_start_at_the_recipes_folder(house: House) -> None:
+    Path("sub").mkdir()
+    Path("sub/r.yaml").write_text(OWN)
+    ran = house.lmi("plan", "sub/r.yaml")
+    assert ran.code == 1
+    assert "handler.file: sub/own.py: No such file or directory" in ran.err
+    Path("sub/own.py").write_text("def handle(inputs): ...\n")
+    assert house.lmi("plan", "sub/r.yaml").code == 0
+
+
+def test_the_answer_must_hold_what_the_recipe_expects(house: House) -> None:
+    Path("own.py").write_text("def handle(inputs): ...\n")
+    Path("tiny.yaml").write_text(OWN)
+    assert house.lmi("up", "--yes").code == 0
+    ran = house.lmi("up", "--yes", "--set", "probe.expect=NEVER")
+    assert (ran.code, ran.out) == (1, "")
+    assert "does not answer: the answer does not hold 'NEVER'" in ran.err
+
+
+def test_the_status_needs_neither_hub_nor_recipe(house: House) -> None:
+    house.lmi("up", "--yes")
+    house.hub.models.clear()
+    Path("tiny.yaml").unlink()
+    for argv in (("status",), ("ls",), ("invoke", "hi"), ("logs",), ("down", "--yes")):
+        assert house.lmi(*argv).code == 0, argv
