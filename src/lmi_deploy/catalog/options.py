@@ -27,6 +27,26 @@ TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 """What our own handlers read, with the values that they take where those are few."""
 
+SERVER_KEYS = frozenset(
+    (
+        "batch_size",
+        "gpu.maxWorkers",
+        "gpu.minWorkers",
+        "job_queue_size",
+        "load_on_devices",
+        "log_request_metric",
+        "max_batch_delay",
+        "max_idle_time",
+        "maxWorkers",
+        "metrics_aggregation",
+        "minWorkers",
+        "required_memory_mb",
+        "reserved_memory_mb",
+        "retry_threshold",
+    )
+)
+"""The server's own keys, which have no `option.` before them and are ignored where they do."""
+
 _BOOLEANS = ("true", "false", "1", "0", "yes", "no", "on", "off", "t", "f", "y", "n")
 
 

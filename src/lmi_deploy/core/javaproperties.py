@@ -73,7 +73,9 @@ def _logical_lines(text: str) -> Iterator[str]:
         if backslashes % 2:
             held = line[:-1]
             if number == len(lines):
-                yield held  # even an empty one: Java takes a lone backslash at the end for a pair of empty texts
+                # Java takes a lone backslash at the end for a pair of empty texts, but not one before CR LF.
+                if held or not text.endswith("\r\n"):
+                    yield held
                 return
             continue
         held = ""

@@ -26,6 +26,10 @@ def lint(partial: Partial) -> Iterator[Problem]:
         if engine == "accelerate" and name == "rolling_batch":
             hint = "leave it out; requests are grouped by properties: {batch_size: N}"
             yield _at(partial, name, "engine accelerate has no rolling batch", hint)
+        elif name in options.SERVER_KEYS:
+            yield _at(
+                partial, name, "is a key of the server's own, not an option", "write it under properties"
+            )
         elif handlers == (SERVER,):
             yield from _of_server(partial, engine, name, value)
         elif SERVER not in handlers:

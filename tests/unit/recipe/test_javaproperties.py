@@ -53,6 +53,11 @@ def test_java_reads_what_was_meant(jvm: JavaProperties, pairs: dict[str, str]) -
 
 @MANY
 @given(FILES)
+@example(b"\\")
+@example(b"\\\n")
+@example(b"\\\r\n")
+@example(b"a\\\r\n")
+@example(b"\\\n#x\n")
 def test_our_reader_reads_any_file_as_java_does(jvm: JavaProperties, raw: bytes) -> None:
     try:
         ours: dict[str, str] | None = parse_properties(raw)
