@@ -62,6 +62,9 @@ class AsyncShift:
             await self._worker.send(alphabetical([*job.properties, (TRACKING, tracking)]), job.content)
         except WorkerLost:
             self._fail_pending()
+        except WireError as exc:
+            del self._pending[tracking]
+            job.settle(refusals.untranslatable(str(exc)))
 
     def _forget_abandoned(self, over: int) -> None:
         # A generator that raised never says that it ended: its entry would stay for ever.
@@ -97,7 +100,7 @@ class AsyncShift:
     def _piece(self, tracking: str, job: Job, answer: Answer) -> None:
         piece = unpack_map(answer.content[0][1] if answer.content else b"")
         if "code" in piece:
-            code, error = int(piece["code"]), piece.get("error")
+            code, error = _code(piece["code"]), piece.get("error")
             told = {"error": error, "code": code} if error is not None else {"code": code}
             blob = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
             self._end(tracking, job, Answer(code, error or "", answer.properties, streamed=True), blob)
@@ -128,6 +131,13 @@ class AsyncShift:
         for tracking, job in list(self._pending.items()):
             lost = Answer(500, "OK", streamed=True)
             self._end(tracking, job, lost, _compact(500, "Inference Engine Failure"))
+
+
+def _code(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as exc:
+        raise WireError(f"code={text}: an async handler's code is a whole number") from exc
 
 
 def _failure(code: int, message: str) -> bytes:

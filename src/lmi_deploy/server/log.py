@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import sys
 
@@ -24,5 +25,8 @@ class Log:
 
     def _write(self, text: str) -> None:
         now = datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")
-        sys.stdout.write(f"{now} {text}\n")
-        sys.stdout.flush()
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # whoever read the log has gone: that is no reason to stop
+            sys.stdout.write(f"{now} {text}\n")
+            sys.stdout.flush()

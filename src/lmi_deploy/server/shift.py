@@ -11,7 +11,7 @@ from lmi_deploy.server.jobs import Frame, Job
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.properties import ModelSettings
 from lmi_deploy.server.refusals import Refusal
-from lmi_deploy.server.wire import Answer
+from lmi_deploy.server.wire import Answer, WireError
 from lmi_deploy.server.worker import Worker, WorkerLost
 
 
@@ -75,7 +75,11 @@ class SyncShift:
         await self._stream_over()
 
     async def serve(self, jobs: Sequence[Job]) -> None:
-        answer = await self._asked(jobs)
+        try:
+            answer = await self._asked(jobs)
+        except WireError as exc:
+            _settle(jobs, refusals.untranslatable(str(exc)))
+            return
         if answer is None:
             _settle(jobs, refusals.untranslatable("Backend Python process is stopped."))
         elif answer.streamed and len(jobs) == 1:
