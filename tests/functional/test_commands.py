@@ -130,6 +130,22 @@ def test_up_without_a_terminal_needs_yes_and_changes_nothing(house: House) -> No
     assert house.kept() == before
 
 
+@pytest.mark.parametrize("answer", ["\n", "y\n", "Yes\n"])
+def test_on_a_terminal_it_asks_and_stdout_stays_clean(house: House, answer: str) -> None:
+    ran = house.lmi("up", stdin=answer.encode(), terminal=True)
+    assert ran.code == 0
+    assert "Go ahead? [Y/n] " in ran.err
+    assert ran.out == f"http://127.0.0.1:{house.observed().servers[0].port}/invocations\n"
+
+
+@pytest.mark.parametrize("answer", ["n\n", "what?\n", ""])
+def test_anything_but_a_yes_changes_nothing(house: House, answer: str) -> None:
+    ran = house.lmi("up", stdin=answer.encode(), terminal=True)
+    assert (ran.code, ran.out) == (130, "")
+    assert "error: you did not agree: nothing was changed\n" in ran.err
+    assert house.kept() == []
+
+
 def test_status_and_its_exit_codes(house: House) -> None:
     assert house.lmi("status", "tiny").code == 4
     house.lmi("up", "--yes")

@@ -94,10 +94,11 @@ class House:
     def observed(self, ref: DeploymentRef = REF) -> Observed:
         return self.deps().targets["local"].observe(ref)
 
-    def lmi(self, *argv: str, stdin: bytes = b"") -> Ran:
-        """One command line, its streams kept apart."""
-        out, err = _stream(), _stream()
-        with redirect_stdout(out), redirect_stderr(err), _stdin(stdin):
+    def lmi(self, *argv: str, stdin: bytes = b"", terminal: bool = False) -> Ran:
+        """One command line, its streams kept apart; with `terminal`, stdin and stderr are one, and stdout a pipe."""
+        kind = Terminal if terminal else io.TextIOWrapper
+        out, err = _stream(io.TextIOWrapper), _stream(kind)
+        with redirect_stdout(out), redirect_stderr(err), _stdin(kind(io.BytesIO(stdin), encoding="utf-8")):
             code = run(lmi, argv, given=DepsFactory(self.deps))
         return Ran(code, _text(out), _text(err))
 
@@ -119,8 +120,15 @@ class House:
         )
 
 
-def _stream() -> io.TextIOWrapper:
-    return io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+class Terminal(io.TextIOWrapper):
+    """A stream that says it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def _stream(kind: type[io.TextIOWrapper]) -> io.TextIOWrapper:
+    return kind(io.BytesIO(), encoding="utf-8", write_through=True)
 
 
 def _text(stream: io.TextIOWrapper) -> str:
@@ -131,8 +139,8 @@ def _text(stream: io.TextIOWrapper) -> str:
 
 
 @contextmanager
-def _stdin(content: bytes) -> Iterator[None]:
-    before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(content), encoding="utf-8")
+def _stdin(stream: io.TextIOWrapper) -> Iterator[None]:
+    before, sys.stdin = sys.stdin, stream
     try:
         yield
     finally:

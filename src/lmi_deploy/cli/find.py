@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.core.record import DeploymentRef
-from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.errors import Interrupted, NotFound, UsageRefused
 
 if TYPE_CHECKING:  # `lmi validate` has no use for the ports, and importing them is a third of its time
     from lmi_deploy.steps.deps import Deps
@@ -97,4 +95,9 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageRefused("there is no terminal to ask on", hint="add --yes to agree in advance")
-    click.confirm(question, default=True, abort=True, err=True)
+    # Not click's own, of which some versions put a blank on stdout.
+    sys.stderr.write(f"{question} [Y/n] ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline()
+    if not answer or answer.strip().lower() not in ("", "y", "yes"):
+        raise Interrupted("you did not agree: nothing was changed", hint="run it again to agree")
