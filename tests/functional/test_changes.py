@@ -134,6 +134,25 @@ def test_a_change_that_moves_no_server_is_recorded_all_the_same(house: House) ->
     assert len(house.servers.started) == 1
 
 
+@pytest.mark.parametrize("left", [None, "{", '{"schema": 1}'], ids=["gone", "cut", "another form"])
+def test_a_lost_record_loses_history_only(house: House, left: str | None) -> None:
+    address = house.lmi("up", "--yes").out
+    record = house.state.home("tiny") / "record.json"
+    record.unlink()
+    if left is not None:
+        record.write_text(left)
+    assert house.lmi("status").code == 4
+    ran = house.lmi("up", "--yes")
+    assert (ran.code, ran.out) == (0, address)
+    assert "nothing to do" in ran.err
+    assert len(house.servers.started) == 1
+    assert house.lmi("status").code == 0
+    record.unlink()
+    assert house.lmi("down", "--yes").code == 0
+    assert house.kept() == []
+    assert house.servers.alive() == []
+
+
 def test_two_at_once_are_refused_in_turn(house: House) -> None:
     with FolderLock(house.state.root, house.clock, command="lmi up").hold("tiny"):
         ran = house.lmi("up", "--yes", "--json")

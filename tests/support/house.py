@@ -87,7 +87,7 @@ class House:
             lock=FolderLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
             machine=lambda: Machine(memory=8_000_000_000, cores=2),
-            port=lambda name: port_of(name, state, self._free_port),
+            port=lambda name: port_of(name, state, self.servers, self._free_port),
             runtimes=lambda: ("embedded",),
         )
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lmi_deploy.adapters.folder import StateFolder
     from lmi_deploy.ports.hub import Hub
     from lmi_deploy.ports.journal import Journal
+    from lmi_deploy.ports.model_server import ModelServer
     from lmi_deploy.ports.state import State
     from lmi_deploy.runtimes.embedded import Embedded
 
@@ -51,7 +52,7 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
         lock=FolderLock(state.root, clock, command=f"lmi {' '.join(sys.argv[1:2])}"),
         clock=clock,
         machine=lambda: machine(environ),
-        port=lambda name: port_of(name, state, _first_free),
+        port=lambda name: port_of(name, state, servers["embedded"], _first_free),
         runtimes=lambda: ("embedded",),
     )
 
@@ -134,9 +135,12 @@ def _hubs(environ: Mapping[str, str]) -> Callable[[str], Hub]:
     return source
 
 
-def port_of(name: str, state: State, free: Callable[[frozenset[int]], int]) -> int:
+def port_of(name: str, state: State, servers: ModelServer, free: Callable[[frozenset[int]], int]) -> int:
     """The port that the deployment has already, else one that is free and that no other was promised."""
-    mine = promised_port(state.read(name))
+    record = state.read(name)
+    # A record may be lost; what it said is seen still.
+    seen = () if record else (servers.look(home) for home in state.servers(name))
+    mine = promised_port(record) or next((s.port for s in seen if s.phase == "ready" and s.port), None)
     if mine is not None:
         return mine
     others = (promised_port(state.read(other)) for other in state.names() if other != name)

@@ -235,10 +235,12 @@ class _Rise:
 def _serving(servers: tuple[SeenServer, ...], state: State, name: str) -> str | None:
     """The server that is ready at the deployment's address, whichever generation it is."""
     record = state.read(name)
-    port = record.current.port if record and record.current else None
-    return next(
-        (server.server for server in servers if server.phase == "ready" and server.port == port), None
-    )
+    ready = [server for server in servers if server.phase == "ready"]
+    if record is None:
+        # Before anything is started there is a record: it was lost, and whoever is ready alone serves.
+        return ready[0].server if len(ready) == 1 else None
+    port = record.current.port if record.current else None
+    return next((server.server for server in ready if server.port == port), None)
 
 
 def _last_lines(log: Path, count: int = 40) -> list[str]:
