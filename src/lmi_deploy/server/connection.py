@@ -125,8 +125,11 @@ class Connection:
         if self._writer.is_closing():
             raise Hangup
         self._writer.write(raw)
+        if self._writer.transport.get_write_buffer_size() <= WRITE_AHEAD:
+            return
         try:
-            await asyncio.wait_for(self._writer.drain(), self.settings.chunked_read_timeout)
+            async with asyncio.timeout(self.settings.chunked_read_timeout):
+                await self._writer.drain()
         except TimeoutError as exc:
             raise Hangup from exc
 

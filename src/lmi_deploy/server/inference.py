@@ -88,7 +88,8 @@ class Inference:
         if not pool.settings.async_mode:
             return await future  # predict_timeout ends it
         try:
-            return await asyncio.wait_for(future, self._settings.chunked_read_timeout)
+            async with asyncio.timeout(self._settings.chunked_read_timeout):
+                return await future
         except TimeoutError as exc:
             raise Hangup from exc
 
@@ -118,7 +119,8 @@ class Inference:
     async def _frame(self, job: Job) -> Frame:
         limit = self._settings.chunked_read_timeout
         try:
-            frame = await asyncio.wait_for(job.frames.get(), limit)
+            async with asyncio.timeout(limit):
+                frame = await job.frames.get()
         except TimeoutError as exc:
             self._log.warn("chunked_read_timeout: no further piece of a stream", seconds=limit)
             raise Hangup from exc

@@ -65,7 +65,7 @@ class JobQueue:
     def __init__(self, size: int) -> None:
         self.size = size
         self._jobs: deque[Job] = deque()
-        self._arrived = asyncio.Condition()
+        self._takers: deque[asyncio.Future[None]] = deque()
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -74,10 +74,9 @@ class JobQueue:
     def room(self) -> int:
         return self.size - len(self._jobs)
 
-    async def put(self, job: Job) -> None:
-        async with self._arrived:
-            self._jobs.append(job)
-            self._arrived.notify()
+    def put(self, job: Job) -> None:
+        self._jobs.append(job)
+        self._wake()
 
     async def take(self, *, most: int, delay: float, idle: float | None) -> list[Job]:
         """Up to `most` jobs: the first as soon as there is one, the others within `delay` seconds after it.
@@ -103,14 +102,40 @@ class JobQueue:
         return waiting
 
     async def _one(self, limit: float | None) -> Job | None:
+        job = self._next()
+        if job is not None:
+            return job
         try:
-            async with asyncio.timeout(limit), self._arrived:
-                while True:
-                    while self._jobs:
-                        job = self._jobs.popleft()
-                        if not job.gone():
-                            return job
-                        job.settle(ClientGone())
-                    await self._arrived.wait()
+            async with asyncio.timeout(limit):
+                return await self._waited()
         except TimeoutError:
             return None
+
+    async def _waited(self) -> Job:
+        while True:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._takers.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._wake()  # woken and timed out in the same moment: the job is for the next taker
+                raise
+            job = self._next()
+            if job is not None:
+                return job
+
+    def _next(self) -> Job | None:
+        while self._jobs:
+            job = self._jobs.popleft()
+            if not job.gone():
+                return job
+            job.settle(ClientGone())
+        return None
+
+    def _wake(self) -> None:
+        while self._takers:
+            turn = self._takers.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return

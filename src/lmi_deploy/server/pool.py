@@ -106,7 +106,7 @@ class Pool:
         if self._full():
             await self._grow_now()
             raise refusals.at_capacity(name)
-        await self.queue.put(job)
+        self.queue.put(job)
         if len(self.running) < self.high and len(self.queue) > 2 * self.settings.limits.batch_size:
             self._later(self._grow_now())
 

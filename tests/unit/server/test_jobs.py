@@ -25,7 +25,7 @@ def test_first_come_first_served() -> None:
     async def go() -> None:
         queue = JobQueue(10)
         for name in "abc":
-            await queue.put(job(name))
+            queue.put(job(name))
         assert names(await queue.take(most=2, delay=0, idle=None)) == ["a", "b"]
         assert queue.room == 9
 
@@ -38,7 +38,7 @@ def test_a_full_batch_does_not_wait_for_the_delay() -> None:
         taken = asyncio.create_task(queue.take(most=2, delay=60, idle=None))
         for name in "ab":
             await asyncio.sleep(0)
-            await queue.put(job(name))
+            queue.put(job(name))
         assert names(await taken) == ["a", "b"]
 
     asyncio.run(go())
@@ -47,7 +47,7 @@ def test_a_full_batch_does_not_wait_for_the_delay() -> None:
 def test_a_lone_job_leaves_after_the_delay_and_an_idle_taker_with_nothing() -> None:
     async def go() -> None:
         queue = JobQueue(10)
-        await queue.put(job("a"))
+        queue.put(job("a"))
         assert names(await queue.take(most=4, delay=0.01, idle=None)) == ["a"]
         assert await queue.take(most=4, delay=0.01, idle=0.01) == []
 
@@ -59,7 +59,7 @@ def test_two_takers_never_get_the_same_job() -> None:
         queue = JobQueue(100)
         takers = [asyncio.create_task(queue.take(most=1, delay=0, idle=1)) for _ in range(20)]
         for number in range(20):
-            await queue.put(job(str(number)))
+            queue.put(job(str(number)))
         taken = [name for batch in await asyncio.gather(*takers) for name in names(batch)]
         assert sorted(taken, key=int) == [str(number) for number in range(20)]
 
@@ -70,8 +70,8 @@ def test_a_job_whose_client_left_is_skipped_and_settled() -> None:
     async def go() -> None:
         queue = JobQueue(10)
         left = job("left", gone=lambda: True)
-        await queue.put(left)
-        await queue.put(job("here"))
+        queue.put(left)
+        queue.put(job("here"))
         assert names(await queue.take(most=1, delay=0, idle=None)) == ["here"]
         with pytest.raises(ClientGone):
             await left.answer
