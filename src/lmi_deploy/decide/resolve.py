@@ -18,6 +18,7 @@ from lmi_deploy.core.spec import (
     Spec,
 )
 from lmi_deploy.decide.select import require_shards, select
+from lmi_deploy.decide.tasks import architecture_of, task_of
 from lmi_deploy.engines.engine import EngineModule
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
@@ -27,13 +28,6 @@ STARTUP_TIMEOUT = 600
 """Seconds, where the recipe says nothing: the LMI deployment guide's own figure for the health check."""
 PREDICT_TIMEOUT = 60
 """Seconds: SageMaker ends a real-time invocation then, so more would only hide that on other targets."""
-_ARCHITECTURES: tuple[tuple[str, Task], ...] = (
-    ("ForCausalLM", "text-generation"),
-    ("LMHeadModel", "text-generation"),
-    ("ForConditionalGeneration", "text2text-generation"),
-    ("ForSequenceClassification", "text-classification"),
-    ("ForQuestionAnswering", "question-answering"),
-)
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
 
 
@@ -57,28 +51,15 @@ def resolve(recipe: Recipe, facts: Facts) -> Spec:
 
 
 def _model(recipe: Recipe, facts: Facts) -> ModelSpec:
-    architecture = _architecture(facts.config.get("architectures"))
     positions = next((facts.config[key] for key in _CONTEXT_KEYS if type(facts.config.get(key)) is int), None)
     return ModelSpec(
         model_id=facts.listing.model_id,
         revision=recipe.revision,
         commit=facts.listing.commit,
         source=facts.listing.source,
-        task=recipe.task or _task(architecture),
-        architecture=architecture,
+        task=recipe.task or task_of(facts.config, facts.listing.pipeline_tag),
+        architecture=architecture_of(facts.config) or None,
         max_positions=positions,
-    )
-
-
-def _architecture(named: Any) -> str | None:
-    """The first that is named; a stranger's config.json may hold anything there."""
-    first = named[0] if isinstance(named, list) and named else None
-    return first if isinstance(first, str) else None
-
-
-def _task(architecture: str | None) -> Task | None:
-    return next(
-        (task for ending, task in _ARCHITECTURES if architecture and architecture.endswith(ending)), None
     )
 
 

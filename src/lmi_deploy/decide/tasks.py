@@ -22,9 +22,10 @@ _HUB_NAMES: Mapping[str, Task] = {
 
 
 def architecture_of(config: Mapping[str, Any]) -> str:
-    """The first architecture that config.json names, or an empty string."""
+    """The first architecture that config.json names, or an empty string; a stranger's may hold anything there."""
     named = config.get("architectures")
-    return str(named[0]) if isinstance(named, list) and named else ""
+    first = named[0] if isinstance(named, list) and named else ""
+    return first if isinstance(first, str) else ""
 
 
 def task_of(config: Mapping[str, Any], pipeline_tag: str | None) -> Task | None:

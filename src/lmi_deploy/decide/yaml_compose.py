@@ -84,11 +84,13 @@ class Composer:
         if event.start_mark and self._source.tab_before(event.start_mark):
             self._tell(place, "a tab indents this line", "YAML is indented with spaces")
         if isinstance(event, yaml.AliasEvent):
-            self._tell(place, f"alias *{event.anchor[:60]}", "aliases are refused: write the value out")
+            self._tell(place, f"alias *{str(event.anchor)[:60]}", "aliases are refused: write the value out")
             return True
         if event.anchor:
             self._tell(
-                place, f"anchor &{event.anchor[:60]}", "anchors are refused: write the value where it is used"
+                place,
+                f"anchor &{str(event.anchor)[:60]}",
+                "anchors are refused: write the value where it is used",
             )
         tag = getattr(event, "tag", None)
         if tag:
