@@ -80,7 +80,7 @@ def _raised() -> Iterator[tuple[str, ast.Call, str]]:
 
 def test_every_error_of_ours_is_raised_somewhere_and_says_what_next() -> None:
     raised = list(_raised())
-    assert {*CODES} - {name for name, _, _ in raised} == NOT_YET
+    assert {*CODES} - {name for name, _, _ in raised} <= NOT_YET
     bare = [
         place
         for name, call, place in raised
