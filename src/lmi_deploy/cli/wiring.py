@@ -87,7 +87,8 @@ def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
         for key, value in environ.items()
         if not _SECRET.search(key.upper()) and not key.startswith("AWS_")
     }
-    for key in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
+    # The last one would have every worker compile torch and transformers again, some 20 s at each start.
+    for key in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE"):
         kept.pop(key, None)
     return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
