@@ -87,9 +87,8 @@ class AsyncShift:
             self._log.warn("an answer after the last one", request_tracking_id=tracking)
             return
         if answer.code != 200:
-            self._end(
-                tracking, job, Answer(answer.code, "OK", streamed=True), _failure(answer.code, answer.message)
-            )
+            head = Answer(answer.code, "OK", streamed=True)
+            self._end(tracking, job, head=head, blob=_failure(answer.code, answer.message))
             return
         try:
             self._piece(tracking, job, answer)
@@ -103,7 +102,8 @@ class AsyncShift:
             code, error = _code(piece["code"]), piece.get("error")
             told = {"error": error, "code": code} if error is not None else {"code": code}
             blob = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
-            self._end(tracking, job, Answer(code, error or "", answer.properties, streamed=True), blob)
+            head = Answer(code, error or "", answer.properties, streamed=True)
+            self._end(tracking, job, head=head, blob=blob)
             return
         if "data" not in piece:
             raise WireError("the answer of an async handler has no data")
@@ -113,7 +113,7 @@ class AsyncShift:
         if last:
             del self._pending[tracking]
 
-    def _end(self, tracking: str, job: Job, head: Answer, blob: bytes) -> None:
+    def _end(self, tracking: str, job: Job, *, head: Answer, blob: bytes) -> None:
         job.settle(head)
         self._deliver(job, Frame(blob, last=True))
         self._pending.pop(tracking, None)
@@ -130,7 +130,7 @@ class AsyncShift:
     def _fail_pending(self) -> None:
         for tracking, job in list(self._pending.items()):
             lost = Answer(500, "OK", streamed=True)
-            self._end(tracking, job, lost, _compact(500, "Inference Engine Failure"))
+            self._end(tracking, job, head=lost, blob=_compact(500, "Inference Engine Failure"))
 
 
 def _code(text: str) -> int:

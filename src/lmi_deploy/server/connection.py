@@ -46,12 +46,16 @@ class Exchange:
         body = reply.body if answers.has_body(reply.status) and self.request.method != "HEAD" else b""
         if chunked and body:
             body = answers.chunk(body) + answers.LAST_CHUNK
-        await self._send(reply.status, reply.reason, [*reply.headers], size, keep=keep, body=body)
+        await self._send(
+            reply.status, reply.reason, headers=reply.headers, framing=size, keep=keep, body=body
+        )
 
     async def start_stream(self, status: int, reason: str, headers: Sequence[Pair]) -> None:
         """The head of an answer whose length is not known."""
         coding = [("transfer-encoding", "chunked")]
-        await self._send(status, reason, headers, coding, keep=not self._connection.draining, body=b"")
+        await self._send(
+            status, reason, headers=headers, framing=coding, keep=not self._connection.draining, body=b""
+        )
 
     async def send_chunk(self, blob: bytes) -> None:
         if blob and self.request.method != "HEAD":
@@ -65,9 +69,9 @@ class Exchange:
         self,
         status: int,
         reason: str,
+        *,
         headers: Sequence[Pair],
         framing: list[Pair],
-        *,
         keep: bool,
         body: bytes,
     ) -> None:

@@ -58,7 +58,7 @@ class FrontEnd:
         try:
             await answer(exchange)
         except Refusal as refusal:
-            status = refusal.configured(self._settings.keys)
+            status = refusal.status_by(self._settings.keys)
             await exchange.reply(answers.refusal_reply(refusal, status))
             self._count("wlm" if refusal.kind.startswith("Wlm") else "server", status)
         else:

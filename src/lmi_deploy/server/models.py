@@ -51,7 +51,7 @@ class Models:
     def add(self, folder: Path, name: str, *, version: str | None = None, startup: bool = False) -> Pool:
         """A pool for the model in `folder`, its workers not yet started."""
         settings = resolve(folder, name=name, version=version, defaults=self._defaults, environ=self._environ)
-        pool = Pool(settings, self._new_shift, self._log, self._numbers)
+        pool = Pool(settings, self._new_shift, log=self._log, numbers=self._numbers)
         self._pools[name] = pool
         if startup:
             self.startup.append(name)

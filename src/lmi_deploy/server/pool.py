@@ -49,6 +49,7 @@ class Pool:
         self,
         settings: ModelSettings,
         new_shift: Callable[[ModelSettings], Shift],
+        *,
         log: Log,
         numbers: itertools.count[int],
     ) -> None:

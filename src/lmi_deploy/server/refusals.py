@@ -23,7 +23,7 @@ class Refusal(Exception):
         self.message = message
         self.reason = reason
 
-    def configured(self, keys: Mapping[str, str]) -> int:
+    def status_by(self, keys: Mapping[str, str]) -> int:
         """The status after config.properties had its say; ValueError when that is no number."""
         key, usual = CONFIGURABLE.get(self.kind, ("server_error_http_code" if self.status == 500 else "", 0))
         if key and self.status == (usual or 500) and key in keys:

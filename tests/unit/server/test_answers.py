@@ -32,9 +32,9 @@ def test_a_header_that_http_cannot_carry_is_refused(name: str, value: str) -> No
     assert caught.value.status == 500
 
 
-def test_codes_can_be_configured() -> None:
-    assert at_capacity("m").configured({"throttle_error_http_code": "429"}) == 429
-    assert at_capacity("m").configured({"wlm_error_http_code": "529"}) == 503
+def test_codes_can_be_set() -> None:
+    assert at_capacity("m").status_by({"throttle_error_http_code": "429"}) == 429
+    assert at_capacity("m").status_by({"wlm_error_http_code": "529"}) == 503
 
 
 def test_properties_of_a_request() -> None:
