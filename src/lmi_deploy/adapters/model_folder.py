@@ -6,15 +6,17 @@ Its commit is the digest of its files' paths, sizes and sha256, in 40 hex like t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from lmi_deploy.adapters.filling import fill_from
 from lmi_deploy.core.events import Progress
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.naming import digest
 from lmi_deploy.core.paths import check_relative_path
 from lmi_deploy.errors import IntegrityError, NotFound
+from lmi_deploy.ports.source import Arrived
 
 _BLOCK = 1 << 20
 
@@ -39,6 +41,9 @@ class ModelFolder:
         with (self.folder(listing) / path).open("rb") as file:
             file.seek(start)
             return file.read(-1 if length is None else length)
+
+    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+        return fill_from(self.folder(listing) / path, buffer, start=start)
 
     def folder(self, listing: ModelListing) -> Path:
         return Path(listing.model_id)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from lmi_deploy.adapters.filling import fill_from
 from lmi_deploy.adapters.hub.attempts import Attempts, Broken, Damaged, GaveUp, Pace, Unreachable
 from lmi_deploy.adapters.hub.cache import Ledger, RepoCache, free_bytes
 from lmi_deploy.adapters.hub.connection import Connection
@@ -19,12 +20,15 @@ from lmi_deploy.adapters.hub.listing import cached_listing, parse_listing, refus
 from lmi_deploy.adapters.hub.ranges import Span, open_span
 from lmi_deploy.adapters.hub.refusals import Subject
 from lmi_deploy.adapters.hub.settings import HubSettings
+from lmi_deploy.adapters.hub.streaming import Streamer
+from lmi_deploy.adapters.hub.wire import Wire
 from lmi_deploy.core.events import Progress
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.oids import oid_of
 from lmi_deploy.core.paths import case_collisions
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.source import Arrived
 
 Got = TypeVar("Got")
 LOOK_UPS = 4
@@ -43,6 +47,7 @@ class HuggingFaceHub:
     ) -> None:
         self._settings = settings
         self._connection = Connection(settings)
+        self._streamer = Streamer(self._connection, Wire(settings), Pace(clock, random or Random()))
         self._clock = clock
         self._random = random or Random()
         self._ledger = ledger
@@ -65,12 +70,7 @@ class HuggingFaceHub:
         return found
 
     def read(self, listing: ModelListing, path: str, *, start: int = 0, length: int | None = None) -> bytes:
-        entry = next((entry for entry in listing.files if entry.path == path), None)
-        if entry is None:
-            raise NotFound(
-                f"{listing.model_id}: no file {path!r} at {listing.commit}",
-                hint="it may be spelled otherwise",
-            )
+        entry = self._entry(listing, path)
         stop = entry.size if length is None else min(entry.size, start + length)
         span = Span(start, stop, whole=start == 0 and stop == entry.size)
         cached = self._cache(listing.model_id).whole(listing.commit, entry)
@@ -79,6 +79,18 @@ class HuggingFaceHub:
         self._refuse_offline(listing.model_id, [entry])
         subject = Subject(listing.model_id, listing.commit, path)
         return self._tried(subject, lambda: self._read(listing, entry, span)) if start < stop else b""
+
+    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+        entry = self._entry(listing, path)
+        cached = self._cache(listing.model_id).whole(listing.commit, entry)
+        if cached is not None:
+            yield from fill_from(cached, buffer, start=start)
+            return
+        self._refuse_offline(listing.model_id, [entry])
+        try:
+            yield from self._streamer.fill(listing, entry, buffer, start=start)
+        except GaveUp as exc:
+            raise self._gave_up(Subject(listing.model_id, listing.commit, path), exc) from exc
 
     def _read(self, listing: ModelListing, entry: FileEntry, span: Span) -> bytes:
         found = bytearray()
@@ -119,6 +131,16 @@ class HuggingFaceHub:
             self._revisions.get((listing.model_id, listing.commit), listing.commit), listing.commit
         )
         return cache.snapshot(listing.commit)
+
+    @staticmethod
+    def _entry(listing: ModelListing, path: str) -> FileEntry:
+        entry = next((entry for entry in listing.files if entry.path == path), None)
+        if entry is None:
+            raise NotFound(
+                f"{listing.model_id}: no file {path!r} at {listing.commit}",
+                hint="it may be spelled otherwise",
+            )
+        return entry
 
     def _cache(self, model_id: str) -> RepoCache:
         return RepoCache(self._settings.cache, model_id, symlinks=self._settings.symlinks)

@@ -51,7 +51,7 @@ class Connection:
             self.settings.stall_seconds,
             None,
         )
-        sent = {**self._headers, **headers, "Accept-Encoding": "identity"}
+        sent = {**self.headers, **headers, "Accept-Encoding": "identity"}
         url = self.settings.endpoint + address
         try:
             with self._session.stream(
@@ -73,13 +73,13 @@ class Connection:
         try:
             if bundle is None:
                 return get_session()
-            trusted = _trusted(bundle)
+            authority = trusted(bundle)
         except OSError as exc:
             raise UsageRefused(
                 f"certificates: {bundle or 'the file of SSL_CERT_FILE'}: {exc.strerror or exc}",
                 hint="SSL_CERT_FILE, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE must name a file of PEM certificates",
             ) from exc
-        return self._vendor.Client(verify=trusted, follow_redirects=True, timeout=None)
+        return self._vendor.Client(verify=authority, follow_redirects=True, timeout=None)
 
     @cached_property
     def _vendor(self) -> Any:
@@ -90,7 +90,7 @@ class Connection:
         return importlib.import_module(below.__module__.partition(".")[0])
 
     @property
-    def _headers(self) -> dict[str, str]:
+    def headers(self) -> dict[str, str]:
         # Not the vendor's build_hf_headers: it asks the Hub for a list first, with 3 s of patience, to name the
         # program that it runs under.
         headers = {"User-Agent": f"lmi-deploy/{__version__}; python/{platform.python_version()}"}
@@ -106,16 +106,16 @@ class Connection:
             text = f"no connection within {self.settings.answer_seconds:g} s"
         elif kind not in ("ConnectError", "ProxyError", "UnsupportedProtocol"):
             return Broken(text or kind)
-        return Unreachable(text or kind, **_remedy(kind, text))
+        return Unreachable(text or kind, **remedy(kind, text))
 
 
-def _trusted(bundle: Path) -> ssl.SSLContext:
+def trusted(bundle: Path) -> ssl.SSLContext:
     if bundle.is_dir():
         return ssl.create_default_context(capath=str(bundle))
     return ssl.create_default_context(cafile=str(bundle))
 
 
-def _remedy(kind: str, text: str) -> Any:
+def remedy(kind: str, text: str) -> Any:
     if "CERTIFICATE" in text.upper():
         hint = "the certificate is not trusted: where a proxy opens TLS, SSL_CERT_FILE must name its authority's file"
         return {"hint": hint, "hopeless": True}

@@ -35,9 +35,13 @@ def open_span(
     subject = Subject(listing.model_id, listing.commit, entry.path)
     headers = {} if span.whole else {"Range": f"bytes={span.start}-{span.stop - 1}"}
     with connection.get(address, subject, headers) as reply:
-        _check_name(reply, entry)
-        start = _start(reply, entry, span)
-        yield start, reply.chunks
+        yield begin(reply, entry, span), reply.chunks
+
+
+def begin(reply: Reply, entry: FileEntry, span: Span) -> int:
+    """Where the bytes of an answer begin, once its headers say that they are of this file and this range."""
+    _check_name(reply, entry)
+    return _start(reply, entry, span)
 
 
 def _check_name(reply: Reply, entry: FileEntry) -> None:

@@ -1,0 +1,3 @@
+module sinks
+
+go 1.22

@@ -1,0 +1,30 @@
+"""A file on this disk as a source of bytes for a transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from lmi_deploy.errors import TransferFailed
+from lmi_deploy.ports.source import Arrived
+
+_BLOCK = 4 << 20
+
+
+def fill_from(path: Path, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+    """Read straight into the buffer; a file that is shorter than it was is told."""
+    done = 0
+    try:
+        with path.open("rb", buffering=0) as file:
+            file.seek(start)
+            while done < len(buffer):
+                count = file.readinto(buffer[done : done + _BLOCK])
+                if not count:
+                    raise TransferFailed(
+                        f"{path}: it ends at byte {start + done}, {start + len(buffer)} were there before",
+                        hint="somebody writes to it: try again when it is still",
+                    )
+                done += count
+                yield Arrived(done)
+    except OSError as exc:
+        raise TransferFailed(f"{path}: {exc.strerror or exc}", hint="check the file and its rights") from exc

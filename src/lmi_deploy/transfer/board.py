@@ -1,0 +1,39 @@
+"""What a transfer tells about itself: bytes that are safe, files that are done, why it waits."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Board:
+    """Written by the workers, read by the generator that shows it."""
+
+    total: int
+    safe: int = 0
+    """Bytes that are in the bucket and right, as far as is known."""
+    sent: int = 0
+    """Bytes that this run sent there."""
+    retries: int = 0
+    _notes: dict[str, str] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, *, safe: int, sent: int = 0) -> None:
+        with self._lock:
+            self.safe += safe
+            self.sent += sent
+
+    def say(self, path: str, note: str) -> None:
+        """Why a file waits now; empty when it goes on."""
+        with self._lock:
+            if note:
+                self._notes[path] = note
+                self.retries += 1
+            else:
+                self._notes.pop(path, None)
+
+    @property
+    def note(self) -> str:
+        with self._lock:
+            return next((f"{path}: {note}" for path, note in self._notes.items()), "")

@@ -1,0 +1,43 @@
+"""What every file of one transfer has in common: where from, where to, through which buffers."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from lmi_deploy.core.facts import FileEntry, ModelListing
+from lmi_deploy.errors import TransferFailed
+from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.source import Source
+from lmi_deploy.transfer.board import Board
+from lmi_deploy.transfer.slabs import Stopped
+
+GO_ON = "run the same command again: it goes on from what the bucket has"
+
+
+@dataclass(slots=True)
+class Ends:
+    listing: ModelListing
+    source: Source
+    store: ObjectStore
+    prefix: str
+    board: Board
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def key(self, entry: FileEntry) -> str:
+        return self.prefix + entry.path
+
+    def fill(self, entry: FileEntry, view: memoryview, start: int) -> None:
+        """Bytes of one file into a buffer; Stopped when somebody ended the transfer."""
+        came, noted = 0, False
+        for came, note in self.source.fill(self.listing, entry.path, view, start=start):  # noqa: B007
+            if self.stop.is_set():
+                raise Stopped
+            if note or noted:
+                self.board.say(entry.path, note)
+                noted = bool(note)
+        if came != len(view):
+            raise TransferFailed(
+                f"{entry.path}: {came} of {len(view)} bytes came from byte {start} on",
+                hint=GO_ON,
+            )

@@ -1,0 +1,79 @@
+"""Manifests: what lies complete in a bucket. Written last, by a conditional write; without one there are no weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lmi_deploy.core.weights import MANIFEST_SCHEMA, Manifest, StoredFile, manifest_key
+from lmi_deploy.errors import IntegrityError, Refused
+from lmi_deploy.ports.object_store import Conflict, ObjectStore
+
+_FOLDER, _END = "manifests/", ".json"
+
+
+def as_bytes(manifest: Manifest) -> bytes:
+    return (json.dumps(dataclasses.asdict(manifest), indent=1, sort_keys=True) + "\n").encode()
+
+
+def parse_manifest(content: bytes, key: str) -> Manifest:
+    """Refused when a newer lmi wrote it, IntegrityError when nobody can have."""
+    try:
+        found = json.loads(content)
+        schema = int(found["schema"])
+        if schema == MANIFEST_SCHEMA:
+            return _manifest(found)
+    except (ValueError, KeyError, TypeError) as exc:
+        raise IntegrityError(
+            f"{key}: not a manifest: {type(exc).__name__}: {exc}",
+            hint=f"delete {key} from the bucket and push the weights again: what is there is kept",
+        ) from exc
+    raise Refused(
+        f"{key}: of schema {schema}, this lmi knows {MANIFEST_SCHEMA}", hint="use the newer lmi that wrote it"
+    )
+
+
+def _manifest(found: Mapping[str, Any]) -> Manifest:
+    fields = dict(found)
+    files = tuple(StoredFile(**file) for file in fields.pop("files"))
+    return Manifest(files=files, **fields)
+
+
+def read_manifest(store: ObjectStore, name: str) -> Manifest | None:
+    """None where these weights are not, or not yet, complete."""
+    return _read(store, manifest_key(name))
+
+
+def _read(store: ObjectStore, key: str) -> Manifest | None:
+    found = store.get(key)
+    return None if found is None else parse_manifest(found[0], key)
+
+
+def manifests(store: ObjectStore, model: str = "") -> Iterator[Manifest]:
+    """Every manifest of a bucket, or those of one model (`<org>--<name>`)."""
+    prefix = f"{_FOLDER}{model}/" if model else _FOLDER
+    for stored in store.list(prefix):
+        if stored.key.endswith(_END) and (found := _read(store, stored.key)) is not None:
+            yield found
+
+
+def write_manifest(store: ObjectStore, manifest: Manifest) -> Manifest:
+    """The one that lies in the bucket now: ours, or that of somebody who pushed the same at the same time."""
+    key = manifest_key(manifest.name)
+    try:
+        store.put(key, as_bytes(manifest), if_absent=True)
+    except Conflict:
+        found = _read(store, key)
+        if found is None or _content(found) != _content(manifest):
+            raise IntegrityError(
+                f"{key}: somebody wrote another manifest meanwhile",
+                hint="push again; if it says the same, look at both with `lmi weights ls`",
+            ) from None
+        return found
+    return manifest
+
+
+def _content(manifest: Manifest) -> list[tuple[str, int, str]]:
+    return sorted((file.path, file.size, file.sha256) for file in manifest.files)

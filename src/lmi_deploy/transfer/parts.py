@@ -1,0 +1,43 @@
+"""A file cut into parts, within S3's limits: the same cut for everybody, so that a later run can go on with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lmi_deploy.errors import Unresolvable
+
+MIB = 1 << 20
+LEAST, MOST, COUNT = 5 * MIB, 5 << 30, 10_000
+"""S3: bytes of a part (but the last), and parts of an object."""
+USUAL = 16 * MIB
+SMALL = 8 * MIB
+"""Below this a file goes in one piece."""
+LARGEST = 50 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Part `number` (from 1): `size` bytes from `start`."""
+
+    number: int
+    start: int
+    size: int
+
+
+def part_size(size: int) -> int:
+    """The file's size alone decides: two runs with other settings still agree about where parts begin."""
+    if size > LARGEST:
+        raise Unresolvable(f"a file of {size} bytes: S3 takes at most {LARGEST}", hint="split it into shards")
+    least = -(-size // COUNT)
+    return max(USUAL, -(-least // MIB) * MIB)
+
+
+def spans(size: int) -> Iterator[Span]:
+    each = part_size(size)
+    for number, start in enumerate(range(0, size, each), 1):
+        yield Span(number, start, min(each, size - start))
+
+
+def part_count(size: int) -> int:
+    return -(-size // part_size(size))

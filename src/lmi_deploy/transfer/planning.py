@@ -1,0 +1,93 @@
+"""What is to be done for each file: nothing, a copy inside S3, one put, or parts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lmi_deploy.core.facts import FileEntry
+from lmi_deploy.core.weights import StoredFile, weights_prefix
+from lmi_deploy.errors import Refused
+from lmi_deploy.ports.object_store import Stored, Upload
+from lmi_deploy.transfer.copied import CopiedFile, Elsewhere
+from lmi_deploy.transfer.ends import Ends
+from lmi_deploy.transfer.large import LargeFile
+from lmi_deploy.transfer.manifests import manifests
+from lmi_deploy.transfer.parts import SMALL
+from lmi_deploy.transfer.sending import Sending
+from lmi_deploy.transfer.small import SmallFile
+from lmi_deploy.transfer.there import adopted
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """`there`: files that an earlier run completed. `sendings`: the rest, the largest first."""
+
+    there: tuple[StoredFile, ...]
+    sendings: tuple[Sending, ...]
+
+
+def planned(ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored]) -> Work:
+    """Look at what the bucket has: objects under the prefix, uploads on their way to it, other selections."""
+    _refuse_strangers(ends, files, there)
+    whole = [found for entry in files if (found := _whole(ends, entry, there)) is not None]
+    ends.board.add(safe=sum(file.size for file in whole))
+    done = {file.path for file in whole}
+    left = sorted((entry for entry in files if entry.path not in done), key=lambda entry: -entry.size)
+    uploads = _by_key(ends.store.uploads(ends.prefix)) if any(e.size >= SMALL for e in left) else {}
+    elsewhere = _elsewhere(ends) if left else {}
+    return Work(tuple(whole), tuple(_sending(ends, entry, there, uploads, elsewhere) for entry in left))
+
+
+def _sending(
+    ends: Ends,
+    entry: FileEntry,
+    there: Mapping[str, Stored],
+    uploads: Mapping[str, tuple[Upload, ...]],
+    elsewhere: Mapping[tuple[str, int], Elsewhere],
+) -> Sending:
+    key = ends.key(entry)
+    if entry.size < SMALL:
+        sending: Sending = SmallFile(entry, ends, there=there.get(key))
+    else:
+        sending = LargeFile(entry, ends, uploads=uploads.get(key, ()))
+    known = elsewhere.get((entry.oid, entry.size))
+    return sending if known is None else CopiedFile(sending, ends, known)
+
+
+def _refuse_strangers(ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored]) -> None:
+    """The container downloads the whole prefix: a file more in it is a file more in the model."""
+    strangers = sorted(there.keys() - {ends.key(entry) for entry in files})
+    if strangers:
+        raise Refused(
+            f"s3://{ends.store.bucket}/{strangers[0]}: not of this model, and the container would download it"
+            f" ({len(strangers)} such objects)",
+            hint="remove it, or move it elsewhere: a prefix of weights holds model files and nothing else",
+            details=strangers[1:],
+        )
+
+
+def _whole(ends: Ends, entry: FileEntry, there: Mapping[str, Stored]) -> StoredFile | None:
+    listed = there.get(ends.key(entry))
+    if listed is None or listed.size != entry.size or entry.size < SMALL:
+        return None
+    return adopted(entry, ends.store.look(listed.key))
+
+
+def _by_key(uploads: Iterable[Upload]) -> dict[str, tuple[Upload, ...]]:
+    found: defaultdict[str, tuple[Upload, ...]] = defaultdict(tuple)
+    for upload in uploads:
+        found[upload.key] += (upload,)
+    return found
+
+
+def _elsewhere(ends: Ends) -> dict[tuple[str, int], Elsewhere]:
+    """Files of the same model that lie whole in the bucket, from other commits and selections, by their hash."""
+    model = ends.prefix.split("/")[1]
+    return {
+        (oid, file.size): Elsewhere(weights_prefix(manifest.name) + file.path, file)
+        for manifest in manifests(ends.store, model)
+        for file in manifest.files
+        for oid in (file.oid, file.sha256)
+    }

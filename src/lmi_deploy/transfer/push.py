@@ -1,0 +1,71 @@
+"""Weights into a bucket: content-addressed, complete or absent, each byte moved once."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+
+from lmi_deploy import __version__
+from lmi_deploy.core.events import Event, Progress
+from lmi_deploy.core.facts import FileEntry, ModelListing
+from lmi_deploy.core.weights import Manifest, StoredFile, weights_name, weights_prefix
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.source import Source
+from lmi_deploy.transfer.board import Board
+from lmi_deploy.transfer.ends import Ends
+from lmi_deploy.transfer.manifests import read_manifest, write_manifest
+from lmi_deploy.transfer.planning import planned
+from lmi_deploy.transfer.run import Run
+from lmi_deploy.transfer.settings import TransferSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """From where to where, and how much of this machine it may take."""
+
+    source: Source
+    store: ObjectStore
+    clock: Clock
+    settings: TransferSettings = field(default_factory=TransferSettings)
+
+
+def push(
+    listing: ModelListing, files: Sequence[FileEntry], *, way: Way, key: str
+) -> Generator[Event, None, Manifest]:
+    """Bring `files` of a listing into the bucket, each verified before it is an object, the manifest last.
+
+    Where the manifest is there and its files are, nothing is moved. Raises IntegrityError, TransferFailed, AccessError
+    or Interrupted; what is whole is kept, parts of files too, and the next call goes on from there.
+    """
+    name = weights_name(listing.model_id, listing.commit, tuple(files))
+    found = read_manifest(way.store, name)
+    there = {stored.key: stored for stored in way.store.list(weights_prefix(name))}
+    if found is not None and is_whole(found, {key: stored.size for key, stored in there.items()}):
+        yield Progress(key=key, done=found.size, total=found.size, unit="bytes", note="all there already")
+        return found
+    board = Board(sum(entry.size for entry in files))
+    ends = Ends(listing, way.source, way.store, weights_prefix(name), board)
+    work = planned(ends, files, there)
+    run = Run(ends, way.clock, way.settings, key)
+    yield from run.all(work.sendings)
+    stored = tuple(sorted((*work.there, *run.done.values()), key=lambda file: file.path))
+    return write_manifest(way.store, _manifest(name, listing, stored, way.clock))
+
+
+def is_whole(manifest: Manifest, sizes: dict[str, int]) -> bool:
+    """Whether exactly the manifest's files lie under the prefix (key to size)."""
+    prefix = weights_prefix(manifest.name)
+    return sizes == {prefix + file.path: file.size for file in manifest.files}
+
+
+def _manifest(name: str, listing: ModelListing, files: tuple[StoredFile, ...], clock: Clock) -> Manifest:
+    return Manifest(
+        name=name,
+        model_id=listing.model_id,
+        commit=listing.commit,
+        source=listing.source,
+        files=files,
+        created=clock.now().isoformat(timespec="seconds"),
+        tool=__version__,
+    )

@@ -1,0 +1,70 @@
+"""The buffers that everything passes through: their number is the bound on memory, and the back-pressure."""
+
+from __future__ import annotations
+
+import threading
+
+
+class Stopped(Exception):
+    """Somebody ended the transfer: whoever waits, waits no more."""
+
+
+class Slab:
+    """One buffer and how many need it still: it is free for the next part when all have let it go."""
+
+    def __init__(self, owner: Slabs, content: bytearray) -> None:
+        self.content = content
+        self.holders = 1
+        self._owner = owner
+
+    def hold(self) -> None:
+        self._owner.hold(self)
+
+    def drop(self) -> None:
+        self._owner.drop(self)
+
+
+class Slabs:
+    """`count` buffers of `size` bytes, made when first needed and used again."""
+
+    def __init__(self, count: int, size: int) -> None:
+        self.count = count
+        self.size = size
+        self.most = 0
+        """So many were in use at once, at most."""
+        self._free: list[bytearray] = []
+        self._unmade = count
+        self._taken = 0
+        self._change = threading.Condition()
+        self._stopped = False
+
+    def take(self) -> Slab:
+        """A buffer, once there is one. Raises Stopped."""
+        with self._change:
+            while not (self._free or self._unmade or self._stopped):
+                self._change.wait()
+            if self._stopped:
+                raise Stopped
+            self._taken += 1
+            self.most = max(self.most, self._taken)
+            if self._free:
+                return Slab(self, self._free.pop())
+            self._unmade -= 1
+        return Slab(self, bytearray(self.size))
+
+    def hold(self, slab: Slab) -> None:
+        with self._change:
+            slab.holders += 1
+
+    def drop(self, slab: Slab) -> None:
+        with self._change:
+            slab.holders -= 1
+            if slab.holders == 0:
+                self._taken -= 1
+                self._free.append(slab.content)
+                self._change.notify()
+
+    def stop(self) -> None:
+        with self._change:
+            self._stopped = True
+            self._change.notify_all()

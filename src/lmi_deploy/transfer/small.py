@@ -1,0 +1,75 @@
+"""A file of few bytes: read, checked, and put in one piece."""
+
+from __future__ import annotations
+
+from lmi_deploy.core.crc32 import crc32_of
+from lmi_deploy.core.facts import FileEntry
+from lmi_deploy.core.weights import StoredFile
+from lmi_deploy.errors import IntegrityError
+from lmi_deploy.ports.object_store import Stored
+from lmi_deploy.transfer.ends import Ends
+from lmi_deploy.transfer.seals import Seal
+from lmi_deploy.transfer.sending import Job
+from lmi_deploy.transfer.slabs import Slab
+
+
+class SmallFile:
+    """`there` is what the bucket has under its key already: the same bytes are not sent again."""
+
+    def __init__(self, entry: FileEntry, ends: Ends, *, there: Stored | None = None) -> None:
+        self.entry = entry
+        self.done: StoredFile | None = None
+        self._ends = ends
+        self._there = there
+        self._left = True
+
+    def next_job(self) -> Job | None:
+        job = self._move if self._left else None
+        self._left = False
+        return job
+
+    def give_up(self) -> None:
+        self._left = False
+
+    def _move(self, slab: Slab) -> None:
+        view = memoryview(slab.content)[: self.entry.size]
+        try:
+            seal = self._read(view)
+        except IntegrityError:
+            seal = self._read(view)
+        crc = crc32_of(view)
+        self._put(view, crc)
+        self.done = stored_file(self.entry, seal.sha256, crc)
+
+    def _read(self, view: memoryview) -> Seal:
+        self._ends.fill(self.entry, view, 0)
+        seal = Seal(self.entry)
+        seal.update(view)
+        seal.check()
+        return seal
+
+    def _put(self, view: memoryview, crc: str) -> None:
+        size, board = self.entry.size, self._ends.board
+        if self._is_there(crc):
+            board.add(safe=size)
+            return
+        self._ends.store.put(self._ends.key(self.entry), bytes(view), crc32=crc)
+        board.add(safe=size, sent=size)
+
+    def _is_there(self, crc: str) -> bool:
+        if self._there is None or self._there.size != self.entry.size:
+            return False
+        found = self._ends.store.look(self._there.key)
+        return found is not None and found.checksum == crc
+
+
+def stored_file(entry: FileEntry, sha256: str, crc: str) -> StoredFile:
+    return StoredFile(
+        path=entry.path,
+        size=entry.size,
+        sha256=sha256,
+        oid=entry.oid,
+        kind=entry.kind,
+        checksum=crc,
+        algorithm="CRC32",
+    )
