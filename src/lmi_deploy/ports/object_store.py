@@ -32,7 +32,9 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part that S3 has: its number from 1, its size, and its CRC32 (base64) as S3 keeps it."""
+    """A part that S3 has: its number from 1, its size, and its CRC32 (base64) as S3 keeps it.
+
+    `crc32` is empty in what `parts` tells of a server that keeps none (moto; S3 does)."""
 
     number: int
     size: int
@@ -54,8 +56,15 @@ class ObjectStore(Protocol):
     @property
     def bucket(self) -> str: ...
 
+    @property
+    def where(self) -> str:
+        """The endpoint in use, for people: the environment may have set it."""
+
     def look(self, key: str) -> Stored | None:
         """The object, with its checksum; None when there is none."""
+
+    def get(self, key: str) -> tuple[bytes, Stored] | None:
+        """A small object whole, with what is known of it, in one call; None when there is none."""
 
     def list(self, prefix: str) -> Iterator[Stored]:
         """Every object under a prefix, by key."""
@@ -71,8 +80,17 @@ class ObjectStore(Protocol):
     def delete(self, keys: Sequence[str]) -> None:
         """Remove objects; absent ones are no error."""
 
-    def copy(self, source: str, key: str, *, size: int, bucket: str = "") -> Stored:
-        """Server side, multipart above S3's limit for one call, the full-object checksum kept or made."""
+    def remove(self, key: str, *, if_etag: str) -> None:
+        """Remove this very version of an object; Conflict where another is there now. Absent is no error."""
+
+    def copy(
+        self, source: str, key: str, *, size: int, bucket: str = "", owner: str = "", etag: str = ""
+    ) -> Stored:
+        """Server side, in parts where it is large; the object carries a full-object checksum.
+
+        From this bucket unless `bucket` says another one (in any region), which `owner` must own (empty: the owner of
+        this one). With `etag`, Conflict when the source was replaced meanwhile.
+        """
 
     def begin(self, key: str, *, tags: Mapping[str, str]) -> Upload:
         """A multipart upload whose object will carry a full-object CRC32."""

@@ -1,0 +1,71 @@
+"""Credentials that are absent, incomplete or past their time, and what to do about each. No secret is ever told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lmi_deploy.errors import AccessError, LmiError, UsageRefused
+
+AGAIN: Final = "run the same command again: what is done is kept"
+_LOG_IN: Final = f"log in again (`aws sso login`, or new keys), then {AGAIN}"
+_ABSENT: Final = (
+    "set AWS_PROFILE, log in with `aws sso login`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+)
+EXPIRED: Final = frozenset(
+    {
+        "ExpiredToken",
+        "ExpiredTokenException",
+        "RequestExpired",
+        "TokenRefreshRequired",
+        "TokenRefreshRequiredException",
+    }
+)
+"""Codes that a fresh set of credentials may cure."""
+_REFUSED: Final[Mapping[str, str]] = {
+    "InvalidAccessKeyId": "the access key is not known there",
+    "InvalidToken": "the session token is not valid",
+    "InvalidClientTokenId": "the access key or the session token is not known there",
+    "UnrecognizedClientException": "the access key or the session token is not known there",
+    "SignatureDoesNotMatch": "the signature does not match: the secret key is not the one of the access key",
+    "AuthFailure": "the credentials were not accepted",
+}
+_LOCAL: Final[Mapping[str, tuple[type[LmiError], str]]] = {
+    "NoCredentialsError": (AccessError, _ABSENT),
+    "PartialCredentialsError": (AccessError, _ABSENT),
+    "CredentialRetrievalError": (AccessError, _LOG_IN),
+    "SSOTokenLoadError": (AccessError, _LOG_IN),
+    "SSOError": (AccessError, _LOG_IN),
+    "UnauthorizedSSOTokenError": (AccessError, _LOG_IN),
+    "TokenRetrievalError": (AccessError, _LOG_IN),
+    "LoginError": (AccessError, _LOG_IN),
+    "LoginRefreshRequired": (AccessError, _LOG_IN),
+    "MetadataRetrievalError": (AccessError, _ABSENT),
+    "ProfileNotFound": (UsageRefused, "`aws configure list-profiles` shows those there are"),
+    "ConfigParseError": (UsageRefused, "repair ~/.aws/config or the file of AWS_CONFIG_FILE"),
+    "ConfigNotFound": (UsageRefused, "AWS_CONFIG_FILE must name a file"),
+    "NoRegionError": (
+        UsageRefused,
+        "set endpoint.region in the recipe, AWS_REGION, or `region` in the profile",
+    ),
+    "InvalidRegionError": (UsageRefused, "a region is written as us-east-1"),
+}
+
+
+def credential_trouble(exc: Exception) -> LmiError | None:
+    """What botocore found before it sent anything; None where it is about something else."""
+    for kind in type(exc).__mro__:
+        if kind.__name__ in _LOCAL:
+            error, hint = _LOCAL[kind.__name__]
+            why = " ".join(str(exc).split())[:300].rstrip(".")
+            return error(f"AWS credentials: {why[:1].lower()}{why[1:]}", hint=hint)
+    return None
+
+
+def refused_credentials(code: str) -> AccessError | None:
+    """What a service said of our credentials; None where `code` is about something else."""
+    if code in EXPIRED:
+        return AccessError("AWS credentials: they have expired", hint=_LOG_IN)
+    if code in _REFUSED:
+        return AccessError(f"AWS credentials: {_REFUSED[code]}", hint=f"{_ABSENT}; then {AGAIN}")
+    return None

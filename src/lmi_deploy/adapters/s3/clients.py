@@ -1,0 +1,117 @@
+"""boto3's S3 client as we use it: pool, time-outs, bounded retries, no payload hashed twice."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from lmi_deploy import __version__
+from lmi_deploy.adapters.aws.session import SessionFactory, credentials_explained, region_of
+from lmi_deploy.adapters.s3.skew import Skew
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Settings:
+    """`connections` is the size of the pool: as many parts may travel at once. `attempts` are botocore's own within
+    one of our `rounds`."""
+
+    connections: int = 16
+    attempts: int = 3
+    rounds: int = 5
+    connect_seconds: float = 10.0
+    stall_seconds: float = 60.0
+    endpoint_url: str = ""
+    """Empty: botocore finds it (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS)."""
+
+
+class S3Clients:
+    """One client, made when it is first needed, safe to use from several threads; `renew` reads credentials anew."""
+
+    def __init__(self, session: SessionFactory, settings: S3Settings) -> None:
+        self._session = session
+        self.settings = settings
+        self.skew = Skew()
+        self._lock = threading.Lock()
+        self._made: Any = None
+
+    @property
+    def api(self) -> Any:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+    @property
+    def region(self) -> str:
+        return str(self.api.meta.region_name)
+
+    @property
+    def partition(self) -> str:
+        return str(self.api.meta.partition)
+
+    @property
+    def endpoint(self) -> str:
+        """The URL that is in use."""
+        return str(self.api.meta.endpoint_url)
+
+    def renew(self, stale: Any) -> None:
+        """A client with credentials read anew, in the place of `stale`; another thread may have made it already."""
+        with self._lock:
+            if self._made is stale:
+                self._made = self._make()
+
+    def _make(self) -> Any:
+        with credentials_explained():
+            session = self._session()
+            region = region_of(session)
+            client = session.client(
+                "s3",
+                region_name=region,
+                endpoint_url=self.settings.endpoint_url or None,
+                config=_configuration(self.settings),
+            )
+        _prepare(client)
+        self.skew.attach(client)
+        return client
+
+
+def _configuration(settings: S3Settings) -> Any:
+    from botocore.config import Config
+
+    return Config(
+        retries={"mode": "standard", "total_max_attempts": settings.attempts},
+        max_pool_connections=settings.connections,
+        connect_timeout=settings.connect_seconds,
+        read_timeout=settings.stall_seconds,
+        tcp_keepalive=True,
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        user_agent_extra=f"lmi-deploy/{__version__}",
+    )
+
+
+def _prepare(client: Any) -> None:
+    events = client.meta.events
+    events.register("before-sign.s3", _leave_payload_unsigned)
+    # Sent as a header by hand: botocore then reads the checksum of the answer and leaves the sum to us, who go on
+    # with it after a broken connection.
+    events.register("before-call.s3.GetObject", _ask_for_checksum)
+    events.register("before-call.s3", _stay_in_region)
+
+
+def _leave_payload_unsigned(request: Any, **_: Any) -> None:
+    # The CRC32 that came with the payload protects it, and TLS does; a sha256 of it would buy nothing. botocore
+    # decides so itself where it made the checksum; here it is told of ours. It asks the profile first, and for TLS.
+    if "x-amz-checksum-crc32" in request.headers:
+        ours = {"in": "header", "name": "x-amz-checksum-crc32", "algorithm": "crc32"}
+        request.context["checksum"] = {**request.context.get("checksum", {}), "request_algorithm": ours}
+
+
+def _ask_for_checksum(params: dict[str, Any], **_: Any) -> None:
+    params["headers"]["x-amz-checksum-mode"] = "ENABLED"
+
+
+def _stay_in_region(context: dict[str, Any], **_: Any) -> None:
+    # botocore would follow the bucket to its region and say nothing of it; a bucket elsewhere is to be explained.
+    context.setdefault("s3_redirect", {})["redirected"] = True

@@ -1,0 +1,118 @@
+"""What botocore raised, read once: is it worth another try, and what is it in our words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+Kind = Literal["again", "skewed", "expired", "damaged", "contested", "final"]
+
+_AGAIN: Final = frozenset(
+    {
+        "BandwidthLimitExceeded",
+        "IncompleteBody",
+        "InternalError",
+        "OperationAborted",
+        "RequestLimitExceeded",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "ServiceUnavailable",
+        "SlowDown",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequests",
+        "TooManyRequestsException",
+    }
+)
+_SKEWED: Final = frozenset({"RequestTimeTooSkewed", "RequestInTheFuture"})
+_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
+_DAMAGED: Final = frozenset(
+    {
+        "BadDigest",
+        "InvalidDigest",
+        "XAmzContentChecksumMismatch",
+        "XAmzContentSHA256Mismatch",
+        "ContentSHA256Mismatch",
+    }
+)
+_NO_CONNECTION: Final = frozenset({"SSLError", "ProxyConnectionError", "InvalidProxiesConfigError"})
+_PRINCIPAL: Final = re.compile(r"User: (\S+)")
+_ACTION: Final = re.compile(r"not authorized to perform: (\S+)")
+_RESOURCE: Final = re.compile(r"on resource: \"?([^\s\"]+)\"?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """`resent`: the request went out more than once, so an earlier one may have been carried out."""
+
+    kind: Kind
+    code: str
+    status: int = 0
+    message: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    told: Mapping[str, str] = field(default_factory=dict)
+    resent: bool = False
+
+    @property
+    def principal(self) -> str:
+        return _found(_PRINCIPAL, self.message)
+
+    @property
+    def action(self) -> str:
+        return _found(_ACTION, self.message)
+
+    @property
+    def resource(self) -> str:
+        return _found(_RESOURCE, self.message)
+
+    @property
+    def region(self) -> str:
+        """Where the bucket is, as far as the answer says."""
+        return self.headers.get("x-amz-bucket-region") or self.told.get("Region", "")
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text)
+    return match[1].rstrip(".") if match else ""
+
+
+def read_fault(exc: Exception) -> Fault:
+    """From a ClientError or another error of botocore."""
+    response = getattr(exc, "response", None)
+    if isinstance(response, dict):
+        return _answered(response)
+    name = type(exc).__name__
+    text = " ".join(str(exc).split())[:300]
+    return Fault(kind="final" if name in _NO_CONNECTION else "again", code=name, message=text, resent=True)
+
+
+def _answered(response: dict[str, Any]) -> Fault:
+    told = {key: str(value) for key, value in response.get("Error", {}).items()}
+    about = response.get("ResponseMetadata", {})
+    status = int(about.get("HTTPStatusCode") or 0)
+    code = told.get("Code", "") or str(status)
+    return Fault(
+        kind=_kind(code, status),
+        code=code,
+        status=status,
+        message=" ".join(told.get("Message", "").split()),
+        headers=about.get("HTTPHeaders", {}),
+        told=told,
+        resent=int(about.get("RetryAttempts") or 0) > 0,
+    )
+
+
+def _kind(code: str, status: int) -> Kind:
+    if code in _SKEWED:
+        return "skewed"
+    if code in _EXPIRED:
+        return "expired"
+    if code in _DAMAGED:
+        return "damaged"
+    if code == "ConditionalRequestConflict":
+        return "contested"
+    if code in _AGAIN or status in (429, 500, 502, 503, 504):
+        return "again"
+    return "final"

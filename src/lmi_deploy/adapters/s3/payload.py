@@ -1,0 +1,33 @@
+"""Memory as a body that botocore sends: without a copy, and again from its beginning where it must."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_STEP: Final = 1 << 20
+
+
+class Payload:
+    """What http.client reads in 16 KiB steps goes out in larger ones: whatever is asked for, up to 1 MiB is given."""
+
+    def __init__(self, content: memoryview) -> None:
+        self._content = content.cast("B")
+        self._at = 0
+
+    def __len__(self) -> int:
+        return len(self._content)
+
+    def read(self, size: int = -1) -> memoryview:
+        """At least `size` bytes where there are as many left; all that are left for -1."""
+        step = len(self._content) if size < 0 else max(size, _STEP)
+        piece = self._content[self._at : self._at + step]
+        self._at += len(piece)
+        return piece
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        base = (0, self._at, len(self._content))[whence]
+        self._at = max(0, base + offset)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at

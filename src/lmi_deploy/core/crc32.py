@@ -1,0 +1,60 @@
+"""CRC32 as S3 writes it (base64, big-endian), and the CRC32 of two texts joined, from theirs alone."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable
+
+_POLYNOMIAL = 0xEDB88320
+
+
+def crc32_text(value: int) -> str:
+    """A CRC32 as S3 shows it."""
+    return base64.b64encode(value.to_bytes(4, "big")).decode("ascii")
+
+
+def crc32_number(text: str) -> int:
+    """What `crc32_text` wrote; ValueError where it is no CRC32."""
+    raw = base64.b64decode(text, validate=True)
+    if len(raw) != 4:
+        raise ValueError(f"{text}: not a CRC32")
+    return int.from_bytes(raw, "big")
+
+
+def crc32_of(content: bytes | bytearray | memoryview) -> str:
+    return crc32_text(zlib.crc32(content))
+
+
+def crc32_joined(pieces: Iterable[tuple[str, int]]) -> str:
+    """The CRC32 of a whole from the CRC32 and the length of its pieces, in order."""
+    whole = 0
+    for text, length in pieces:
+        whole = _append(whole, crc32_number(text), length)
+    return crc32_text(whole)
+
+
+def _append(first: int, second: int, length: int) -> int:
+    # Appending n zero bytes multiplies by x^(8n) in GF(2)[x] modulo the polynomial: squared and multiplied.
+    return _multiply(_power_of_x(8 * length), first) ^ second
+
+
+def _power_of_x(exponent: int) -> int:
+    power, square = 1 << 31, 1 << 30
+    while exponent:
+        if exponent & 1:
+            power = _multiply(square, power)
+        square = _multiply(square, square)
+        exponent >>= 1
+    return power
+
+
+def _multiply(a: int, b: int) -> int:
+    """In reflected order: bit 31 is the coefficient of x^0."""
+    product = 0
+    while a:
+        if a & (1 << 31):
+            product ^= b
+        a = (a << 1) & 0xFFFFFFFF
+        b = (b >> 1) ^ _POLYNOMIAL if b & 1 else b >> 1
+    return product

@@ -1,0 +1,198 @@
+"""A bucket in memory that keeps what the port ObjectStore promises: conditions, checksums, multipart states."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lmi_deploy.core.crc32 import crc32_of
+from lmi_deploy.errors import IntegrityError, NotFound
+from lmi_deploy.ports.object_store import Conflict, Part, Stored, Upload
+
+CHUNK = 1 << 20
+SMALLEST_PART = 5 << 20
+_MODIFIED = "2026-01-01T00:00:00+00:00"
+
+
+@dataclass
+class _Parts:
+    upload: Upload
+    tags: Mapping[str, str]
+    parts: dict[int, tuple[Part, bytes]] = field(default_factory=dict)
+
+
+@dataclass
+class FakeStore:
+    """`objects` are there to be looked at, `sent` counts the bytes that came from this machine, `calls` every call."""
+
+    bucket: str = "fake"
+    where: str = "memory"
+    smallest_part: int = SMALLEST_PART
+    others: dict[str, FakeStore] = field(default_factory=dict)
+    """Buckets that `copy` may read."""
+    objects: dict[str, bytes] = field(default_factory=dict)
+    sent: int = 0
+    calls: list[str] = field(default_factory=list)
+    _uploads: dict[str, _Parts] = field(default_factory=dict)
+    _etags: dict[str, str] = field(default_factory=dict)
+    _count: int = 0
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def look(self, key: str) -> Stored | None:
+        with self._lock:
+            self.calls.append("look")
+            return self._stored(key) if key in self.objects else None
+
+    def get(self, key: str) -> tuple[bytes, Stored] | None:
+        with self._lock:
+            self.calls.append("get")
+            return (self.objects[key], self._stored(key)) if key in self.objects else None
+
+    def list(self, prefix: str) -> Iterator[Stored]:
+        with self._lock:
+            self.calls.append("list")
+            found = [self._stored(key) for key in sorted(self.objects) if key.startswith(prefix)]
+        yield from found
+
+    def read(self, key: str, *, start: int = 0, length: int | None = None, etag: str = "") -> Iterator[bytes]:
+        with self._lock:
+            self.calls.append("read")
+            content = self._content(key)
+            if etag and self._stored(key).etag != etag:
+                raise self._conflict(key)
+        wanted = content[start : None if length is None else start + length]
+        for first in range(0, len(wanted), CHUNK):
+            yield wanted[first : first + CHUNK]
+
+    def put(
+        self, key: str, body: bytes, *, crc32: str = "", if_absent: bool = False, if_etag: str = ""
+    ) -> Stored:
+        with self._lock:
+            self.calls.append("put")
+            there = self._stored(key) if key in self.objects else None
+            if (if_absent and there is not None) or (if_etag and (there is None or there.etag != if_etag)):
+                raise self._conflict(key)
+            self._verify(key, body, crc32 or crc32_of(body))
+            self.sent += len(body)
+            return self._keep(key, bytes(body))
+
+    def delete(self, keys: Sequence[str]) -> None:
+        with self._lock:
+            self.calls.append("delete")
+            for key in keys:
+                self.objects.pop(key, None)
+
+    def remove(self, key: str, *, if_etag: str) -> None:
+        with self._lock:
+            self.calls.append("remove")
+            if key in self.objects and self._stored(key).etag != if_etag:
+                raise self._conflict(key)
+            self.objects.pop(key, None)
+
+    def copy(
+        self, source: str, key: str, *, size: int, bucket: str = "", owner: str = "", etag: str = ""
+    ) -> Stored:
+        origin = self.others[bucket] if bucket and bucket != self.bucket else self
+        with self._lock:
+            self.calls.append("copy")
+            content = origin._content(source)
+            if etag and origin._stored(source).etag != etag:
+                raise self._conflict(source)
+            return self._keep(key, content)
+
+    def begin(self, key: str, *, tags: Mapping[str, str]) -> Upload:
+        with self._lock:
+            self.calls.append("begin")
+            self._count += 1
+            upload = Upload(key=key, upload_id=f"upload-{self._count}", begun=_MODIFIED)
+            self._uploads[upload.upload_id] = _Parts(upload, tags)
+            return upload
+
+    def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:
+        with self._lock:
+            self.calls.append("put_part")
+            begun = self._begun(upload)
+            content = body.tobytes()
+            self._verify(upload.key, content, crc32)
+            part = Part(number=number, size=len(content), etag=f'"{_md5(content)}"', crc32=crc32)
+            begun.parts[number] = (part, content)
+            self.sent += len(content)
+            return part
+
+    def parts(self, upload: Upload) -> tuple[Part, ...]:
+        with self._lock:
+            self.calls.append("parts")
+            return tuple(part for _, (part, _) in sorted(self._begun(upload).parts.items()))
+
+    def complete(self, upload: Upload, parts: Sequence[Part], *, crc32: str, size: int) -> Stored:
+        with self._lock:
+            self.calls.append("complete")
+            content = self._joined(self._begun(upload), parts)
+            self._verify(upload.key, content, crc32)
+            if len(content) != size:
+                raise IntegrityError(f"{upload.key}: {len(content)} bytes, announced were {size}")
+            del self._uploads[upload.upload_id]
+            return self._keep(upload.key, content, etag=f'"{_md5(content)}-{len(parts)}"')
+
+    def abort(self, upload: Upload) -> None:
+        with self._lock:
+            self.calls.append("abort")
+            self._uploads.pop(upload.upload_id, None)
+
+    def uploads(self, prefix: str) -> tuple[Upload, ...]:
+        with self._lock:
+            self.calls.append("uploads")
+            return tuple(
+                begun.upload for begun in self._uploads.values() if begun.upload.key.startswith(prefix)
+            )
+
+    def _joined(self, begun: _Parts, parts: Sequence[Part]) -> bytes:
+        chosen = sorted(parts, key=lambda part: part.number)
+        for part in chosen:
+            kept = begun.parts.get(part.number)
+            if kept is None or (kept[0].etag, kept[0].crc32) != (part.etag, part.crc32):
+                raise IntegrityError(f"{begun.upload.key}: part {part.number} is not the one that was sent")
+        small = [part.number for part in chosen[:-1] if part.size < self.smallest_part]
+        if small:
+            raise IntegrityError(f"{begun.upload.key}: part {small[0]} is smaller than S3 allows")
+        return b"".join(begun.parts[part.number][1] for part in chosen)
+
+    def _keep(self, key: str, content: bytes, *, etag: str = "") -> Stored:
+        self.objects[key] = content
+        self._etags[key] = etag or f'"{_md5(content)}"'
+        return self._stored(key)
+
+    def _stored(self, key: str) -> Stored:
+        content = self.objects[key]
+        etag = self._etags.get(key) or f'"{_md5(content)}"'
+        return Stored(
+            key=key,
+            size=len(content),
+            etag=etag,
+            checksum=crc32_of(content),
+            algorithm="CRC32",
+            modified=_MODIFIED,
+        )
+
+    def _content(self, key: str) -> bytes:
+        if key not in self.objects:
+            raise NotFound(f"s3://{self.bucket}/{key}: no such object", hint="look at what is there")
+        return self.objects[key]
+
+    def _begun(self, upload: Upload) -> _Parts:
+        if upload.upload_id not in self._uploads:
+            raise NotFound(f"{upload.key}: the multipart upload is gone", hint="begin again")
+        return self._uploads[upload.upload_id]
+
+    def _verify(self, key: str, content: bytes, crc32: str) -> None:
+        if crc32_of(content) != crc32:
+            raise IntegrityError(f"{key}: the bytes have CRC32 {crc32_of(content)}, announced was {crc32}")
+
+    def _conflict(self, key: str) -> Conflict:
+        return Conflict(f"s3://{self.bucket}/{key}: somebody else wrote it meanwhile", hint="look first")
+
+
+def _md5(content: bytes) -> str:
+    return hashlib.md5(content, usedforsecurity=False).hexdigest()

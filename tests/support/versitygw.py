@@ -1,0 +1,108 @@
+"""versitygw, an S3 server in Go on a folder: conditional writes, checksums and the expected owner as S3 has them."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+VERSION = "v1.8.0"
+MODULE = f"github.com/versity/versitygw/cmd/versitygw@{VERSION}"
+_BUILD_SECONDS = 600
+
+
+def versitygw_missing() -> str:
+    """Why there is no versitygw here; empty where there is one, or a Go that can build it."""
+    if _place().exists() or shutil.which("go"):
+        return ""
+    return "versitygw is not built and there is no Go to build it with: install Go 1.24 or newer"
+
+
+def versitygw() -> Path:
+    """The program; built once (about 90 s) into the tool's cache, whoever asks first."""
+    final = _place()
+    if not final.exists():
+        final.parent.mkdir(parents=True, exist_ok=True)
+        with final.with_name(f".{final.name}.lock").open("w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            if not final.exists():
+                _build(final)
+    return final
+
+
+def _place() -> Path:
+    home = Path(os.environ.get("LMI_CACHE_HOME") or "~/.cache/lmi").expanduser()
+    return home / "tools" / f"versitygw-{VERSION}"
+
+
+def _build(final: Path) -> None:
+    scratch = Path(tempfile.mkdtemp(prefix=".versitygw-", dir=final.parent))
+    try:
+        subprocess.run(
+            ["go", "install", MODULE],
+            env={**os.environ, "GOBIN": str(scratch), "GOFLAGS": "-mod=mod"},
+            cwd=scratch,
+            check=True,
+            timeout=_BUILD_SECONDS,
+        )
+        (scratch / "versitygw").rename(final)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def running(root: Path, *, access: str, secret: str, tls: tuple[Path, Path] | None = None) -> Iterator[str]:
+    """Its URL. `access` is the id of the account that owns what is made in it. `tls`: certificate and key."""
+    data, metadata = root / "data", root / "metadata"
+    data.mkdir(parents=True, exist_ok=True)
+    metadata.mkdir(parents=True, exist_ok=True)
+    port = _free_port()
+    certificate = ["--cert", str(tls[0]), "--key", str(tls[1])] if tls else []
+    words = [str(versitygw()), "--port", f"127.0.0.1:{port}", "--quiet", "--keep-alive", *certificate]
+    environ = {"PATH": os.environ["PATH"], "ROOT_ACCESS_KEY_ID": access, "ROOT_SECRET_ACCESS_KEY": secret}
+    with (root / "versitygw.log").open("wb") as log:
+        # Its own attributes go into a folder beside: not every file system of a test machine keeps them.
+        program = subprocess.Popen(
+            [*words, "posix", "--sidecar", str(metadata), str(data)], stdout=log, stderr=log, env=environ
+        )
+    try:
+        _await_port(port, program, root / "versitygw.log")
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{port}"
+    finally:
+        program.kill()
+        program.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _await_port(port: int, program: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if program.poll() is not None:
+            raise RuntimeError(f"versitygw ended: {log.read_text()}")
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            program_wait(program, 0.02)
+        else:
+            return
+    raise RuntimeError(f"versitygw does not listen: {log.read_text()}")
+
+
+def program_wait(program: subprocess.Popen[bytes], seconds: float) -> None:
+    """A short while, or less where the program ends."""
+    try:
+        program.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return
