@@ -12,6 +12,7 @@ from pathlib import Path
 SOCKET_NAME = "control.sock"
 ACCEPTING = b"accepting\n"
 PATIENCE = 10.0
+WATCH_SECONDS = 1.0
 _LONGEST = 65536
 
 Said = dict[str, object]
@@ -30,6 +31,7 @@ class Control:
         self._verbs = verbs
         self._hand_over = hand_over
         self._server: asyncio.Server | None = None
+        self._identity: tuple[int, int] | None = None
         self.handed_over = asyncio.Event()
 
     async def open(self) -> None:
@@ -38,12 +40,19 @@ class Control:
         own = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         own.bind(str(self._path))
         self._path.chmod(0o600)
+        self._identity = _identity(self._path)
         self._server = await asyncio.start_unix_server(self._client, sock=own)
+
+    async def lost(self) -> None:
+        """Returns when the socket's name is gone or somebody else's: nobody can find this server any more."""
+        while _identity(self._path) == self._identity:
+            await asyncio.sleep(WATCH_SECONDS)
 
     def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        self._path.unlink(missing_ok=True)
+        if _identity(self._path) == self._identity:
+            self._path.unlink(missing_ok=True)
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -86,6 +95,14 @@ class Control:
             thanks = await reader.readline()
         if thanks == ACCEPTING:
             self.handed_over.set()
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _asked(line: bytes) -> Said:

@@ -64,7 +64,12 @@ class Program:
 
     async def run(self) -> int:
         """The exit code: 0 after a drain, 1 when the server did not come to serve."""
-        self._options.run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Made by who starts us, and not again by us: a folder that is gone means that nobody waits for us any more.
+        if not self._options.run_dir.is_dir():
+            self._log.error(
+                f"{self._options.run_dir}: the folder for our sockets is gone, so nobody could end us"
+            )
+            return 1
         (self._options.run_dir / FAILURE_FILE).unlink(missing_ok=True)
         try:
             self._build(read_settings(self._options.config, self._environ))
@@ -72,9 +77,11 @@ class Program:
         except (BadSettings, OSError, ValueError) as exc:
             return self._failed(_failure("settings", exc))
         self._listen_to_signals()
+        watch = asyncio.create_task(self._end_when_lost())
         try:
             return await self._serve()
         finally:
+            watch.cancel()
             self._control.close()
 
     def _build(self, settings: ServerSettings) -> None:
@@ -125,6 +132,11 @@ class Program:
         if self._ending.is_set():
             self._exit_code = ENDED_BY_SIGNAL + number
             self._at_once.set()
+        self._ending.set()
+
+    async def _end_when_lost(self) -> None:
+        await self._control.lost()
+        self._log.error("the control socket is gone or another server's: this server ends")
         self._ending.set()
 
     def _panicked(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from http.client import HTTPConnection
@@ -156,3 +158,20 @@ def cut_off(port: int) -> None:
     with pytest.raises(ConnectionError):
         connection.getresponse()
     connection.close()
+
+
+def test_a_server_that_nobody_can_find_any_more_ends(tmp_path: Path) -> None:
+    """Its starter was killed before it noted the process, and the next one cleared the run folder away."""
+    with serving(write_model(tmp_path, MANY_WAYS)) as served:
+        (served.run_dir / "control.sock").unlink()
+        assert served.process.wait(20) == 0
+        assert "the control socket is gone" in served.text
+
+
+def test_a_server_whose_run_folder_is_gone_does_not_start(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "lmi_deploy.server", str(tmp_path), "--engine-dir", str(tmp_path)]
+    argv += ["--python", sys.executable, "--run-dir", str(tmp_path / "gone")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "is gone" in done.stdout + done.stderr
+    assert not (tmp_path / "gone").exists()
