@@ -91,6 +91,8 @@ func (h *hub) pieces(f *file, start, stop int64, take func([]byte) error) {
 
 func (h *hub) answer(w http.ResponseWriter, r *http.Request) {
 	switch {
+	case strings.Contains(r.URL.Path, "/tree/"):
+		h.tree(w)
 	case strings.HasPrefix(r.URL.Path, "/api/models/"):
 		h.model(w)
 	case strings.Contains(r.URL.Path, "/resolve/"):
@@ -115,6 +117,19 @@ func (h *hub) model(w http.ResponseWriter) {
 		"_id": "0", "id": "org/model", "modelId": "org/model", "sha": commit, "private": false, "gated": false,
 		"disabled": false, "downloads": 0, "likes": 0, "tags": []string{}, "siblings": siblings,
 	})
+}
+
+func (h *hub) tree(w http.ResponseWriter) {
+	entries := []map[string]any{}
+	for _, f := range h.order {
+		entry := map[string]any{"type": "file", "oid": f.git, "size": f.size, "path": f.path}
+		if f.sha256 != "" {
+			entry["lfs"] = map[string]any{"oid": f.sha256, "size": f.size, "pointerSize": 134}
+		}
+		entries = append(entries, entry)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	json.NewEncoder(w).Encode(entries)
 }
 
 func (h *hub) resolve(w http.ResponseWriter, r *http.Request) {

@@ -1,0 +1,149 @@
+"""Weights that lie in a bucket: are they intact, may they go, what did broken pushes leave."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from lmi_deploy.core.events import Progress
+from lmi_deploy.core.weights import Manifest, StoredFile, manifest_key, weights_prefix
+from lmi_deploy.errors import NotFound, Refused
+from lmi_deploy.ports.object_store import ObjectStore, Stored, Upload
+from lmi_deploy.transfer.manifests import manifests, read_manifest
+
+AT_ONCE = 8
+_WEIGHTS = "weights/"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaw:
+    """What is wrong with one object of the weights: absent, of another size or content, or one too many."""
+
+    path: str
+    why: str
+
+
+def verify(
+    store: ObjectStore, manifest: Manifest, *, key: str, deep: bool = False
+) -> Generator[Progress, None, tuple[Flaw, ...]]:
+    """Hold the bucket to the manifest: sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
+    prefix = weights_prefix(manifest.name)
+    there = {stored.key: stored for stored in store.list(prefix)}
+    known = {prefix + file.path: file for file in manifest.files}
+    flaws = [Flaw(path=key_, why="is not in the manifest") for key_ in sorted(there.keys() - known.keys())]
+    check = _rehashed if deep else _compared
+    done = 0
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        running = {
+            pool.submit(partial(check, store, file, there.get(at))): file for at, file in known.items()
+        }
+        for ended in as_completed(running):
+            file, why = running[ended], ended.result()
+            done += file.size
+            if why:
+                flaws.append(Flaw(path=file.path, why=why))
+            yield Progress(key=key, done=done, total=manifest.size, unit="bytes", note=file.path)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return tuple(sorted(flaws, key=lambda flaw: flaw.path))
+
+
+def _compared(store: ObjectStore, file: StoredFile, listed: Stored | None) -> str:
+    if (why := _size_flaw(file, listed)) or listed is None:
+        return why
+    found = store.look(listed.key)
+    if found is None:
+        return "is gone"
+    if not found.checksum:
+        return "S3 keeps no checksum of all of it: compare with deep"
+    if (found.algorithm, found.checksum) != (file.algorithm, file.checksum):
+        return f"S3 says {found.algorithm} {found.checksum}, the manifest {file.algorithm} {file.checksum}"
+    return ""
+
+
+def _rehashed(store: ObjectStore, file: StoredFile, listed: Stored | None) -> str:
+    if (why := _size_flaw(file, listed)) or listed is None:
+        return why
+    seal = hashlib.sha256()
+    for chunk in store.read(listed.key, etag=listed.etag):
+        seal.update(chunk)
+    got = seal.hexdigest()
+    return "" if got == file.sha256 else f"sha256 {got}, the manifest says {file.sha256}"
+
+
+def _size_flaw(file: StoredFile, listed: Stored | None) -> str:
+    if listed is None:
+        return "is not there"
+    return "" if listed.size == file.size else f"{listed.size} bytes, the manifest says {file.size}"
+
+
+def remove(store: ObjectStore, name: str, *, used: Collection[str]) -> int:
+    """Delete weights that nothing uses, the manifest first: what is half gone is no weights. The bytes that came free.
+
+    `used`: names of the weights that records of deployments name. Refused where this is one of them.
+    """
+    if name in used:
+        raise Refused(
+            f"{name}: a deployment uses these weights", hint="`lmi down` it first; `lmi ls` shows which"
+        )
+    prefix = weights_prefix(name)
+    there = list(store.list(prefix))
+    uploads = store.uploads(prefix)
+    if read_manifest(store, name) is None and not there and not uploads:
+        raise NotFound(f"{name}: no such weights in {store.bucket}", hint="`lmi weights ls` names them")
+    store.delete([manifest_key(name)])
+    store.delete([stored.key for stored in there])
+    give_up(store, uploads)
+    return sum(stored.size for stored in there)
+
+
+def orphans(store: ObjectStore, *, before: datetime) -> tuple[Upload, ...]:
+    """Uploads of weights that were begun before then and never completed: their parts are stored and paid for."""
+    return tuple(
+        upload
+        for upload in store.uploads(_WEIGHTS)
+        if upload.begun and datetime.fromisoformat(upload.begun) < before
+    )
+
+
+def give_up(store: ObjectStore, uploads: Iterable[Upload]) -> None:
+    """Abort them; their parts are no longer stored."""
+    for upload in uploads:
+        store.abort(upload)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """Objects of a push that wrote no manifest. `touched`: when the newest was written, ISO 8601."""
+
+    name: str
+    keys: tuple[str, ...]
+    size: int
+    touched: str
+
+
+def unfinished(store: ObjectStore, *, before: datetime) -> tuple[Unfinished, ...]:
+    """Prefixes without a manifest whose newest object is older than that."""
+    complete = {manifest.name for manifest in manifests(store)}
+    found: defaultdict[str, list[Stored]] = defaultdict(list)
+    for stored in store.list(_WEIGHTS):
+        name = "/".join(stored.key.split("/")[1:3])
+        if name not in complete:
+            found[name].append(stored)
+    prefixes = (_unfinished(name, objects) for name, objects in found.items())
+    return tuple(one for one in prefixes if one.touched and datetime.fromisoformat(one.touched) < before)
+
+
+def _unfinished(name: str, objects: list[Stored]) -> Unfinished:
+    return Unfinished(
+        name=name,
+        keys=tuple(stored.key for stored in objects),
+        size=sum(stored.size for stored in objects),
+        touched=max(stored.modified for stored in objects),
+    )
