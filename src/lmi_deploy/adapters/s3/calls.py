@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from lmi_deploy.adapters.aws.credentials import credential_trouble
 from lmi_deploy.adapters.s3.clients import S3Clients
 from lmi_deploy.adapters.s3.faults import Fault, read_fault
 from lmi_deploy.adapters.s3.refusals import Subject, explain
+from lmi_deploy.adapters.s3.skew import FORGIVEN
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.clock import Clock
 
@@ -80,10 +82,10 @@ class Calls:
             endpoint=clients.endpoint,
         )
 
-    def learn_skew(self, fault: Fault) -> bool:
+    def learn_skew(self, fault: Fault, least: timedelta = timedelta(0)) -> bool:
         """Whether the answer told the service's time, by which requests are signed from now on."""
         skew = self.clients.skew
-        if not skew.learn(fault.headers.get("date", ""), self._clock.now()):
+        if not skew.learn(fault.headers.get("date", ""), self._clock.now(), least):
             return False
         minutes = skew.offset.total_seconds() / 60
         way = "behind" if minutes > 0 else "ahead"
@@ -133,8 +135,11 @@ class _Tries:
                 return count <= _DAMAGED_TRIES
             case "skewed":
                 return count == 1 and self._calls.learn_skew(fault)
+            case "mute":
+                return count == 1 and self._calls.learn_skew(fault, least=FORGIVEN)
             case "expired":
-                return count == 1 and self._calls.renew(api)
+                elsewhere = fault.region not in ("", self._subject.region)
+                return count == 1 and not elsewhere and self._calls.renew(api)
             case "final":
                 return False
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from lmi_deploy import __version__
 from lmi_deploy.adapters.aws.session import SessionFactory, credentials_explained, region_of
 from lmi_deploy.adapters.s3.skew import Skew
+
+_SMALL: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +100,7 @@ def _prepare(client: Any) -> None:
     # with it after a broken connection.
     events.register("before-call.s3.GetObject", _ask_for_checksum)
     events.register("before-call.s3", _stay_in_region)
+    events.register("before-call.s3", _send_small_bodies_at_once)
 
 
 def _leave_payload_unsigned(request: Any, **_: Any) -> None:
@@ -115,3 +118,15 @@ def _ask_for_checksum(params: dict[str, Any], **_: Any) -> None:
 def _stay_in_region(context: dict[str, Any], **_: Any) -> None:
     # botocore would follow the bucket to its region and say nothing of it; a bucket elsewhere is to be explained.
     context.setdefault("s3_redirect", {})["redirected"] = True
+
+
+def _send_small_bodies_at_once(params: dict[str, Any], **_: Any) -> None:
+    # botocore asks before it sends any body ("Expect: 100-continue"): worth it for a part, not for 100 KB.
+    if "Expect" in params["headers"] and _length(params["body"]) <= _SMALL:
+        del params["headers"]["Expect"]
+
+
+def _length(body: Any) -> int:
+    from botocore.utils import determine_content_length
+
+    return determine_content_length(body) or 0

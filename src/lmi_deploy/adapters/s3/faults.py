@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-Kind = Literal["again", "skewed", "expired", "damaged", "contested", "final"]
+Kind = Literal["again", "skewed", "expired", "damaged", "contested", "mute", "final"]
+"""`mute`: a refusal without a code, as HEAD gives it, which may be about the clock."""
 
 _AGAIN: Final = frozenset(
     {
@@ -107,8 +108,10 @@ def _answered(response: dict[str, Any]) -> Fault:
 def _kind(code: str, status: int) -> Kind:
     if code in _SKEWED:
         return "skewed"
-    if code in _EXPIRED:
+    if code in _EXPIRED or code == "400":  # HEAD has no body, so no better code
         return "expired"
+    if code == "403":
+        return "mute"
     if code in _DAMAGED:
         return "damaged"
     if code == "ConditionalRequestConflict":

@@ -92,6 +92,7 @@ class Reader:
         from botocore.exceptions import BotoCoreError
 
         body, self._body = self._body, None
+        why = ""
         try:
             for chunk in body.iter_chunks(CHUNK):
                 self._at += len(chunk)
@@ -99,11 +100,11 @@ class Reader:
                 self._crc = zlib.crc32(chunk, self._crc)
                 yield chunk
         except BotoCoreError as exc:
-            self._failed(" ".join(str(exc).split())[:200])
+            why = " ".join(str(exc).split())[:200]
         finally:
             body.close()
         if self._at < self._stop:
-            self._failed(f"it ended {self._stop - self._at} bytes too early")
+            self._failed(why or f"it ended {self._stop - self._at} bytes too early")
 
     def _failed(self, why: str) -> None:
         """Bytes that came, enough of them, begin a new row of tries."""

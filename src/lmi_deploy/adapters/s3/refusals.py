@@ -98,6 +98,12 @@ def explain(fault: Fault, subject: Subject) -> LmiError:
         return _denied(fault, subject)
     if fault.status == 400 and fault.region and fault.region != subject.region:
         return _elsewhere(fault, subject)
+    if fault.code == "400":
+        # The answer to HEAD has no body that would say more.
+        return AccessError(
+            f"{subject.what}: S3 refused {subject.action} without a reason (400), as it does with expired credentials",
+            hint=f"log in again, then {AGAIN}",
+        )
     if fault.status == 0:
         return _unreachable(fault, subject)
     if fault.kind in ("again", "contested"):
@@ -156,6 +162,8 @@ def _no_bucket(fault: Fault, subject: Subject) -> LmiError:
 
 
 def _no_object(fault: Fault, subject: Subject) -> LmiError:
+    if not subject.key:
+        return _no_bucket(fault, subject)
     return NotFound(
         f"{subject.what}: no such object", hint=f"`aws s3 ls s3://{subject.bucket}/` shows what is there"
     )

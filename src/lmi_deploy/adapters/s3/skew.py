@@ -10,6 +10,7 @@ from typing import Any, Final
 _SCHEME: Final = "lmi-s3v4"
 _SHIFT: Final = "lmi_shift"
 _STAMP: Final = "%Y%m%dT%H%M%SZ"
+FORGIVEN: Final = timedelta(minutes=15)
 
 
 class Skew:
@@ -18,14 +19,14 @@ class Skew:
     def __init__(self) -> None:
         self.offset = timedelta(0)
 
-    def learn(self, date: str, now: datetime) -> bool:
-        """From the Date header of its answer; False where that says nothing new."""
+    def learn(self, date: str, now: datetime, least: timedelta) -> bool:
+        """From the Date header of its answer; False where that says nothing new, or tells of less than `least`."""
         try:
             theirs = parsedate_to_datetime(date)
         except ValueError:
             return False
         offset = theirs.astimezone(UTC) - now
-        if abs(offset - self.offset) < timedelta(seconds=30):
+        if abs(offset - self.offset) < max(least, timedelta(seconds=30)):
             return False
         self.offset = offset
         return True

@@ -1,0 +1,145 @@
+"""An HTTP proxy in front of a real server: faults by the rules of docs/faults.md, and a log of every request.
+
+It passes on what it gets byte for byte, the Host header too, so that signatures hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp import web
+from yarl import URL
+
+from lmi_deploy.emulator.disturbances import NoAnswer, Streamed, deliver, faulty
+from lmi_deploy.emulator.rules import Call, FaultRules, Rule
+from tests.support.hub.server import HOST, listen
+
+_HOP: Final = frozenset(
+    {"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "expect"}
+)
+_OURS: Final = ("User-Agent", "Content-Type", "Accept", "Accept-Encoding")
+_LARGE: Final = 1 << 20
+Tamper = Callable[[Call, bytes], bytes]
+"""What becomes of a request's body on its way."""
+
+
+@dataclass(slots=True)
+class Passed:
+    """A request as it came, and how it was answered (0: not at all)."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    status: int = 0
+    size: int = 0
+
+
+@dataclass
+class Proxy:
+    """`fail` adds faults, `log` is what went through, in order."""
+
+    target: str
+    url: str = ""
+    rules: FaultRules = field(default_factory=FaultRules)
+    log: list[Passed] = field(default_factory=list)
+    tamper: Tamper | None = None
+
+    def fail(self, *rules: Rule) -> None:
+        self.rules.add(*rules)
+
+    def clear(self) -> None:
+        self.rules.clear()
+        self.log.clear()
+        self.tamper = None
+
+    def seen(self, method: str, part: str = "") -> list[Passed]:
+        """The requests of a method whose path and query contain `part`."""
+        return [passed for passed in self.log if passed.method == method and part in passed.path]
+
+
+@contextmanager
+def proxied(target: str) -> Iterator[Proxy]:
+    """A proxy on a thread and loop of its own, before `target` (a URL without a path)."""
+    proxy = Proxy(target)
+    listener = listen()
+    proxy.url = f"http://{HOST}:{listener.getsockname()[1]}"
+    ready, loop, stop = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
+
+    async def serve() -> None:
+        async with aiohttp.ClientSession(auto_decompress=False, connector=_connector()) as session:
+            runner = web.AppRunner(_app(proxy, session), access_log=None, shutdown_timeout=0.1)
+            await runner.setup()
+            await web.SockSite(runner, listener).start()
+            ready.set()
+            await stop.wait()
+            await runner.cleanup()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    ready.wait(10)
+    try:
+        yield proxy
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()
+        loop.close()
+
+
+def _connector() -> aiohttp.TCPConnector:
+    # A connection of its own for each request: none that the server has closed meanwhile is tried.
+    return aiohttp.TCPConnector(force_close=True, limit=0, ssl=False)
+
+
+def _app(proxy: Proxy, session: aiohttp.ClientSession) -> web.Application:
+    @web.middleware
+    async def logged(request: web.Request, handler: Callable[[web.Request], object]) -> web.StreamResponse:
+        passed = Passed(request.method, request.raw_path, dict(request.headers))
+        proxy.log.append(passed)
+        response: web.StreamResponse = await handler(request)  # type: ignore[misc]
+        passed.status = 0 if isinstance(response, NoAnswer) else response.status
+        passed.size = int(request.headers.get("Content-Length") or 0)
+        return response
+
+    async def forward(request: web.Request) -> web.StreamResponse:
+        return await _forward(proxy, session, request)
+
+    app = web.Application(middlewares=[deliver, logged, faulty(proxy.rules)], client_max_size=1 << 40)
+    app.router.add_route("*", "/{path:.*}", forward)
+    return app
+
+
+async def _forward(proxy: Proxy, session: aiohttp.ClientSession, request: web.Request) -> web.StreamResponse:
+    body = await request.read()
+    if proxy.tamper is not None:
+        body = proxy.tamper(Call(request.method, request.raw_path, request.headers), body)
+    sent = [(name, value) for name, value in request.headers.items() if name.lower() not in _HOP]
+    target = urlsplit(proxy.target)
+    url = URL(f"{target.scheme}://{target.netloc}{request.raw_path}", encoded=True)
+    async with session.request(
+        request.method,
+        url,
+        headers=sent,
+        data=io.BytesIO(body),
+        allow_redirects=False,
+        skip_auto_headers=_OURS,
+    ) as answer:
+        content = await answer.read()
+        return _response(answer, content, request.method)
+
+
+def _response(answer: aiohttp.ClientResponse, content: bytes, method: str) -> web.StreamResponse:
+    headers = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
+    length = int(headers.pop("Content-Length", len(content)))
+    if method == "HEAD" or len(content) >= _LARGE or length:
+        pieces = (content[first : first + _LARGE] for first in range(0, len(content), _LARGE))
+        return Streamed(pieces, length=length, headers=headers, status=answer.status)
+    response = web.Response(status=answer.status, headers=headers)
+    return response
