@@ -13,7 +13,7 @@ LEAST, MOST, COUNT = 5 * MIB, 5 << 30, 10_000
 USUAL = 16 * MIB
 SMALL = 8 * MIB
 """Below this a file goes in one piece."""
-LARGEST = 50 << 40
+LARGEST = MOST * COUNT
 
 
 @dataclass(frozen=True, slots=True)

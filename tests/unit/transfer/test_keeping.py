@@ -1,0 +1,146 @@
+"""Weights that lie in a bucket: verified, copied, removed; and what broken pushes left."""
+
+import random
+from collections.abc import Generator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lmi_deploy.adapters.clock import SystemClock
+from lmi_deploy.core.crc32 import crc32_of
+from lmi_deploy.core.weights import Manifest, weights_prefix
+from lmi_deploy.errors import IntegrityError, NotFound, Refused, TransferFailed
+from lmi_deploy.ports.object_store import Stored
+from lmi_deploy.transfer.copies import Route, copy_weights
+from lmi_deploy.transfer.keeping import Flaw, give_up, orphans, remove, unfinished, verify
+from lmi_deploy.transfer.manifests import manifests, read_manifest
+from lmi_deploy.transfer.settings import TransferSettings
+from tests.support.fake_store import FakeStore
+from tests.support.pushing import pushed, way
+from tests.support.sources import MadeUp
+
+NOISE = random.Random(4).randbytes(9 << 20)
+FILES = {"config.json": b"{}", "model.safetensors": NOISE, "empty": b""}
+LATER, EARLIER = datetime(2027, 1, 1, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def store() -> FakeStore:
+    return FakeStore()
+
+
+@pytest.fixture
+def manifest(store: FakeStore) -> Manifest:
+    source = MadeUp(FILES, git=frozenset({"config.json"}))
+    return pushed(source.listing(), way(source, store))[0]
+
+
+def ended(going: Generator[Any, None, Any]) -> Any:
+    try:
+        while True:
+            next(going)
+    except StopIteration as end:
+        return end.value
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_what_is_intact_has_no_flaw(deep: bool, store: FakeStore, manifest: Manifest) -> None:
+    assert ended(verify(store, manifest, key="v", deep=deep)) == ()
+    assert ("read" in store.calls) == deep
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_every_flaw_is_named(deep: bool, store: FakeStore, manifest: Manifest) -> None:
+    prefix = weights_prefix(manifest.name)
+    store.objects[f"{prefix}model.safetensors"] = bytes(len(NOISE))
+    store.objects[f"{prefix}config.json"] = b"{ }"
+    del store.objects[f"{prefix}empty"]
+    store.objects[f"{prefix}stranger"] = b"x"
+    flaws: tuple[Flaw, ...] = ended(verify(store, manifest, key="v", deep=deep))
+    told = {flaw.path.removeprefix(prefix): flaw.why for flaw in flaws}
+    assert told.keys() == {"model.safetensors", "config.json", "empty", "stranger"}
+    assert told["config.json"] == "3 bytes, the manifest says 2"
+    assert told["empty"] == "is not there"
+    assert "manifest" in told["model.safetensors"]
+
+
+def test_what_is_used_stays(store: FakeStore, manifest: Manifest) -> None:
+    with pytest.raises(Refused, match="uses these weights"):
+        remove(store, manifest.name, used={manifest.name})
+    assert read_manifest(store, manifest.name) == manifest
+
+
+def test_what_nothing_uses_goes_wholly(store: FakeStore, manifest: Manifest) -> None:
+    store.objects["weights/org--model/other/file"] = b"stays"
+    store.begin(f"{weights_prefix(manifest.name)}model.safetensors", tags={})
+    assert remove(store, manifest.name, used=()) == sum(map(len, FILES.values()))
+    assert store.objects.keys() == {"weights/org--model/other/file"}
+    assert store.uploads("") == ()
+    with pytest.raises(NotFound, match="no such weights"):
+        remove(store, manifest.name, used=())
+
+
+def test_uploads_that_nobody_will_finish_are_found_by_age(store: FakeStore) -> None:
+    old = store.begin("weights/org--model/x/model.safetensors", tags={})
+    store.begin("somebody/elses", tags={})
+    assert orphans(store, before=EARLIER) == ()
+    assert orphans(store, before=LATER) == (old,)
+    give_up(store, orphans(store, before=LATER))
+    assert [upload.key for upload in store.uploads("")] == ["somebody/elses"]
+
+
+def test_objects_without_a_manifest_are_found_by_age(store: FakeStore, manifest: Manifest) -> None:
+    store.objects["weights/org--model/begun/a"] = b"12"
+    store.objects["weights/org--model/begun/sub/b"] = b"345"
+    (found,) = unfinished(store, before=LATER)
+    assert (found.name, found.size, len(found.keys)) == ("org--model/begun", 5, 2)
+    assert unfinished(store, before=EARLIER) == ()
+    assert [kept.name for kept in manifests(store)] == [manifest.name]
+
+
+def route(origin: FakeStore, target: FakeStore) -> Route:
+    return Route(
+        origin=origin, target=target, owner="1" * 12, clock=SystemClock(), settings=TransferSettings()
+    )
+
+
+class Unwilling(FakeStore):
+    """Copies fail so many times."""
+
+    refusals = 0
+
+    def copy(
+        self, source: str, key: str, *, size: int, bucket: str = "", owner: str = "", etag: str = ""
+    ) -> Stored:
+        if self.refusals:
+            self.refusals -= 1
+            raise TransferFailed(f"{key}: no", hint="for a test")
+        return super().copy(source, key, size=size, bucket=bucket, owner=owner, etag=etag)
+
+
+def test_weights_go_to_another_bucket_without_a_byte_of_ours(store: FakeStore, manifest: Manifest) -> None:
+    target = Unwilling(bucket="far", others={"fake": store})
+    target.refusals = 1
+    with pytest.raises(TransferFailed, match="1 of 3 files"):
+        ended(copy_weights(manifest.name, route=route(store, target), key="c"))
+    assert read_manifest(target, manifest.name) is None
+    target.calls.clear()
+    assert ended(copy_weights(manifest.name, route=route(store, target), key="c")) == manifest
+    assert target.calls.count("copy") == 1
+    assert {key: body for key, body in store.objects.items() if key in target.objects} == target.objects
+    assert target.sent < 2000
+
+
+def test_a_copy_that_became_something_else_is_no_weights(store: FakeStore, manifest: Manifest) -> None:
+    store.objects[f"{weights_prefix(manifest.name)}model.safetensors"] = bytes(len(NOISE))
+    target = FakeStore(bucket="far", others={"fake": store})
+    with pytest.raises(IntegrityError, match=crc32_of(NOISE).replace("+", r"\+")):
+        ended(copy_weights(manifest.name, route=route(store, target), key="c"))
+    assert read_manifest(target, manifest.name) is None
+    assert not [key for key in target.objects if key.endswith("model.safetensors")]
+
+
+def test_only_complete_weights_are_copied(store: FakeStore) -> None:
+    with pytest.raises(NotFound, match="no such weights"):
+        ended(copy_weights("org--model/none", route=route(store, FakeStore()), key="c"))
