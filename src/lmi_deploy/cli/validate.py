@@ -32,5 +32,6 @@ def command(*, recipes: tuple[str, ...], overlay: str | None, sets: tuple[str, .
         else:
             good.append(recipe.origin)
     if problems:
-        raise RecipeError(problems, hint=f"{len(good)} of {len(recipes) or 1} recipes are good")
+        count = f"{len(good)} of {len(recipes)} recipes are good; " if len(recipes) > 1 else ""
+        raise RecipeError(problems, hint=f"{count}docs/recipe.md has every key, `lmi schema` helps an editor")
     view.result({"recipes": good}, "\n".join(f"{origin}: good" for origin in good))
