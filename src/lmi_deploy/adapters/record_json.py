@@ -1,0 +1,51 @@
+"""A deployment's record as text, and what each step of a journal makes of it; where it is kept is another matter."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from lmi_deploy.adapters.frozen_json import dump, load
+from lmi_deploy.core.plan import Action
+from lmi_deploy.core.record import KEPT_GENERATIONS, SCHEMA, Generation, Intent, Record
+from lmi_deploy.errors import Refused
+
+
+def record_text(record: Record) -> str:
+    return json.dumps({"schema": SCHEMA, **dump(record)}, indent=1) + "\n"
+
+
+def parse_record(text: str | bytes, origin: str) -> Record:
+    """ValueError where the text is no record; Refused where a newer lmi wrote it."""
+    found = json.loads(text)
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if not isinstance(schema, int):
+        raise ValueError("it has no schema version")
+    if schema > SCHEMA:
+        raise Refused(
+            f"{origin}: written by a newer lmi (schema {schema}; this one reads up to {SCHEMA})",
+            hint="use that lmi, or upgrade this one: pip install -U lmi-deploy",
+        )
+    return load(Record, found)
+
+
+def intended(record: Record, action: Action) -> Record:
+    """An action is about to begin."""
+    return replace(record, intents=(*record.intents, _intent(action)))
+
+
+def finished(record: Record, action: Action, outcome: str) -> Record:
+    """It ended; the same action, begun before a crash, is kept once."""
+    begun = _intent(action)
+    kept = [intent for intent in record.intents if intent != begun]
+    return replace(record, intents=(*kept, replace(begun, outcome=outcome)))
+
+
+def settled(record: Record, generation: Generation) -> Record:
+    """A generation serves now; the intents are history."""
+    others = [known for known in record.generations if known.server != generation.server]
+    return replace(record, generations=(*others, generation)[-KEPT_GENERATIONS:], intents=())
+
+
+def _intent(action: Action) -> Intent:
+    return Intent(action=type(action).__name__, names=dump(action), outcome=None)
