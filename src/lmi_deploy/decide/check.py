@@ -24,6 +24,8 @@ def check(partial: Partial) -> tuple[Problem, ...]:
 
 def _defaults(partial: Partial) -> Iterator[Problem]:
     """What a left out key means must be built, too."""
+    if not partial.deploying:
+        return
     if "engine" not in partial.found and partial.sound("engine"):
         what = (
             f"not yet: {Recipe.__dataclass_fields__['engine'].default}, which a recipe without this key means"

@@ -100,14 +100,14 @@ WEIGHTS = Group(
             One(choice("stream", "snapshot", "job")),
             "How the weights travel to the bucket.",
             "stream",
-            later=ON_SAGEMAKER,
+            later=Later("transfers inside AWS", ("job",), always=True),
         ),
         Key(
             "engine",
             One(choice("auto", "own", "s5cmd", "obstore")),
             "What carries them.",
             "auto",
-            later=ON_SAGEMAKER,
+            later=Later("this version carries them itself, or with s5cmd", ("obstore",), always=True),
         ),
         Key(
             "deliver",
@@ -118,10 +118,9 @@ WEIGHTS = Group(
         ),
         Key(
             "memory_mb",
-            One(whole(64, 1_000_000)),
-            "Memory that the transfer may use.",
-            "2048",
-            later=ON_SAGEMAKER,
+            One(whole(128, 1_000_000)),
+            "Memory that the transfer may use, for the whole process; 256 where left out.",
+            "1024",
         ),
         Key(
             "token_secret",

@@ -103,7 +103,7 @@ ENDPOINT = Group(
             "Target local: the port on 127.0.0.1; a free one where left out.",
             "8080",
         ),
-        Key("region", One(listed("regions", "region")), "The AWS region.", "us-east-1", later=ON_SAGEMAKER),
+        Key("region", One(listed("regions", "region")), "The AWS region.", "us-east-1"),
         Key(
             "role",
             One(ruled("role", "role ARN")),
@@ -114,9 +114,8 @@ ENDPOINT = Group(
         Key(
             "bucket",
             One(Word("bucket name", _bucket)),
-            "The bucket of weights and artifacts.",
+            "The bucket of weights and artifacts; one of the account and region where left out.",
             "my-models",
-            later=ON_SAGEMAKER,
         ),
         Key("count", One(whole(1, 10_000)), "Number of instances.", "1", later=ON_SAGEMAKER),
         Key(

@@ -164,10 +164,14 @@ class PairsOf:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """Declared and checked, but not built yet: the whole key, or only some `values` of it (or what starts so)."""
+    """Declared and checked, but not built yet: the whole key, or only some `values` of it (or what starts so).
+
+    `always`: in every use of a recipe; else only where a deployment is made from it.
+    """
 
     reason: str
     values: tuple[str, ...] = ()
+    always: bool = False
 
     def covers(self, value: object) -> bool:
         if not self.values:

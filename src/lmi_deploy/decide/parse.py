@@ -19,15 +19,25 @@ from lmi_deploy.decide.yaml_tree import Place, Spoiled, Table, named
 from lmi_deploy.errors import RecipeError
 
 
-def parse(text: bytes | str, origin: str, *, overlay: str | None = None, sets: Sequence[str] = ()) -> Recipe:
-    """The recipe that `text` says; `origin` names it in messages. Raises RecipeError with every mistake in it."""
+def parse(
+    text: bytes | str,
+    origin: str,
+    *,
+    overlay: str | None = None,
+    sets: Sequence[str] = (),
+    deploying: bool = True,
+) -> Recipe:
+    """The recipe that `text` says; `origin` names it in messages. Raises RecipeError with every mistake in it.
+
+    Without `deploying`, only its weights are to be moved: targets and engines that are not built yet are no mistake.
+    """
     table, problems = _written(text, origin)
     if table is None:
         raise _error(problems)
     overlays = Overlays(table, overlay)
     table = overlays.laid(problems)
     table = applied(sets, table, RECIPE, problems)
-    reader = Reader(RECIPE, Place(origin, 1, 1))
+    reader = Reader(RECIPE, Place(origin, 1, 1), deploying=deploying)
     reader.read(table)
     partial = reader.partial
     problems += [*reader.problems, *check(partial), *overlays.name_problems(partial)]

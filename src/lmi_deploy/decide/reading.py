@@ -25,9 +25,13 @@ class Found:
 
 @dataclass(slots=True)
 class Partial:
-    """What could be read: by dotted path. A path in `broken` was written, but its value is no good."""
+    """What could be read: by dotted path. A path in `broken` was written, but its value is no good.
+
+    `deploying`: a deployment is made from it, so what is not built yet is refused; else only its weights are moved.
+    """
 
     root: Place
+    deploying: bool = True
     found: dict[str, Found] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     pairs: dict[str, Entry] = field(default_factory=dict)
@@ -59,8 +63,16 @@ class Partial:
 class Reader:
     """Walks one tree along the declaration."""
 
-    def __init__(self, declaration: Group, root: Place, *, prefix: str = "", whole: bool = True) -> None:
-        self.partial = Partial(root)
+    def __init__(
+        self,
+        declaration: Group,
+        root: Place,
+        *,
+        prefix: str = "",
+        whole: bool = True,
+        deploying: bool = True,
+    ) -> None:
+        self.partial = Partial(root, deploying=deploying)
         self.problems: list[Problem] = []
         self._declaration = declaration
         self._prefix = prefix
@@ -86,8 +98,17 @@ class Reader:
             self._nested(key.shape, entry, path)
         elif not (_bare(entry.value) and key.shape.collects):
             self._leaf(key, entry, path)
-        if self._whole and key.later and path in self.partial.found and len(self.problems) == before:
+        if (
+            self._whole
+            and key.later
+            and self._waits(key.later)
+            and path in self.partial.found
+            and len(self.problems) == before
+        ):
             self._later(key.later, entry, path)
+
+    def _waits(self, later: Later) -> bool:
+        return later.always or self.partial.deploying
 
     def _leaf(self, key: Key, entry: Entry, path: str) -> None:
         assert not isinstance(key.shape, Group)
