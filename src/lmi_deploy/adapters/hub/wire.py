@@ -10,6 +10,7 @@ import http.client
 import os
 import ssl
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ class Wire:
         self._settings = settings
         self._idle: defaultdict[str, list[http.client.HTTPConnection]] = defaultdict(list)
         self._lock = threading.Lock()
+        weakref.finalize(self, _close, self._idle)
 
     @staticmethod
     def serves(url: str) -> bool:
@@ -124,3 +126,9 @@ class Wire:
         import certifi
 
         return ssl.create_default_context(cafile=certifi.where())
+
+
+def _close(idle: Mapping[str, list[http.client.HTTPConnection]]) -> None:
+    for lines in idle.values():
+        for line in lines:
+            line.close()
