@@ -11,7 +11,7 @@ from typing import Any, Final
 from lmi_deploy.adapters.aws.credentials import credential_trouble
 from lmi_deploy.adapters.s3.clients import S3Clients
 from lmi_deploy.adapters.s3.faults import Fault, read_fault
-from lmi_deploy.adapters.s3.refusals import Subject, explain
+from lmi_deploy.adapters.s3.refusals import OWNERLESS, Subject, explain
 from lmi_deploy.adapters.s3.skew import FORGIVEN
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.clock import Clock
@@ -45,7 +45,9 @@ class Calls:
         """The answer of `call`, a method of boto3's client, or the LmiError that ends it."""
         from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-        given = {"Bucket": self.bucket, "ExpectedBucketOwner": self.owner, **parameters}
+        given = {"Bucket": self.bucket, **parameters}
+        if call not in OWNERLESS:
+            given["ExpectedBucketOwner"] = self.owner
         if key:
             given["Key"] = key
         tries = _Tries(self, self._subject(call, key))

@@ -6,9 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lmi_deploy.adapters.aws.credentials import AGAIN, EXPIRED, refused_credentials
+from lmi_deploy.adapters.aws.credentials import AGAIN, refused_credentials
 from lmi_deploy.adapters.s3.faults import Fault
-from lmi_deploy.errors import AccessError, CloudError, IntegrityError, LmiError, NotFound, TransferFailed
+from lmi_deploy.errors import (
+    AccessError,
+    CloudError,
+    IntegrityError,
+    LmiError,
+    NotFound,
+    Refused,
+    TransferFailed,
+)
 from lmi_deploy.ports.object_store import Conflict
 
 ACTIONS: Final[Mapping[str, str]] = {
@@ -17,6 +25,7 @@ ACTIONS: Final[Mapping[str, str]] = {
     "copy_object": "s3:PutObject",
     "create_bucket": "s3:CreateBucket",
     "create_multipart_upload": "s3:PutObject",
+    "delete_bucket": "s3:DeleteBucket",
     "delete_object": "s3:DeleteObject",
     "delete_objects": "s3:DeleteObject",
     "get_bucket_lifecycle_configuration": "s3:GetLifecycleConfiguration",
@@ -27,6 +36,7 @@ ACTIONS: Final[Mapping[str, str]] = {
     "list_objects_v2": "s3:ListBucket",
     "list_parts": "s3:ListMultipartUploadParts",
     "put_bucket_encryption": "s3:PutEncryptionConfiguration",
+    "put_bucket_policy": "s3:PutBucketPolicy",
     "put_bucket_tagging": "s3:PutBucketTagging",
     "put_object": "s3:PutObject",
     "put_public_access_block": "s3:PutBucketPublicAccessBlock",
@@ -35,6 +45,8 @@ ACTIONS: Final[Mapping[str, str]] = {
 }
 """The IAM action that each call needs."""
 _BUCKET_ACTIONS: Final = frozenset({"s3:ListBucket", "s3:ListBucketMultipartUploads"})
+OWNERLESS: Final = frozenset({"create_bucket"})
+"""Calls that know no expected owner: of what is only about to be."""
 _REDIRECTED: Final = frozenset(
     {
         "301",
@@ -224,6 +236,17 @@ def _part_refused(fault: Fault, subject: Subject) -> LmiError:
     return IntegrityError(f"{subject.what}: S3 does not have these parts: {_words(fault)}", hint=AGAIN)
 
 
+def _taken(fault: Fault, subject: Subject) -> LmiError:
+    return Refused(
+        f"s3://{subject.bucket}: the name is taken ({fault.code})",
+        hint="if the bucket is yours, it may be in another region; else name another one in endpoint.bucket",
+    )
+
+
+def _no_rules(fault: Fault, subject: Subject) -> LmiError:
+    return NotFound(f"s3://{subject.bucket}: it has no lifecycle rules", hint="none are needed to go on")
+
+
 def _words(fault: Fault) -> str:
     return f"{fault.code}: {fault.message}" if fault.message else fault.code
 
@@ -238,7 +261,9 @@ _BY_CODE: Final[Mapping[str, Callable[[Fault, Subject], LmiError]]] = {
     "ConditionalRequestConflict": _unmet,
     "RequestTimeTooSkewed": _skewed,
     "RequestInTheFuture": _skewed,
+    "BucketAlreadyExists": _taken,
+    "BucketAlreadyOwnedByYou": _taken,
+    "NoSuchLifecycleConfiguration": _no_rules,
     "InvalidPart": _part_refused,
     "InvalidPartOrder": _part_refused,
 }
-__all__ = ["ACTIONS", "EXPIRED", "Subject", "Unmet", "explain"]

@@ -1,0 +1,81 @@
+"""The port Account: STS says who we are, S3 what the buckets are."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from lmi_deploy.adapters.aws.credentials import AGAIN, credential_trouble, refused_credentials
+from lmi_deploy.adapters.aws.session import SessionFactory, credentials_explained, region_of
+from lmi_deploy.adapters.s3 import bucket as buckets
+from lmi_deploy.adapters.s3.calls import Calls, Tell, silent
+from lmi_deploy.adapters.s3.clients import S3Clients, S3Settings
+from lmi_deploy.errors import AccessError
+from lmi_deploy.ports.account import Caller
+from lmi_deploy.ports.clock import Clock
+
+
+class AwsAccount:
+    """`endpoint_url` of the settings is for S3; STS has its own in the environment (AWS_ENDPOINT_URL_STS)."""
+
+    def __init__(
+        self,
+        session: SessionFactory,
+        *,
+        clock: Clock,
+        settings: S3Settings | None = None,
+        sts_url: str = "",
+        tell: Tell = silent,
+    ) -> None:
+        self._session = session
+        self._clock = clock
+        self._clients = S3Clients(session, settings or S3Settings())
+        self._sts_url = sts_url
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._caller: Caller | None = None
+
+    def who(self) -> Caller:
+        with self._lock:
+            if self._caller is None:
+                self._caller = self._ask()
+            return self._caller
+
+    def has_bucket(self, bucket: str) -> bool:
+        return buckets.exists(self._calls(bucket))
+
+    def make_bucket(self, bucket: str, *, tags: Mapping[str, str], kms_key: str = "") -> None:
+        buckets.make(self._calls(bucket), tags=tags, kms_key=kms_key)
+
+    def upload_rule_advice(self, bucket: str) -> str:
+        return buckets.upload_rule_advice(self._calls(bucket))
+
+    def _calls(self, bucket: str) -> Calls:
+        return Calls(self._clients, bucket, self.who().account, clock=self._clock, tell=self._tell)
+
+    def _ask(self) -> Caller:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        with credentials_explained():
+            session = self._session()
+            region = region_of(session)
+            api = session.client("sts", region_name=region, endpoint_url=self._sts_url or None)
+        try:
+            answer = api.get_caller_identity()
+        except (ClientError, BotoCoreError) as exc:
+            raise _refusal(exc, api.meta.endpoint_url) from exc
+        arn = str(answer["Arn"])
+        return Caller(account=str(answer["Account"]), arn=arn, partition=arn.split(":")[1], region=region)
+
+
+def _refusal(exc: Any, endpoint: str) -> Exception:
+    told: dict[str, Any] = getattr(exc, "response", {}).get("Error", {})
+    known = refused_credentials(told.get("Code", "")) if told else credential_trouble(exc)
+    if known is not None:
+        return known
+    why = " ".join(str(told.get("Message") or exc).split())[:300]
+    return AccessError(
+        f"{endpoint}: STS does not say who we are: {why}",
+        hint=f"check the network, HTTPS_PROXY, AWS_CA_BUNDLE and AWS_ENDPOINT_URL; then {AGAIN}",
+    )

@@ -1,0 +1,68 @@
+"""The bucket that `lmi` makes where the recipe names none, and what it advises for any bucket."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+REGIONAL_SUFFIX = "-an"
+ADVISED_DAYS = 7
+RULE_ID = "lmi-incomplete-uploads"
+
+
+def default_bucket(account: str, region: str) -> str:
+    """In the account's own namespace of the region: nobody else can have made a bucket of that name."""
+    return f"lmi-{account}-{region}{REGIONAL_SUFFIX}"
+
+
+def is_regional(bucket: str, account: str, region: str) -> bool:
+    """Whether the name belongs to the account's own namespace."""
+    return bucket.endswith(f"-{account}-{region}{REGIONAL_SUFFIX}")
+
+
+def tls_only_policy(bucket: str, partition: str) -> str:
+    """A bucket policy under which nothing is read or written without TLS."""
+    arn = f"arn:{partition}:s3:::{bucket}"
+    statement = {
+        "Sid": "TlsOnly",
+        "Effect": "Deny",
+        "Principal": "*",
+        "Action": "s3:*",
+        "Resource": [arn, f"{arn}/*"],
+        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+    }
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def with_upload_rule(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The lifecycle rules with one that ends uploads nobody completes; the same ones where such a rule is there."""
+    if any(_ends_uploads(rule) for rule in rules):
+        return rules
+    ours = {
+        "ID": RULE_ID,
+        "Status": "Enabled",
+        "Filter": {"Prefix": ""},
+        "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": ADVISED_DAYS},
+    }
+    return [*rules, ours]
+
+
+def upload_rule_advice(bucket: str, owner: str, rules: list[dict[str, Any]]) -> str:
+    """What to run so that parts of dead uploads are not paid for; empty where a rule sees to it already.
+
+    The rules that are there are repeated: S3 replaces them all at once."""
+    wanted = with_upload_rule(rules)
+    if wanted == rules:
+        return ""
+    text = json.dumps({"Rules": wanted}, indent=2, default=str)
+    return (
+        f"s3://{bucket} keeps the parts of uploads that nobody completes, and bills them. `lmi gc` removes ours;\n"
+        f"a lifecycle rule of the bucket removes them all after {ADVISED_DAYS} days:\n\n"
+        f"aws s3api put-bucket-lifecycle-configuration --bucket {bucket} --expected-bucket-owner {owner} \\\n"
+        f"  --lifecycle-configuration '{text}'\n"
+    )
+
+
+def _ends_uploads(rule: dict[str, Any]) -> bool:
+    prefix = rule.get("Filter", {}).get("Prefix", rule.get("Prefix", ""))
+    return rule.get("Status") == "Enabled" and "AbortIncompleteMultipartUpload" in rule and not prefix
