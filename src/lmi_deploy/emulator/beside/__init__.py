@@ -1,0 +1,1 @@
+"""The smaller services that a deployer asks beside SageMaker."""

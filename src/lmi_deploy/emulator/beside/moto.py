@@ -1,0 +1,99 @@
+"""moto in this process: IAM, STS, S3 and whatever else it serves well enough, called as a WSGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote_to_bytes
+
+from aiohttp import web
+
+from lmi_deploy.emulator.wire.errors import ApiError
+
+SERVICES: Final = frozenset(
+    ("iam", "sts", "s3", "s3express", "secretsmanager", "ecr", "ec2", "kms", "ssm", "sns", "sqs")
+)
+_HOP: Final = frozenset(("connection", "transfer-encoding", "keep-alive", "date", "server", "content-length"))
+WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class Moto:
+    def __init__(self, folder: Path | None) -> None:
+        """`folder` keeps what it knows over a restart."""
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+        self._app: WsgiApp = DomainDispatcherApplication(create_backend_app)
+        self._pool = ThreadPoolExecutor(8, thread_name_prefix="moto")
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        environ = _environ(request, body)
+        status, headers, content = await asyncio.get_running_loop().run_in_executor(
+            self._pool, self._call, environ
+        )
+        response = web.Response(status=status, body=content)
+        response.headers.pop("Content-Type", None)
+        for name, value in headers:
+            if name.lower() not in _HOP:
+                response.headers.add(name, value)
+        if request.method == "HEAD":
+            # The length of what a GET would bring, which is not sent.
+            length = next((value for name, value in headers if name.lower() == "content-length"), "0")
+            response.headers["Content-Length"] = length
+        return response
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _call(self, environ: dict[str, Any]) -> tuple[int, list[tuple[str, str]], bytes]:
+        head: list[Any] = []
+
+        def start_response(status: str, headers: list[tuple[str, str]], _: Any = None) -> None:
+            head[:] = [int(status.split(" ", 1)[0]), headers]
+
+        try:
+            parts = self._app(environ, start_response)
+            content = b"".join(parts)
+        except NotImplementedError as exc:
+            raise ApiError("NotImplemented", f"moto does not serve this: {exc}", status=501) from exc
+        return head[0], head[1], content
+
+
+def _environ(request: web.Request, body: bytes) -> dict[str, Any]:
+    raw_path, _, query = request.raw_path.partition("?")
+    return {
+        "REQUEST_METHOD": request.method,
+        "SCRIPT_NAME": "",
+        "PATH_INFO": unquote_to_bytes(raw_path).decode("latin-1"),
+        "RAW_URI": request.raw_path,
+        "REQUEST_URI": request.raw_path,
+        "QUERY_STRING": query,
+        "SERVER_NAME": request.url.host or "127.0.0.1",
+        "SERVER_PORT": str(request.url.port or 80),
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "REMOTE_ADDR": request.remote or "127.0.0.1",
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(body),
+        "wsgi.errors": io.StringIO(),
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": False,
+        "wsgi.run_once": False,
+        "CONTENT_LENGTH": str(len(body)),
+        **_header_entries(request.headers),
+    }
+
+
+def _header_entries(headers: Mapping[str, str]) -> dict[str, str]:
+    entries: dict[str, str] = {}
+    for name, value in headers.items():
+        key = name.upper().replace("-", "_")
+        if key in ("CONTENT_LENGTH", "TRANSFER_ENCODING"):
+            continue
+        key = key if key == "CONTENT_TYPE" else f"HTTP_{key}"
+        entries[key] = f"{entries[key]},{value}" if key in entries else value
+    return entries

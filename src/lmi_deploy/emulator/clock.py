@@ -1,0 +1,102 @@
+"""The time that the emulated services live in: as fast as told, turned forward by hand, never back.
+
+Only waiting is shortened. While nobody waits, and while real work is under way (a download, a container that
+starts, an invocation), it goes at the pace of the real clock, so that a limit in seconds means what it says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class TurnedClock:
+    """Seconds since 1970. `speed` emulated seconds go by in a real one."""
+
+    def __init__(
+        self, *, speed: float = 1.0, skew: float = 0.0, real: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._real = real
+        self._speed = speed
+        self._at_work = 0
+        self._waiting = 0
+        self._origin = time.time() + skew
+        self._since = real()
+        self._turned = asyncio.Event()
+
+    @property
+    def speed(self) -> float:
+        return self._speed
+
+    def now(self) -> float:
+        return self._origin + (self._real() - self._since) * self._rate()
+
+    def skew(self) -> float:
+        """How far ahead of the real clock it is."""
+        return self.now() - time.time()
+
+    def advance(self, seconds: float) -> None:
+        """Turn it forward; everything that is due by then happens."""
+        self._rebase()
+        self._origin += max(0.0, seconds)
+        self._ring()
+
+    @contextlib.contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Real work: seconds are real ones until it is done."""
+        self._shift(at_work=1)
+        try:
+            yield
+        finally:
+            self._shift(at_work=-1)
+
+    async def sleep(self, seconds: float) -> None:
+        await self.until(self.now() + seconds)
+
+    async def until(self, moment: float) -> None:
+        self._shift(waiting=1)
+        try:
+            while (left := moment - self.now()) > 0:
+                turned = self._turned
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(turned.wait(), left / self._rate())
+        finally:
+            self._shift(waiting=-1)
+
+    async def within(self, seconds: float, work: Awaitable[T]) -> T:
+        """The result of real work; TimeoutError (the work cancelled) when it takes longer."""
+        with self.at_work():
+            task = asyncio.ensure_future(work)
+            alarm = asyncio.ensure_future(self.sleep(seconds))
+            try:
+                await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
+                if task.done():
+                    return task.result()
+                raise TimeoutError
+            finally:
+                for one in (task, alarm):
+                    one.cancel()
+                await asyncio.gather(task, alarm, return_exceptions=True)
+
+    def _rate(self) -> float:
+        return self._speed if self._waiting and not self._at_work else 1.0
+
+    def _shift(self, *, at_work: int = 0, waiting: int = 0) -> None:
+        self._rebase()
+        before = self._rate()
+        self._at_work += at_work
+        self._waiting += waiting
+        if self._rate() != before:
+            self._ring()
+
+    def _rebase(self) -> None:
+        self._origin, self._since = self.now(), self._real()
+
+    def _ring(self) -> None:
+        self._turned.set()
+        self._turned = asyncio.Event()

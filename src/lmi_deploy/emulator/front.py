@@ -1,0 +1,125 @@
+"""The one address: every service of AWS behind it, the clock and the faults beside them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiohttp import web
+
+from lmi_deploy.emulator.beside.moto import SERVICES, Moto
+from lmi_deploy.emulator.disturbances import add_fault_routes, deliver, faulty
+from lmi_deploy.emulator.runtime.invoking import Runtime
+from lmi_deploy.emulator.runtime.requests import is_invocation, read_invocation
+from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
+from lmi_deploy.emulator.services import Services
+from lmi_deploy.emulator.wire.dispatch import answer, called, refusal, signed
+from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.service_models import service_model
+from lmi_deploy.emulator.wire.signature import read_signature
+from lmi_deploy.emulator.world import World
+
+CLOCK_PATH: Final = "/_clock"
+STATUS_PATH: Final = "/_endpoints/{region}/{name}"
+_UNSIGNED: Final = (b"Action=AssumeRoleWithWebIdentity", b"Action=AssumeRoleWithSAML")
+
+
+@dataclass(slots=True)
+class Front:
+    world: World
+    services: Services
+    runtime: Runtime
+    moto: Moto
+
+    def app(self) -> web.Application:
+        app = web.Application(middlewares=[deliver, faulty(self.world.faults)], client_max_size=6 * 1024**3)
+        add_fault_routes(app, self.world.faults)
+        app.router.add_get(CLOCK_PATH, self.show_clock)
+        app.router.add_post(CLOCK_PATH, self.turn_clock)
+        app.router.add_post(STATUS_PATH, self.force_status)
+        app.router.add_route("*", "/{path:.*}", self.serve)
+        return app
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        call = called(request)
+        if call is not None:
+            return await answer(request, call, self.services.handle)
+        try:
+            if is_invocation(request.path) and _is_for_sagemaker(request):
+                return await self.invoke(request)
+            return await self.elsewhere(request)
+        except ApiError as error:
+            return refusal(error)
+
+    async def invoke(self, request: web.Request) -> web.StreamResponse:
+        signature = signed(request)
+        asked = await read_invocation(request)
+        if asked.operation == "InvokeEndpointWithResponseStream":
+            return await self.runtime.stream(signature.region, asked, request)
+        if asked.operation == "InvokeEndpoint":
+            return await self.runtime.invoke(signature.region, asked)
+        raise ApiError("NotImplemented", f"The emulator does not serve {asked.operation}.", status=501)
+
+    async def elsewhere(self, request: web.Request) -> web.StreamResponse:
+        """What moto serves: by the service that the request is signed for."""
+        signature = read_signature(request.headers, request.query)
+        if signature is None and not (await request.read()).startswith(_UNSIGNED):
+            raise ApiError("MissingAuthenticationTokenException", "Missing Authentication Token", status=403)
+        if signature is not None and signature.service not in SERVICES:
+            raise _unknown(request, signature.service)
+        return await self.moto.answer(request)
+
+    async def show_clock(self, request: web.Request) -> web.Response:
+        clock = self.world.clock
+        return web.json_response({"now": round(clock.now(), 3), "speed": clock.speed})
+
+    async def turn_clock(self, request: web.Request) -> web.Response:
+        wanted = _object(await request.text())
+        seconds = wanted.get("advance")
+        if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
+            return _bad('must be {"advance": seconds}, with seconds of at least 0: time does not go back')
+        self.world.clock.advance(seconds)
+        return await self.show_clock(request)
+
+    async def force_status(self, request: web.Request) -> web.Response:
+        """Put an endpoint into a status that it does not come into by itself (OutOfService, SystemUpdating)."""
+        wanted = _object(await request.text())
+        known = service_model("sagemaker").shape_for("EndpointStatus").enum
+        if wanted.get("status") not in known:
+            return _bad(f"status must be one of {', '.join(known)}")
+        table = self.world.table(ENDPOINT.table, request.match_info["region"])
+        row = table.get(request.match_info["name"])
+        if row is None:
+            return _bad("no such endpoint in this region")
+        row.update(status=wanted["status"], failure=wanted.get("reason"), modified=self.world.clock.now())
+        table.put(request.match_info["name"], row)
+        return web.json_response({"status": row["status"]})
+
+
+def _is_for_sagemaker(request: web.Request) -> bool:
+    """Not a bucket of S3 that is called `endpoints`."""
+    signature = read_signature(request.headers, request.query)
+    return signature is None or signature.service == "sagemaker"
+
+
+def _unknown(request: web.Request, service: str) -> ApiError:
+    if "X-Amz-Target" in request.headers:
+        return ApiError("UnknownOperationException", "")
+    return ApiError(
+        "NotImplemented",
+        f"The emulator does not serve {service}; docs/emulator.md lists what it serves.",
+        status=501,
+    )
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _bad(why: str) -> web.Response:
+    return web.json_response({"error": why}, status=400)

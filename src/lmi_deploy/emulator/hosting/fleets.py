@@ -1,0 +1,90 @@
+"""The instances behind an endpoint, and which of them a request goes to."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lmi_deploy.emulator.hosting.instances import Instance, Instances, Place
+from lmi_deploy.emulator.store import Row
+
+Key = tuple[str, str]
+"""Region and name of an endpoint."""
+
+
+@dataclass(slots=True)
+class Fleet:
+    """Every variant of one deployment. Of a variant's instances one is real."""
+
+    deployment: Row
+    instances: dict[str, Instance]
+
+    def choose(self, variant: str | None) -> tuple[str, Instance] | None:
+        """The variant named, else one by the weights."""
+        if variant is not None:
+            return (variant, self.instances[variant]) if variant in self.instances else None
+        variants = [held for held in self.deployment["variants"] if held["name"] in self.instances]
+        weights = [held["weight"] for held in variants]
+        if not variants or sum(weights) <= 0:
+            return None
+        name = random.choices(variants, weights)[0]["name"]
+        return name, self.instances[name]
+
+
+@dataclass(slots=True)
+class Route:
+    """Where requests go: `green` gets its share of them while it replaces `blue`."""
+
+    blue: Fleet
+    green: Fleet | None = None
+    share: float = 0.0
+
+    def choose(self, variant: str | None) -> tuple[str, Instance] | None:
+        to_green = self.green is not None and random.random() < self.share
+        fleet = self.green if to_green and self.green is not None else self.blue
+        return fleet.choose(variant)
+
+
+@dataclass(slots=True)
+class Fleets:
+    made_by: Instances
+    routes: dict[Key, Route] = field(default_factory=dict)
+
+    async def bring_up(self, key: Key, deployment: Row) -> Fleet:
+        """All variants at once; when one fails, none is left, and its reason is raised."""
+        region, endpoint = key
+        variants = [variant for variant in deployment["variants"] if variant["model"] is not None]
+        places = [
+            Place(region, endpoint, variant["name"], variant["params"].get("InstanceType", "serverless"))
+            for variant in variants
+        ]
+        work = [
+            asyncio.ensure_future(
+                self.made_by.bring_up(place, variant, role=variant["model"].get("ExecutionRoleArn", ""))
+            )
+            for place, variant in zip(places, variants, strict=True)
+        ]
+        try:
+            up = await asyncio.gather(*work)
+        except BaseException:
+            await self._give_up(work)
+            raise
+        return Fleet(deployment, {instance.place.variant: instance for instance in up})
+
+    async def _give_up(self, work: Sequence[asyncio.Future[Instance]]) -> None:
+        for one in work:
+            one.cancel()
+        for outcome in await asyncio.gather(*work, return_exceptions=True):
+            if isinstance(outcome, Instance):
+                await self.made_by.take_down(outcome, grace=0.0)
+
+    async def take_down(self, fleet: Fleet | None) -> None:
+        if fleet is not None:
+            await asyncio.gather(*(self.made_by.take_down(one) for one in fleet.instances.values()))
+
+    async def take_down_all(self, key: Key) -> None:
+        route = self.routes.pop(key, None)
+        if route is not None:
+            await asyncio.gather(self.take_down(route.blue), self.take_down(route.green))

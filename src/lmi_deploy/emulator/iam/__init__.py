@@ -1,0 +1,1 @@
+"""Who may do what: roles, trust and policies, as kept by moto."""

@@ -1,0 +1,136 @@
+"""IAM policy documents, evaluated: explicit deny, else some allow, else no."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    action: str
+    resource: str
+    context: Mapping[str, str] = field(default_factory=dict)
+    """Condition keys in lower case, and their values."""
+
+
+def read_document(text: str | Mapping[str, Any]) -> Document:
+    found: Document = json.loads(text) if isinstance(text, str) else text
+    return found
+
+
+def allows(documents: Iterable[Document], request: Request) -> bool:
+    """What identity policies say of a request."""
+    effects = {effect for document in documents for effect in _effects(document, request)}
+    return "Allow" in effects and "Deny" not in effects
+
+
+def trusts(document: Document, service: str) -> bool:
+    """Whether a trust policy lets a service assume the role."""
+    effects = set()
+    for statement in _statements(document):
+        principals = statement.get("Principal", {})
+        services = ["*"] if principals == "*" else _several(principals.get("Service", ()))
+        is_named = service in services or "*" in services
+        if is_named and _is_listed("sts:AssumeRole", statement.get("Action"), fold=True):
+            effects.add(statement["Effect"])
+    return effects == {"Allow"}
+
+
+def _effects(document: Document, request: Request) -> Iterable[str]:
+    for statement in _statements(document):
+        if _acts(statement, request) and _touches(statement, request) and _holds(statement, request):
+            yield statement["Effect"]
+
+
+def _statements(document: Document) -> list[Mapping[str, Any]]:
+    found = document.get("Statement", [])
+    return [found] if isinstance(found, Mapping) else list(found)
+
+
+def _acts(statement: Mapping[str, Any], request: Request) -> bool:
+    if "NotAction" in statement:
+        return not _is_listed(request.action, statement["NotAction"], fold=True)
+    return _is_listed(request.action, statement.get("Action"), fold=True)
+
+
+def _touches(statement: Mapping[str, Any], request: Request) -> bool:
+    if "NotResource" in statement:
+        return not _is_listed(request.resource, statement["NotResource"], fold=False)
+    return _is_listed(request.resource, statement.get("Resource"), fold=False)
+
+
+def _holds(statement: Mapping[str, Any], request: Request) -> bool:
+    return all(
+        _compare(operator, request.context.get(key.lower()), _several(wanted))
+        for operator, keys in statement.get("Condition", {}).items()
+        for key, wanted in keys.items()
+    )
+
+
+def _compare(operator: str, seen: str | None, wanted: list[str]) -> bool:
+    if operator == "Null":
+        return (seen is None) == (wanted[0].lower() == "true")
+    base = operator.removeprefix("ForAnyValue:").removeprefix("ForAllValues:")
+    optional = base.endswith("IfExists") or operator.startswith("ForAllValues:")
+    base = base.removesuffix("IfExists")
+    test = _OPERATORS.get(base)
+    if test is None:
+        raise ValueError(f"condition operator {operator} is not emulated")
+    is_negative = "Not" in base
+    if seen is None:
+        return optional or is_negative
+    return any(test(seen, text) for text in wanted) != is_negative
+
+
+def _equal(seen: str, text: str) -> bool:
+    return seen == text
+
+
+def _folded(seen: str, text: str) -> bool:
+    return seen.lower() == text.lower()
+
+
+def _alike(seen: str, text: str) -> bool:
+    return _matches(seen, text)
+
+
+_OPERATORS: Final[Mapping[str, Callable[[str, str], bool]]] = {
+    "StringEquals": _equal,
+    "StringNotEquals": _equal,
+    "StringEqualsIgnoreCase": _folded,
+    "StringNotEqualsIgnoreCase": _folded,
+    "StringLike": _alike,
+    "StringNotLike": _alike,
+    "ArnEquals": _alike,
+    "ArnLike": _alike,
+    "ArnNotEquals": _alike,
+    "ArnNotLike": _alike,
+    "Bool": _folded,
+    "NumericEquals": _equal,
+}
+
+
+def _is_listed(value: str, patterns: Any, *, fold: bool) -> bool:
+    several = _several(patterns)
+    if fold:
+        return any(_matches(value.lower(), pattern.lower()) for pattern in several)
+    return any(_matches(value, pattern) for pattern in several)
+
+
+def _matches(value: str, pattern: str) -> bool:
+    """IAM's wildcards: * and ?, nothing else."""
+    escaped = pattern.replace("[", "[[]")
+    return re.fullmatch(fnmatch.translate(escaped), value) is not None
+
+
+def _several(value: Any) -> list[str]:
+    if value is None:
+        return []
+    return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]

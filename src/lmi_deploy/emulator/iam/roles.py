@@ -1,0 +1,39 @@
+"""Roles as moto's IAM keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lmi_deploy.emulator.iam.policies import Document, Request, allows, read_document, trusts
+
+
+class MotoRoles:
+    def __init__(self, account: str) -> None:
+        self._account = account
+
+    def trusts(self, arn: str, service: str) -> bool:
+        role = self._role(arn)
+        return role is not None and trusts(read_document(role.assume_role_policy_document), service)
+
+    def allows(self, arn: str, action: str, resource: str) -> bool:
+        role = self._role(arn)
+        return role is not None and allows(policies_of(role), Request(action, resource))
+
+    def _role(self, arn: str) -> Any:
+        held = iam_backend(self._account).roles.values()
+        return next((role for role in held if role.arn == arn), None)
+
+
+def policies_of(holder: Any) -> Iterator[Document]:
+    """The inline and the attached policies of a role, user or group."""
+    for text in holder.policies.values():
+        yield read_document(text)
+    for policy in holder.managed_policies.values():
+        yield read_document(policy.document)
+
+
+def iam_backend(account: str) -> Any:
+    from moto.backends import get_backend
+
+    return get_backend("iam")[account]["aws"]

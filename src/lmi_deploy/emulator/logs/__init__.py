@@ -1,0 +1,1 @@
+"""CloudWatch Logs, as far as hosting writes and deployers read them."""

@@ -1,0 +1,189 @@
+"""The emulator as a program: everything put together, run until it is told to stop, ended with all that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from lmi_deploy.emulator.beside.cloudwatch import TableAlarms
+from lmi_deploy.emulator.beside.moto import Moto
+from lmi_deploy.emulator.clock import TurnedClock
+from lmi_deploy.emulator.front import Front
+from lmi_deploy.emulator.hosting.courses import Courses
+from lmi_deploy.emulator.hosting.fleets import Fleets
+from lmi_deploy.emulator.hosting.instances import Instances, Workshop
+from lmi_deploy.emulator.hosting.laying import Layer
+from lmi_deploy.emulator.hosting.objects import Fetching, MotoObjects, OutsideObjects
+from lmi_deploy.emulator.iam.roles import MotoRoles
+from lmi_deploy.emulator.logs.groups import LogGroups
+from lmi_deploy.emulator.rules import FaultRules, Rule
+from lmi_deploy.emulator.runtime.invoking import Runtime
+from lmi_deploy.emulator.services import Services
+from lmi_deploy.emulator.store import Store, write_whole
+from lmi_deploy.emulator.world import ACCOUNT, World
+from lmi_deploy.errors import UsageRefused
+
+HOST: Final = "127.0.0.1"
+_WATCH: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    port: int = 4566
+    folder: Path | None = None
+    speed: float = 60.0
+    s3: str = ""
+    rules: tuple[Rule, ...] = ()
+    stop_after: float | None = None
+    parent: int | None = None
+
+
+class _Nobody:
+    """The place of `hosting` until it is there; nothing begins before."""
+
+    def begin(self, region: str, name: str) -> None:
+        raise RuntimeError(f"hosting is not there yet: {region} {name}")
+
+
+class Emulator:
+    """All parts of a running emulator."""
+
+    def __init__(
+        self, settings: Settings, workshop: Workshop, environ: Mapping[str, str], work: Path
+    ) -> None:
+        store = Store(settings.folder)
+        self._skew = settings.folder / "clock.json" if settings.folder else None
+        clock = TurnedClock(speed=settings.speed, skew=_read_skew(self._skew))
+        objects: Fetching = OutsideObjects(settings.s3, environ) if settings.s3 else MotoObjects(ACCOUNT)
+        roles = MotoRoles(ACCOUNT)
+        self.world = World(
+            clock=clock,
+            store=store,
+            faults=FaultRules(settings.rules),
+            roles=roles,
+            objects=objects,
+            alarms=TableAlarms(store),
+            hosting=_Nobody(),
+        )
+        self._logs = _log_groups(clock, settings.folder)
+        made_by = Instances(self.world, Layer(objects, roles), workshop, self._logs, work / "hosting")
+        fleets = Fleets(made_by)
+        self.courses = Courses(self.world, fleets)
+        self.world.hosting = self.courses
+        self.runtime = Runtime(self.world, fleets)
+        self.moto = Moto(settings.folder / "moto" if settings.folder else None)
+        services = Services(self.world, self._logs)
+        self.front = Front(self.world, services, self.runtime, self.moto)
+
+    async def stop(self) -> None:
+        await self.runtime.close()
+        await self.courses.stop()
+        self.moto.close()
+        if self._skew is not None:
+            write_whole(self._skew, json.dumps({"skew": self.world.clock.skew()}))
+
+
+async def run(settings: Settings, workshop: Workshop, environ: Mapping[str, str]) -> None:
+    """Serve until SIGTERM, SIGINT, the end of the time given or of the parent."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    with _work_folder(settings) as work:
+        emulator = Emulator(settings, workshop, environ, work)
+        runner = web.AppRunner(emulator.front.app(), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            address = await _listen(runner, settings.port)
+            emulator.courses.resume()
+            sys.stdout.write(announcement(address, settings.s3))
+            sys.stdout.flush()
+            await _told_to_stop(settings)
+        finally:
+            await runner.cleanup()
+            await emulator.stop()
+
+
+def announcement(address: str, s3: str) -> str:
+    """What a client sets; the lines can be sourced by a shell."""
+    lines = [
+        f"export AWS_ENDPOINT_URL={address}",
+        *([f"export AWS_ENDPOINT_URL_S3={s3}"] if s3 else []),
+        "export AWS_ACCESS_KEY_ID=emulator",
+        "export AWS_SECRET_ACCESS_KEY=emulator",
+        "export AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+async def _listen(runner: web.AppRunner, port: int) -> str:
+    site = web.TCPSite(runner, HOST, port)
+    try:
+        await site.start()
+    except OSError as exc:
+        raise UsageRefused(
+            f"port {port} of {HOST} cannot be had: {exc.strerror}",
+            hint="choose another with --port, or 0 for any",
+        ) from exc
+    _, bound = runner.addresses[0][:2]
+    return f"http://{HOST}:{bound}"
+
+
+async def _told_to_stop(settings: Settings) -> None:
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    end = loop.time() + settings.stop_after if settings.stop_after is not None else None
+    while not told.is_set() and (end is None or loop.time() < end) and _has_parent(settings.parent):
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(told.wait(), _WATCH)
+
+
+def _has_parent(pid: int | None) -> bool:
+    if pid is None:
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+@contextlib.contextmanager
+def _work_folder(settings: Settings) -> Iterator[Path]:
+    """Where containers live: in the folder given, so that what a kill left can be found; else a fleeting one."""
+    if settings.folder is not None:
+        settings.folder.mkdir(parents=True, exist_ok=True)
+        yield settings.folder
+        return
+    with tempfile.TemporaryDirectory(prefix="lmi-emulator-") as folder:
+        yield Path(folder)
+
+
+def _log_groups(clock: TurnedClock, folder: Path | None) -> Callable[[str], LogGroups]:
+    held: dict[str, LogGroups] = {}
+
+    def of(region: str) -> LogGroups:
+        if region not in held:
+            held[region] = LogGroups(clock, folder / "logs" / region if folder else None)
+        return held[region]
+
+    return of
+
+
+def _read_skew(path: Path | None) -> float:
+    if path is None or not path.is_file():
+        return 0.0
+    return max(0.0, float(json.loads(path.read_text("utf-8"))["skew"]))

@@ -1,0 +1,1 @@
+"""SageMaker runtime: invocations of an endpoint."""

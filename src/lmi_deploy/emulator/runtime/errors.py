@@ -1,0 +1,44 @@
+"""What a caller is told when the container did not answer well."""
+
+from __future__ import annotations
+
+from lmi_deploy.emulator.wire.errors import ApiError
+
+TIMED_OUT = (
+    "Your invocation timed out while waiting for a response from container primary. Review the latency "
+    "metrics for each container in Amazon CloudWatch, resolve the issue, and try again."
+)
+
+
+def not_found(endpoint: str, account: str) -> ApiError:
+    return ApiError("ValidationError", f"Endpoint {endpoint} of account {account} not found.")
+
+
+def no_variant(variant: str, endpoint: str) -> ApiError:
+    return ApiError("ValidationError", f"Variant {variant} not found for Endpoint {endpoint}.")
+
+
+def no_response(endpoint: str) -> str:
+    return (
+        f"Amazon SageMaker could not get a response from the {endpoint} endpoint. This can occur when CPU or "
+        "memory utilization is high. To check your utilization, see Amazon CloudWatch. To fix this problem, "
+        "use an instance type with more CPU capacity or memory."
+    )
+
+
+def model_error(status: int, told: str, *, region: str, endpoint: str, account: str) -> ApiError:
+    """HTTP 424, with the container's status and words inside."""
+    side = "client" if 400 <= status < 500 else "server"
+    group = f"/aws/sagemaker/Endpoints/{endpoint}"
+    console = f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
+    message = (
+        f'Received {side} error ({status}) from primary with message "{told}". '
+        f"See {console}#logEventViewer:group={group} in account {account} for more information."
+    )
+    fields = {
+        "Message": message,
+        "OriginalStatusCode": status,
+        "OriginalMessage": told,
+        "LogStreamArn": f"arn:aws:logs:{region}:{account}:log-group:{group}",
+    }
+    return ApiError("ModelError", message, status=424, fields=fields)

@@ -1,0 +1,184 @@
+"""InvokeEndpoint and InvokeEndpointWithResponseStream: one request to a container, its answer back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import aiohttp
+from aiohttp import web
+
+from lmi_deploy.emulator.hosting.fleets import Fleets
+from lmi_deploy.emulator.hosting.instances import Instance
+from lmi_deploy.emulator.runtime import errors
+from lmi_deploy.emulator.runtime.requests import Invocation, container_headers
+from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
+from lmi_deploy.emulator.wire import eventstream
+from lmi_deploy.emulator.wire.answers import request_id
+from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.world import World
+
+LIMIT: Final = 60.0
+"""Seconds that a container may take for an answer."""
+MAX_BYTES: Final = 6_291_456
+SERVING: Final = ("InService", "Updating", "SystemUpdating", "RollingBack", "UpdateRollbackFailed")
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(slots=True)
+class Runtime:
+    world: World
+    fleets: Fleets
+    _session: aiohttp.ClientSession | None = field(default=None, repr=False)
+
+    async def invoke(self, region: str, asked: Invocation) -> web.Response:
+        variant, instance = self.choose(region, asked)
+        answered = await self.exchange(instance, asked)
+        return web.Response(
+            body=answered.body,
+            headers={
+                "Content-Type": answered.headers.get("Content-Type", "application/octet-stream"),
+                "x-Amzn-Invoked-Production-Variant": variant,
+                "x-amzn-RequestId": request_id(),
+                **_custom(answered.headers),
+            },
+        )
+
+    async def stream(self, region: str, asked: Invocation, request: web.Request) -> web.StreamResponse:
+        """Parts as the container sends them; what goes wrong later is an event of the stream."""
+        variant, instance = self.choose(region, asked)
+        if instance.port is None:
+            return await self._stream_whole(variant, asked, request)
+        async with _in_flight(instance):
+            try:
+                answer = await self.world.clock.within(LIMIT, self._post(instance, asked))
+            except (TimeoutError, aiohttp.ClientError, OSError) as exc:
+                raise self._broken(instance, exc) from exc
+            async with answer:
+                if answer.status >= 300:
+                    raise self._refused(instance, answer.status, await answer.read())
+                response = _event_stream(variant, answer.headers)
+                await response.prepare(request)
+                await self._pass_on(answer, response)
+        await response.write_eof()
+        return response
+
+    def choose(self, region: str, asked: Invocation) -> tuple[str, Instance]:
+        row = self.world.table(ENDPOINT.table, region).get(asked.endpoint)
+        route = self.fleets.routes.get((region, asked.endpoint))
+        if row is None or row["status"] not in SERVING or route is None:
+            raise errors.not_found(asked.endpoint, self.world.account)
+        chosen = route.choose(asked.params.get("TargetVariant"))
+        if chosen is None:
+            raise errors.no_variant(asked.params.get("TargetVariant", "(any)"), asked.endpoint)
+        return chosen
+
+    async def exchange(self, instance: Instance, asked: Invocation, *, limit: float = LIMIT) -> Answered:
+        """The container's whole answer; ModelError for anything but a good one."""
+        if instance.port is None:
+            return _echo(asked)
+        async with _in_flight(instance):
+            try:
+                answered = await self.world.clock.within(limit, self._whole(instance, asked))
+            except (TimeoutError, aiohttp.ClientError, OSError) as exc:
+                raise self._broken(instance, exc) from exc
+        if answered.status >= 300:
+            raise self._refused(instance, answered.status, answered.body)
+        if len(answered.body) > MAX_BYTES:
+            raise self._refused(instance, 0, b"Response payload size exceeded maximum allowed payload size")
+        return answered
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _whole(self, instance: Instance, asked: Invocation) -> Answered:
+        async with await self._post(instance, asked) as answer:
+            return Answered(answer.status, answer.headers, await answer.read())
+
+    async def _post(self, instance: Instance, asked: Invocation) -> aiohttp.ClientResponse:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=None),
+                auto_decompress=False,
+                connector=aiohttp.TCPConnector(limit=0),
+            )
+        return await self._session.post(
+            f"http://127.0.0.1:{instance.port}/invocations",
+            data=asked.params["Body"],
+            headers=container_headers(asked.params),
+            skip_auto_headers=("Content-Type",),
+        )
+
+    async def _pass_on(self, answer: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
+        try:
+            async for chunk in answer.content.iter_any():
+                await response.write(eventstream.event("PayloadPart", chunk))
+        except (aiohttp.ClientError, TimeoutError) as exc:
+            told = (
+                "The Transmission Control Protocol (TCP) connection between the client and the model was "
+                f"reset or closed. ({type(exc).__name__})"
+            )
+            fields = {"Message": told, "ErrorCode": "StreamBroken"}
+            await response.write(eventstream.exception("ModelStreamError", fields))
+
+    async def _stream_whole(
+        self, variant: str, asked: Invocation, request: web.Request
+    ) -> web.StreamResponse:
+        echoed = _echo(asked)
+        response = _event_stream(variant, echoed.headers)
+        await response.prepare(request)
+        await response.write(eventstream.event("PayloadPart", echoed.body))
+        await response.write_eof()
+        return response
+
+    def _refused(self, instance: Instance, status: int, body: bytes) -> ApiError:
+        place = instance.place
+        told = body.decode("utf-8", "replace")
+        return errors.model_error(
+            status, told, region=place.region, endpoint=place.endpoint, account=self.world.account
+        )
+
+    def _broken(self, instance: Instance, exc: BaseException) -> ApiError:
+        timed_out = isinstance(exc, TimeoutError)
+        told = errors.TIMED_OUT if timed_out else errors.no_response(instance.place.endpoint)
+        return self._refused(instance, 0, told.encode())
+
+
+def _echo(asked: Invocation) -> Answered:
+    kind = str(asked.params.get("ContentType", "application/octet-stream"))
+    return Answered(200, {"Content-Type": kind}, asked.params["Body"])
+
+
+def _event_stream(variant: str, headers: Mapping[str, str]) -> web.StreamResponse:
+    return web.StreamResponse(
+        headers={
+            "Content-Type": eventstream.CONTENT_TYPE,
+            "X-Amzn-SageMaker-Content-Type": headers.get("Content-Type", "application/octet-stream"),
+            "x-Amzn-Invoked-Production-Variant": variant,
+            "x-amzn-RequestId": request_id(),
+            **_custom(headers),
+        }
+    )
+
+
+def _custom(headers: Mapping[str, str]) -> dict[str, str]:
+    name = "X-Amzn-SageMaker-Custom-Attributes"
+    return {name: headers[name]} if name in headers else {}
+
+
+@contextlib.asynccontextmanager
+async def _in_flight(instance: Instance) -> AsyncIterator[None]:
+    instance.in_flight += 1
+    try:
+        yield
+    finally:
+        instance.in_flight -= 1

@@ -1,0 +1,87 @@
+"""What an endpoint serves, or is to serve: its configuration and models as they were when it was told to.
+
+Kept in the endpoint's own record: configuration and models may be deleted, and it serves on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lmi_deploy.emulator.sagemaker.models import containers_of
+from lmi_deploy.emulator.sagemaker.naming import ENDPOINT_CONFIG, MODEL, found
+from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.world import Ask, World
+
+
+def snapshot(world: World, ask: Ask, config_name: str) -> Row:
+    """The deployment that this configuration means now; ApiError when it or a model of it is gone."""
+    params = found(world, ask, ENDPOINT_CONFIG, config_name)["params"]
+    return {
+        "config": config_name,
+        "began": world.clock.now(),
+        "async": params.get("AsyncInferenceConfig"),
+        "capture": params.get("DataCaptureConfig"),
+        "role": params.get("ExecutionRoleArn"),
+        "variants": [_variant(world, ask, variant) for variant in params.get("ProductionVariants", ())],
+        "shadows": [_variant(world, ask, variant) for variant in params.get("ShadowProductionVariants", ())],
+    }
+
+
+def _variant(world: World, ask: Ask, variant: Mapping[str, Any]) -> Row:
+    model = found(world, ask, MODEL, variant["ModelName"])["params"] if "ModelName" in variant else None
+    count, weight = variant.get("InitialInstanceCount", 1), variant.get("InitialVariantWeight", 1.0)
+    return {
+        "name": variant["VariantName"],
+        "params": dict(variant),
+        "model": model,
+        "count": count,
+        "desired_count": count,
+        "weight": weight,
+        "desired_weight": weight,
+    }
+
+
+def retain(new: Row, old: Row, *, excluded: Sequence[str]) -> None:
+    """Keep the counts and weights that were changed since, variant by variant."""
+    before = {variant["name"]: variant for variant in old["variants"]}
+    for variant in new["variants"]:
+        kept = before.get(variant["name"])
+        if kept is None:
+            continue
+        if "DesiredInstanceCount" not in excluded:
+            variant["count"] = variant["desired_count"] = kept["desired_count"]
+        if "DesiredWeight" not in excluded:
+            variant["weight"] = variant["desired_weight"] = kept["desired_weight"]
+
+
+def described(variant: Row, *, pending: bool = False) -> Row:
+    """A ProductionVariantSummary."""
+    images = [
+        container["Image"] for container in containers_of(variant["model"] or {}) if "Image" in container
+    ]
+    told: Row = {
+        "VariantName": variant["name"],
+        "DeployedImages": [_image(image, variant) for image in images],
+        "CurrentWeight": variant["weight"],
+        "DesiredWeight": variant["desired_weight"],
+        "CurrentInstanceCount": 0 if pending else variant["count"],
+        "DesiredInstanceCount": variant["desired_count"],
+    }
+    if pending:
+        told["InstanceType"] = variant["params"].get("InstanceType")
+        told["VariantStatus"] = [{"Status": "Creating"}]
+    if "ManagedInstanceScaling" in variant["params"]:
+        told["ManagedInstanceScaling"] = variant["params"]["ManagedInstanceScaling"]
+    return told
+
+
+def _image(image: str, variant: Row) -> Row:
+    """Tags are resolved to a digest; here one that follows from the tag, as no registry is asked."""
+    repository = image.split("@")[0].rpartition(":")[0] or image
+    digest = hashlib.sha256(image.encode()).hexdigest()
+    told: Row = {"SpecifiedImage": image, "ResolvedImage": f"{repository}@sha256:{digest}"}
+    if "resolved" in variant:
+        told["ResolutionTime"] = variant["resolved"]
+    return told

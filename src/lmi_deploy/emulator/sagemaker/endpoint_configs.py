@@ -1,0 +1,104 @@
+"""CreateEndpointConfig and its kin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lmi_deploy.emulator.sagemaker.lists import page
+from lmi_deploy.emulator.sagemaker.naming import ENDPOINT_CONFIG, MODEL, found, require_new
+from lmi_deploy.emulator.sagemaker.tags import require_good
+from lmi_deploy.emulator.wire.errors import refused
+from lmi_deploy.emulator.world import Ask, Operation, World, tags_of
+
+_NVME_FAMILIES: Final = ("g5", "g6", "g6e", "g7e", "p5", "p5e", "p5en", "p6-b200", "trn1", "trn1n", "trn2")
+
+
+def create_endpoint_config(world: World, ask: Ask) -> Mapping[str, Any]:
+    params = ask.params
+    name = params["EndpointConfigName"]
+    arn = require_new(world, ask, ENDPOINT_CONFIG, name)
+    for variant in variants_of(params):
+        _require_sound(variant, params)
+        if "ModelName" in variant:
+            found(world, ask, MODEL, variant["ModelName"])
+    _require_distinct(params)
+    row = {
+        "arn": arn,
+        "created": world.clock.now(),
+        "params": {key: value for key, value in params.items() if key != "Tags"},
+        "tags": require_good(tags_of(params)),
+    }
+    world.table(ENDPOINT_CONFIG.table, ask.region).put(name, row)
+    return {"EndpointConfigArn": arn}
+
+
+def describe_endpoint_config(world: World, ask: Ask) -> Mapping[str, Any]:
+    row = found(world, ask, ENDPOINT_CONFIG, ask.params["EndpointConfigName"])
+    params = row["params"]
+    told = {**params, "EndpointConfigArn": row["arn"], "CreationTime": row["created"]}
+    for key in ("ProductionVariants", "ShadowProductionVariants"):
+        if key in params:
+            told[key] = [{"InitialVariantWeight": 1.0, **variant} for variant in params[key]]
+    return told
+
+
+def list_endpoint_configs(world: World, ask: Ask) -> Mapping[str, Any]:
+    rows, token = page(world.table(ENDPOINT_CONFIG.table, ask.region).rows(), ask.params)
+    told = [
+        {"EndpointConfigName": name, "EndpointConfigArn": row["arn"], "CreationTime": row["created"]}
+        for name, row in rows
+    ]
+    return {"EndpointConfigs": told, "NextToken": token or None}
+
+
+def delete_endpoint_config(world: World, ask: Ask) -> None:
+    """Also one that an endpoint serves with; it can then not be found again, and serves on."""
+    found(world, ask, ENDPOINT_CONFIG, ask.params["EndpointConfigName"])
+    world.table(ENDPOINT_CONFIG.table, ask.region).drop(ask.params["EndpointConfigName"])
+
+
+def variants_of(params: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [*params.get("ProductionVariants", ()), *params.get("ShadowProductionVariants", ())]
+
+
+def _require_sound(variant: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+    has_model, serverless = "ModelName" in variant, "ServerlessConfig" in variant
+    if not has_model and "ExecutionRoleArn" not in params:
+        raise refused(
+            "ExecutionRoleArn is required when ModelName is not specified in a production variant "
+            "(inference components)."
+        )
+    if serverless:
+        return
+    if not variant.get("InstanceType") and not variant.get("InstancePools"):
+        raise refused("InstanceType is required for a production variant without ServerlessConfig.")
+    if not variant.get("InitialInstanceCount") and "ManagedInstanceScaling" not in variant:
+        raise refused("InitialInstanceCount is required for a production variant without ServerlessConfig.")
+    if "VolumeSizeInGB" in variant and has_nvme(variant.get("InstanceType", "")):
+        raise refused(
+            f"VolumeSize parameter is not allowed for the selected Instance type {variant['InstanceType']}"
+        )
+
+
+def _require_distinct(params: Mapping[str, Any]) -> None:
+    names = [variant["VariantName"] for variant in variants_of(params)]
+    if len(set(names)) < len(names):
+        raise refused("Production variant names must be unique within an endpoint configuration.")
+    if "AsyncInferenceConfig" in params and len(names) > 1:
+        raise refused("AsyncInferenceConfig is supported with one production variant only.")
+
+
+def has_nvme(instance_type: str) -> bool:
+    """Whether the type brings disks of its own, so that no volume is attached."""
+    family = instance_type.split(".")[1] if instance_type.count(".") == 2 else ""
+    generation = family.lstrip("abcdefghijklmnopqrstuvwxyz").lstrip("0123456789")
+    return family in _NVME_FAMILIES or "d" in generation.split("-")[0]
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    "CreateEndpointConfig": create_endpoint_config,
+    "DescribeEndpointConfig": describe_endpoint_config,
+    "ListEndpointConfigs": list_endpoint_configs,
+    "DeleteEndpointConfig": delete_endpoint_config,
+}

@@ -1,0 +1,181 @@
+"""CreateEndpoint and its kin: what is accepted, and what is told. What then happens is hosting's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lmi_deploy.emulator.sagemaker.deployments import described, retain, snapshot
+from lmi_deploy.emulator.sagemaker.lists import page
+from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, ENDPOINT_CONFIG, found, require_new
+from lmi_deploy.emulator.sagemaker.tags import require_good
+from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.wire.errors import refused
+from lmi_deploy.emulator.world import Ask, Operation, World, tags_of
+
+UNDER_WAY: Final = ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting")
+
+
+def create_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
+    params = ask.params
+    name = params["EndpointName"]
+    arn = require_new(world, ask, ENDPOINT, name)
+    pending = snapshot(world, ask, params["EndpointConfigName"])
+    now = world.clock.now()
+    row = {
+        "arn": arn,
+        "created": now,
+        "modified": now,
+        "status": "Creating",
+        "failure": None,
+        "serving": None,
+        "pending": pending,
+        "guard": params.get("DeploymentConfig"),
+        "tags": require_good(tags_of(params)),
+    }
+    world.table(ENDPOINT.table, ask.region).put(name, row)
+    world.hosting.begin(ask.region, name)
+    return {"EndpointArn": arn}
+
+
+def describe_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
+    name = ask.params["EndpointName"]
+    row = found(world, ask, ENDPOINT, name)
+    shown = row["serving"] or row["pending"]
+    told = {
+        "EndpointName": name,
+        "EndpointArn": row["arn"],
+        "EndpointConfigName": shown["config"],
+        "EndpointStatus": row["status"],
+        "FailureReason": row["failure"],
+        "CreationTime": row["created"],
+        "LastModifiedTime": row["modified"],
+        "LastDeploymentConfig": row["guard"],
+        "AsyncInferenceConfig": shown["async"],
+        "PendingDeploymentSummary": _pending(row),
+    }
+    if row["serving"]:
+        told["ProductionVariants"] = [described(variant) for variant in row["serving"]["variants"]]
+        shadows = [described(variant) for variant in row["serving"]["shadows"]]
+        told["ShadowProductionVariants"] = shadows or None
+    return told
+
+
+def _pending(row: Row) -> Row | None:
+    pending = row["pending"]
+    if pending is None or row["status"] not in ("Updating", "Creating"):
+        return None
+    return {
+        "EndpointConfigName": pending["config"],
+        "ProductionVariants": [described(variant, pending=True) for variant in pending["variants"]],
+        "StartTime": pending["began"],
+    }
+
+
+def list_endpoints(world: World, ask: Ask) -> Mapping[str, Any]:
+    rows, token = page(world.table(ENDPOINT.table, ask.region).rows(), ask.params)
+    told = [
+        {
+            "EndpointName": name,
+            "EndpointArn": row["arn"],
+            "CreationTime": row["created"],
+            "LastModifiedTime": row["modified"],
+            "EndpointStatus": row["status"],
+        }
+        for name, row in rows
+    ]
+    return {"Endpoints": told, "NextToken": token or None}
+
+
+def update_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
+    params = ask.params
+    name = params["EndpointName"]
+    row = _settled(world, ask, name)
+    # A configuration that serves and was deleted makes its endpoint impossible to update.
+    found(world, ask, ENDPOINT_CONFIG, row["serving"]["config"])
+    pending = snapshot(world, ask, params["EndpointConfigName"])
+    guard = _guard(world, ask, row)
+    excluded = [item["VariantPropertyType"] for item in params.get("ExcludeRetainedVariantProperties", ())]
+    if params.get("RetainAllVariantProperties"):
+        retain(pending, row["serving"], excluded=excluded)
+    elif excluded:
+        raise refused("ExcludeRetainedVariantProperties requires RetainAllVariantProperties to be true.")
+    row.update(status="Updating", pending=pending, failure=None, guard=guard)
+    _touch(world, ask, name, row)
+    return {"EndpointArn": row["arn"]}
+
+
+def _guard(world: World, ask: Ask, row: Row) -> Row | None:
+    """The deployment policy of this update; an alarm that it names must be there."""
+    params = ask.params
+    guard: Row | None = params.get("DeploymentConfig")
+    if params.get("RetainDeploymentConfig"):
+        if guard:
+            raise refused("DeploymentConfig cannot be specified when RetainDeploymentConfig is true.")
+        guard = row["guard"]
+        return guard
+    if guard and "BlueGreenUpdatePolicy" in guard and "RollingUpdatePolicy" in guard:
+        raise refused("Only one of BlueGreenUpdatePolicy and RollingUpdatePolicy can be specified.")
+    for alarm in alarms_of(guard):
+        if world.alarms.ringing(ask.region, alarm) is None:
+            raise refused(f'Could not find alarm "{alarm}".')
+    return guard
+
+
+def alarms_of(guard: Row | None) -> list[str]:
+    rollback = (guard or {}).get("AutoRollbackConfiguration") or {}
+    return [alarm["AlarmName"] for alarm in rollback.get("Alarms", ())]
+
+
+def update_weights_and_capacities(world: World, ask: Ask) -> Mapping[str, Any]:
+    name = ask.params["EndpointName"]
+    row = _settled(world, ask, name)
+    variants = {variant["name"]: variant for variant in row["serving"]["variants"]}
+    for wanted in ask.params["DesiredWeightsAndCapacities"]:
+        if wanted["VariantName"] not in variants:
+            raise refused(f'Could not find production variant "{wanted["VariantName"]}" of "{row["arn"]}".')
+    for wanted in ask.params["DesiredWeightsAndCapacities"]:
+        variant = variants[wanted["VariantName"]]
+        variant["desired_weight"] = wanted.get("DesiredWeight", variant["desired_weight"])
+        variant["desired_count"] = wanted.get("DesiredInstanceCount", variant["desired_count"])
+    row.update(status="Updating", pending=None, failure=None)
+    _touch(world, ask, name, row)
+    return {"EndpointArn": row["arn"]}
+
+
+def delete_endpoint(world: World, ask: Ask) -> None:
+    name = ask.params["EndpointName"]
+    row = found(world, ask, ENDPOINT, name)
+    if row["status"] in ("Creating", "Deleting"):
+        raise _in_progress(row)
+    row["status"] = "Deleting"
+    _touch(world, ask, name, row)
+
+
+def _settled(world: World, ask: Ask, name: str) -> Row:
+    row = found(world, ask, ENDPOINT, name)
+    if row["status"] in UNDER_WAY:
+        raise _in_progress(row)
+    if row["status"] == "Failed":
+        raise refused(f'Cannot update endpoint "{row["arn"]}" in status "Failed".')
+    return row
+
+
+def _in_progress(row: Row) -> Exception:
+    return refused(f'Cannot update in-progress endpoint "{row["arn"]}".')
+
+
+def _touch(world: World, ask: Ask, name: str, row: Row) -> None:
+    row["modified"] = world.clock.now()
+    world.table(ENDPOINT.table, ask.region).put(name, row)
+    world.hosting.begin(ask.region, name)
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    "CreateEndpoint": create_endpoint,
+    "DescribeEndpoint": describe_endpoint,
+    "ListEndpoints": list_endpoints,
+    "UpdateEndpoint": update_endpoint,
+    "UpdateEndpointWeightsAndCapacities": update_weights_and_capacities,
+    "DeleteEndpoint": delete_endpoint,
+}

@@ -1,0 +1,121 @@
+"""CreateModel and its kin. A model is refused here for what SageMaker looks at before it takes one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from lmi_deploy.emulator.sagemaker.lists import page
+from lmi_deploy.emulator.sagemaker.naming import MODEL, found, require_new
+from lmi_deploy.emulator.sagemaker.registry import require_image
+from lmi_deploy.emulator.sagemaker.sources import Source, sources_of
+from lmi_deploy.emulator.sagemaker.tags import require_good
+from lmi_deploy.emulator.wire.errors import refused
+from lmi_deploy.emulator.world import Ask, Operation, World, tags_of
+
+
+def create_model(world: World, ask: Ask) -> Mapping[str, Any]:
+    params = ask.params
+    arn = require_new(world, ask, MODEL, params["ModelName"])
+    _require_sound(params)
+    role = params.get("ExecutionRoleArn")
+    if role is None:
+        raise refused("ExecutionRoleArn is required for a model with containers.")
+    _require_role(world, role)
+    for container in containers_of(params):
+        if "Image" in container:
+            require_image(world, ask.region, container)
+        for source in sources_of(container):
+            _require_source(world, ask.region, role, source)
+    kept = {key: value for key, value in params.items() if key != "Tags"}
+    row = {
+        "arn": arn,
+        "created": world.clock.now(),
+        "params": kept,
+        "tags": require_good(tags_of(params)),
+    }
+    world.table(MODEL.table, ask.region).put(params["ModelName"], row)
+    return {"ModelArn": arn}
+
+
+def describe_model(world: World, ask: Ask) -> Mapping[str, Any]:
+    row = found(world, ask, MODEL, ask.params["ModelName"])
+    return {
+        "EnableNetworkIsolation": False,
+        **row["params"],
+        "ModelArn": row["arn"],
+        "CreationTime": row["created"],
+    }
+
+
+def list_models(world: World, ask: Ask) -> Mapping[str, Any]:
+    rows, token = page(world.table(MODEL.table, ask.region).rows(), ask.params)
+    told = [{"ModelName": name, "ModelArn": row["arn"], "CreationTime": row["created"]} for name, row in rows]
+    return {"Models": told, "NextToken": token or None}
+
+
+def delete_model(world: World, ask: Ask) -> None:
+    found(world, ask, MODEL, ask.params["ModelName"])
+    world.table(MODEL.table, ask.region).drop(ask.params["ModelName"])
+
+
+def containers_of(params: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if params.get("PrimaryContainer"):
+        yield params["PrimaryContainer"]
+    yield from params.get("Containers") or ()
+
+
+def _require_sound(params: Mapping[str, Any]) -> None:
+    if params.get("PrimaryContainer") and params.get("Containers"):
+        raise refused("Both PrimaryContainer and Containers cannot be specified at the same time.")
+    held = list(containers_of(params))
+    if not held:
+        raise refused("Either PrimaryContainer or Containers must be specified.")
+    for container in held:
+        if "Image" not in container and "ModelPackageName" not in container:
+            raise refused("Image or ModelPackageName must be specified in a container definition.")
+        if "ModelDataUrl" in container and "ModelDataSource" in container:
+            raise refused("Both ModelDataUrl and ModelDataSource cannot be specified at the same time.")
+
+
+def _require_role(world: World, role: str) -> None:
+    if not world.roles.trusts(role, "sagemaker.amazonaws.com"):
+        raise refused(
+            f"Could not assume role {role}. Please ensure that the role exists and allows principal "
+            "'sagemaker.amazonaws.com' to assume the role."
+        )
+
+
+def _require_source(world: World, region: str, role: str, source: Source) -> None:
+    if source.is_folder and not source.key.endswith("/"):
+        raise refused(f'S3Uri "{source.uri}" of type S3Prefix must end with "/".')
+    if not is_readable(world, role, source):
+        raise refused(
+            f'Could not access model data at {source.uri}. Please ensure that the role "{role}" exists '
+            'and that its trust relationship policy allows the action "sts:AssumeRole" for the service '
+            'principal "sagemaker.amazonaws.com". Also ensure that the role has "s3:GetObject" permissions '
+            f"and that the object is located in {region}. If your Model uses multiple models or "
+            'uncompressed models, please ensure that the role has "s3:ListBucket" permission.'
+        )
+
+
+def is_readable(world: World, role: str, source: Source) -> bool:
+    """Something is there, and the role may list and read it."""
+    keys = world.objects.keys(source.bucket, source.key)
+    if not source.is_folder:
+        keys = [key for key in keys if key == source.key]
+    bucket = f"arn:aws:s3:::{source.bucket}"
+    may_list = not source.is_folder or world.roles.allows(role, "s3:ListBucket", bucket)
+    return (
+        bool(keys)
+        and may_list
+        and all(world.roles.allows(role, "s3:GetObject", f"{bucket}/{key}") for key in keys)
+    )
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    "CreateModel": create_model,
+    "DescribeModel": describe_model,
+    "ListModels": list_models,
+    "DeleteModel": delete_model,
+}

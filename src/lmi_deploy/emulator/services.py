@@ -1,0 +1,44 @@
+"""Every operation that is served here, by service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from lmi_deploy.emulator.beside import cloudwatch
+from lmi_deploy.emulator.logs import operations as logs
+from lmi_deploy.emulator.logs.groups import LogGroups
+from lmi_deploy.emulator.sagemaker import endpoint_configs, endpoints, models, tags
+from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.world import Ask, Operation, World
+
+OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
+    "sagemaker": {
+        **models.OPERATIONS,
+        **endpoint_configs.OPERATIONS,
+        **endpoints.OPERATIONS,
+        **tags.OPERATIONS,
+    },
+    "cloudwatch": cloudwatch.OPERATIONS,
+}
+
+
+class Services:
+    """Carries out what the dispatcher found to be a proper request."""
+
+    def __init__(self, world: World, log_groups: Callable[[str], LogGroups]) -> None:
+        self._world = world
+        self._log_groups = log_groups
+
+    def handle(self, service: str, ask: Ask) -> Mapping[str, Any] | None:
+        if service == "logs" and ask.operation in logs.OPERATIONS:
+            arn = f"arn:aws:logs:{ask.region}:{self._world.account}"
+            return logs.OPERATIONS[ask.operation](self._log_groups(ask.region), ask, arn)
+        operation = OPERATIONS.get(service, {}).get(ask.operation)
+        if operation is None:
+            raise ApiError(
+                "NotImplemented",
+                f"The emulator does not serve {service} {ask.operation}; docs/emulator.md lists what it serves.",
+                status=501,
+            )
+        return operation(self._world, ask)

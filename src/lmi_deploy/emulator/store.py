@@ -1,0 +1,73 @@
+"""What the emulated services remember: tables of JSON records, on disk where a folder is given."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+Row = dict[str, Any]
+
+
+class Table:
+    """Records by name. A change is on disk, whole, before the call returns."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._rows: dict[str, Row] = {}
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            for path in sorted(folder.glob("*.json")):
+                held = json.loads(path.read_text("utf-8"))
+                self._rows[held["name"]] = held["row"]
+
+    def get(self, name: str) -> Row | None:
+        return self._rows.get(name)
+
+    def put(self, name: str, row: Row) -> None:
+        self._rows[name] = row
+        if self._folder is not None:
+            write_whole(self._path(name), json.dumps({"name": name, "row": row}))
+
+    def drop(self, name: str) -> Row | None:
+        if self._folder is not None:
+            self._path(name).unlink(missing_ok=True)
+        return self._rows.pop(name, None)
+
+    def rows(self) -> Iterator[tuple[str, Row]]:
+        yield from list(self._rows.items())
+
+    def _path(self, name: str) -> Path:
+        assert self._folder is not None
+        return self._folder / f"{quote(name, safe='')}.json"
+
+
+class Store:
+    """Tables by kind and region."""
+
+    def __init__(self, root: Path | None) -> None:
+        self.root = root
+        self._tables: dict[tuple[str, str], Table] = {}
+        if root is not None:
+            for path in sorted((root / "tables").glob("*/*/")):
+                self.table(path.parent.name, path.name)
+
+    def table(self, kind: str, region: str) -> Table:
+        key = (kind, region)
+        if key not in self._tables:
+            self._tables[key] = Table(self.root / "tables" / kind / region if self.root else None)
+        return self._tables[key]
+
+    def regions(self, kind: str) -> tuple[str, ...]:
+        return tuple(region for held, region in self._tables if held == kind)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """The whole text or the old one: a kill in between loses nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

@@ -1,0 +1,207 @@
+"""A request against its shape: what AWS's front ends refuse before a service sees it, in their words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.patterns import matches
+from lmi_deploy.emulator.wire.service_models import botocore_version
+
+MAX_TOLD: Final = 20
+Faults = Iterator[str]
+
+
+def check(shape: Any, value: Any, *, code: str = "ValidationException") -> None:
+    """Raises what AWS answers to a value that does not fit its shape; all constraints are told at once."""
+    faults = list(_faults(shape, value, ""))[:MAX_TOLD]
+    if faults:
+        errors = "error" if len(faults) == 1 else "errors"
+        raise ApiError(code, f"{len(faults)} validation {errors} detected: {'; '.join(faults)}")
+
+
+def _faults(shape: Any, value: Any, path: str) -> Faults:
+    yield from _KINDS.get(shape.type_name, _anything)(shape, value, path)
+
+
+def _structure(shape: Any, value: Any, path: str) -> Faults:
+    if not isinstance(value, Mapping):
+        raise _unreadable(value, "structure")
+    for name in value:
+        if name not in shape.members:
+            yield _unknown(name, path, shape)
+    for name in shape.required_members:
+        if value.get(name) is None:
+            yield _fault(None, _join(path, _camel(name)), "Member must not be null")
+    for name, member in shape.members.items():
+        if value.get(name) is not None:
+            yield from _faults(member, value[name], _join(path, _camel(name)))
+
+
+def _unknown(name: str, path: str, shape: Any) -> str:
+    where = _join(path, _camel(name))
+    return (
+        f"Value at '{where}' is unknown: {shape.name} has no member {name} in botocore {botocore_version()}"
+    )
+
+
+def _list(shape: Any, value: Any, path: str) -> Faults:
+    if not isinstance(value, list):
+        raise _unreadable(value, "list")
+    yield from _sized(shape, len(value), value, path)
+    for number, item in enumerate(value, 1):
+        where = f"{path}.{number}.member"
+        if item is None:
+            yield _fault(None, where, "Member must not be null")
+        else:
+            yield from _faults(shape.member, item, where)
+
+
+def _map(shape: Any, value: Any, path: str) -> Faults:
+    if not isinstance(value, Mapping):
+        raise _unreadable(value, "map")
+    yield from _sized(shape, len(value), value, path)
+    if any(list(_faults(shape.key, key, path)) for key in value):
+        yield _fault(value, path, f"Map keys must satisfy constraint: [{_rules(shape.key)}]")
+    if any(item is None for item in value.values()):
+        yield _fault(value, path, "Map values must not be null")
+    elif shape.value.type_name == "string":
+        if any(list(_faults(shape.value, item, path)) for item in value.values()):
+            yield _fault(value, path, f"Map value must satisfy constraint: [{_rules(shape.value)}]")
+    else:
+        for key, item in value.items():
+            yield from _faults(shape.value, item, f"{path}.{key}.member")
+
+
+def _string(shape: Any, value: Any, path: str) -> Faults:
+    if not isinstance(value, str):
+        raise _unreadable(value, "String")
+    if shape.enum:
+        if value not in shape.enum:
+            yield _fault(value, path, f"Member must satisfy enum value set: [{', '.join(shape.enum)}]")
+        return
+    yield from _sized(shape, len(value), value, path)
+    pattern = shape.metadata.get("pattern")
+    if pattern is not None and not matches(pattern, value):
+        yield _fault(value, path, f"Member must satisfy regular expression pattern: {pattern}")
+
+
+def _number(shape: Any, value: Any, path: str) -> Faults:
+    whole = shape.type_name in ("integer", "long")
+    kind = {"integer": "an Integer", "long": "a Long"}.get(shape.type_name, "a Double")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _unreadable(value, kind)
+    if whole and value != int(value):
+        raise ApiError("SerializationException", f"{value} can not be converted to {kind}")
+    low, high = shape.metadata.get("min"), shape.metadata.get("max")
+    if low is not None and value < low:
+        yield _fault(value, path, f"Member must have value greater than or equal to {low}")
+    if high is not None and value > high:
+        yield _fault(value, path, f"Member must have value less than or equal to {high}")
+
+
+def _boolean(shape: Any, value: Any, path: str) -> Faults:
+    if not isinstance(value, bool):
+        raise _unreadable(value, "a Boolean")
+    yield from ()
+
+
+def _timestamp(shape: Any, value: Any, path: str) -> Faults:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise _unreadable(value, "a Date")
+    yield from ()
+
+
+def _blob(shape: Any, value: Any, path: str) -> Faults:
+    yield from _sized(shape, len(value), value, path)
+
+
+def _anything(shape: Any, value: Any, path: str) -> Faults:
+    yield from ()
+
+
+_KINDS: Final[Mapping[str, Callable[[Any, Any, str], Faults]]] = {
+    "structure": _structure,
+    "list": _list,
+    "map": _map,
+    "string": _string,
+    "integer": _number,
+    "long": _number,
+    "float": _number,
+    "double": _number,
+    "boolean": _boolean,
+    "timestamp": _timestamp,
+    "blob": _blob,
+}
+
+
+def _sized(shape: Any, size: int, value: Any, path: str) -> Faults:
+    low, high = shape.metadata.get("min"), shape.metadata.get("max")
+    if low is not None and size < low:
+        yield _fault(value, path, f"Member must have length greater than or equal to {low}")
+    if high is not None and size > high:
+        yield _fault(value, path, f"Member must have length less than or equal to {high}")
+
+
+def _rules(shape: Any) -> str:
+    """The constraints of a map's keys or values, which AWS tells all together."""
+    if shape.enum:
+        return f"Member must satisfy enum value set: [{', '.join(shape.enum)}]"
+    limits = shape.metadata
+    told = [
+        f"Member must have length less than or equal to {limits['max']}" if "max" in limits else "",
+        f"Member must have length greater than or equal to {limits['min']}" if "min" in limits else "",
+        f"Member must satisfy regular expression pattern: {limits['pattern']}" if "pattern" in limits else "",
+    ]
+    return ", ".join(text for text in told if text)
+
+
+def _fault(value: Any, path: str, rule: str) -> str:
+    return f"Value{_shown(value)} at '{path}' failed to satisfy constraint: {rule}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return " null"
+    if isinstance(value, bytes):
+        return ""
+    return f" '{value if isinstance(value, str) else _java(value)}'"
+
+
+def _java(value: Any) -> str:
+    """As Java prints a collection: [a, b] and {k=v}."""
+    if isinstance(value, list):
+        return f"[{', '.join(_java(item) for item in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}={_java(item)}' for key, item in value.items())}}}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _unreadable(value: Any, kind: str) -> ApiError:
+    if isinstance(value, list):
+        text = "Start of list found where not expected"
+    elif isinstance(value, Mapping):
+        text = "Start of structure or map found where not expected."
+    elif kind in ("structure", "list", "map"):
+        text = f"Expected {kind} or null"
+    else:
+        text = f"{_token(value)} can not be converted to {kind if ' ' in kind else f'a {kind}'}"
+    return ApiError("SerializationException", text)
+
+
+def _token(value: Any) -> str:
+    if isinstance(value, bool):
+        return "TRUE_VALUE" if value else "FALSE_VALUE"
+    if isinstance(value, str):
+        return "STRING_VALUE"
+    return "DECIMAL_VALUE" if isinstance(value, float) else "NUMBER_VALUE"
+
+
+def _camel(name: str) -> str:
+    return name[:1].lower() + name[1:]
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,124 @@
+"""Which service a request is for, and its way there: signature, service, operation, shape, handler, answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiohttp import web
+
+from lmi_deploy.emulator.wire import cbor
+from lmi_deploy.emulator.wire.answers import error_body, request_id, written
+from lmi_deploy.emulator.wire.check import check
+from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.service_models import service_model
+from lmi_deploy.emulator.wire.signature import Signature, read_signature, required
+from lmi_deploy.emulator.world import Ask
+
+TARGETS: Final[Mapping[str, str]] = {
+    "SageMaker": "sagemaker",
+    "Logs_20140328": "logs",
+    "AnyScaleFrontendService": "application-autoscaling",
+    "ServiceQuotasV20190624": "service-quotas",
+    "AWSPriceListService": "pricing",
+    "ResourceGroupsTaggingAPI_20170126": "resourcegroupstaggingapi",
+    "GraniteServiceVersion20100801": "cloudwatch",
+}
+JSON: Final = "application/x-amz-json-1.1"
+Handle = Callable[[str, Ask], Mapping[str, Any] | None]
+"""Carries out an operation of a service; the operation is one that the service model has."""
+Elsewhere = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """An operation as it was asked for, in whichever protocol."""
+
+    service: str
+    operation: str
+    is_cbor: bool
+
+
+def called(request: web.Request) -> Called | None:
+    """By `X-Amz-Target` or by the path of the CBOR protocol; None for REST and query services."""
+    prefix, dot, operation = request.headers.get("X-Amz-Target", "").rpartition(".")
+    if dot and prefix in TARGETS:
+        return Called(TARGETS[prefix], operation, is_cbor=False)
+    parts = request.path.split("/")
+    if len(parts) == 5 and parts[1] == "service" and parts[3] == "operation" and parts[2] in TARGETS:
+        return Called(TARGETS[parts[2]], parts[4], is_cbor=True)
+    return None
+
+
+def signed(request: web.Request) -> Signature:
+    return required(read_signature(request.headers, request.query))
+
+
+async def answer(request: web.Request, call: Called, handle: Handle) -> web.Response:
+    """One call of a JSON (or CBOR) service, errors included."""
+    try:
+        signature = signed(request)
+        _require_scope(signature, call)
+        operation = _operation(call)
+        params = _params(call, await request.read(), operation)
+        check(operation.input_shape, params)
+        ask = Ask(operation=call.operation, params=params, region=signature.region, key=signature.key)
+        return _response(call, operation.output_shape, handle(call.service, ask) or {})
+    except ApiError as error:
+        return refusal(error, call)
+
+
+def refusal(error: ApiError, call: Called | None = None) -> web.Response:
+    headers = {"x-amzn-RequestId": request_id(), "x-amzn-ErrorType": error.code}
+    if call is not None and call.is_cbor:
+        told = {"__type": error.code, "message": error.message, **error.fields}
+        return _cbor(cbor.dumps(told), error.status, headers)
+    return web.Response(
+        status=error.status, body=error_body(error), headers={**headers, "Content-Type": JSON}
+    )
+
+
+def _require_scope(signature: Signature, call: Called) -> None:
+    wanted = service_model(call.service).signing_name
+    if signature.service != wanted:
+        raise ApiError(
+            "InvalidSignatureException",
+            f"Credential should be scoped to correct service: '{wanted}'. ",
+            status=403,
+        )
+
+
+def _operation(call: Called) -> Any:
+    model = service_model(call.service)
+    if call.operation not in model.operation_names:
+        raise ApiError("UnknownOperationException", "")
+    return model.operation_model(call.operation)
+
+
+def _params(call: Called, body: bytes, operation: Any) -> Any:
+    if operation.input_shape is None or not body:
+        return {}
+    if call.is_cbor:
+        return cbor.loads(body)
+    try:
+        found = json.loads(body)
+    except ValueError as exc:
+        raise ApiError("SerializationException", "Unexpected token in the request's JSON") from exc
+    if not isinstance(found, dict):
+        raise ApiError("SerializationException", "Start of structure or map expected")
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _response(call: Called, shape: Any, result: Mapping[str, Any]) -> web.Response:
+    headers = {"x-amzn-RequestId": request_id()}
+    if call.is_cbor:
+        return _cbor(cbor.dumps(cbor.written(shape, result) if shape is not None else {}), 200, headers)
+    body = json.dumps(written(shape, result)).encode() if shape is not None else b""
+    return web.Response(body=body, headers={**headers, "Content-Type": JSON})
+
+
+def _cbor(body: bytes, status: int, headers: Mapping[str, str]) -> web.Response:
+    more = {"smithy-protocol": "rpc-v2-cbor", "Content-Type": "application/cbor"}
+    return web.Response(status=status, body=body, headers={**headers, **more})

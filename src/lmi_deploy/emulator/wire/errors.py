@@ -1,0 +1,24 @@
+"""How a service says no: the code, the words and the status that go over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class ApiError(Exception):
+    """`fields` are further members of the error's shape."""
+
+    def __init__(
+        self, code: str, message: str, *, status: int = 400, fields: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.status = status
+        self.fields = dict(fields or {})
+
+
+def refused(message: str) -> ApiError:
+    """SageMaker's word for almost everything that is wrong with a request."""
+    return ApiError("ValidationException", message)

@@ -1,0 +1,77 @@
+"""What the emulator starts containers with: the runtimes and the cache of the local target."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lmi_deploy.emulator.hosting.instances import Workshop
+
+if TYPE_CHECKING:
+    from lmi_deploy.ports.environments import Environments
+
+ENGINE_VERSION: Final = "0.34.0"
+_SECRET: Final = re.compile(
+    r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)"
+)
+_NEVER: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+
+
+def workshop(
+    environ: Mapping[str, str], *, python: Path | None = None, engine: Path | None = None
+) -> Workshop:
+    """Containers are embedded model servers, their workers in `python`, by default the newest environment kept."""
+    from lmi_deploy.adapters.clock import SystemClock
+    from lmi_deploy.adapters.detached import LocalProcesses
+    from lmi_deploy.adapters.environments import LocalEnvironments
+    from lmi_deploy.runtimes.embedded import Embedded
+
+    wheelhouse = environ.get("LMI_WHEELHOUSE")
+    cache = Path(environ.get("LMI_CACHE_HOME") or _cache(environ))
+    environments = LocalEnvironments(cache, environ, Path(wheelhouse) if wheelhouse else None)
+    clock = SystemClock()
+    return Workshop(
+        servers=Embedded(LocalProcesses(clock), clock, container_environment(environ)),
+        python=python or _newest(environments),
+        engine=(lambda: engine) if engine is not None else _installed(environments),
+    )
+
+
+def without_containers() -> Workshop:
+    return Workshop(servers=None, python=Path(sys.executable), engine=Path)
+
+
+def container_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What a container inherits of this machine: no secret, nothing of AWS, no way to the Hub."""
+    kept = {
+        key: value
+        for key, value in environ.items()
+        if not _SECRET.search(key.upper()) and not key.startswith("AWS_") and key not in _NEVER
+    }
+    return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def _cache(environ: Mapping[str, str]) -> Path:
+    base = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or Path.home(), ".cache"))
+    return Path(base, "lmi")
+
+
+def _newest(environments: Environments) -> Path:
+    """The environment built last; without any, our own interpreter, good for handlers that need no torch."""
+    kept = [entry for entry in environments.entries() if entry.kind == "environment"]
+    kept = [entry for entry in kept if environments.ready(entry.name)]
+    newest = max(kept, key=lambda entry: entry.path.stat().st_mtime, default=None)
+    return environments.python(newest.name) if newest is not None else Path(sys.executable)
+
+
+def _installed(environments: Environments) -> Callable[[], Path]:
+    def engine() -> Path:
+        if not environments.engine_ready(ENGINE_VERSION):
+            for _ in environments.install_engine(ENGINE_VERSION, key="engine"):
+                pass
+        return environments.engine(ENGINE_VERSION)
+
+    return engine

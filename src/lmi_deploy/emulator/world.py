@@ -1,0 +1,86 @@
+"""What every emulated service works on: the clock, what is remembered, the neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from lmi_deploy.emulator.clock import TurnedClock
+from lmi_deploy.emulator.rules import FaultRules
+from lmi_deploy.emulator.store import Row, Store, Table
+
+ACCOUNT: Final = "123456789012"
+
+
+class Roles(Protocol):
+    """Roles as IAM keeps them."""
+
+    def trusts(self, arn: str, service: str) -> bool:
+        """Whether the role is there and lets the service assume it."""
+
+    def allows(self, arn: str, action: str, resource: str) -> bool:
+        """Whether the role's own policies allow it."""
+
+
+class Objects(Protocol):
+    """What is in S3, seen from inside of AWS."""
+
+    def keys(self, bucket: str, prefix: str) -> list[str]:
+        """All keys under a prefix; empty as well where there is no such bucket."""
+
+
+class Hosting(Protocol):
+    """What happens behind an endpoint once its record says that something is to happen."""
+
+    def begin(self, region: str, name: str) -> None:
+        """Go on from the state in the endpoint's record."""
+
+
+class Alarms(Protocol):
+    def ringing(self, region: str, name: str) -> bool | None:
+        """Whether the CloudWatch alarm is in ALARM; None when there is none of that name."""
+
+
+@dataclass(slots=True)
+class World:
+    clock: TurnedClock
+    store: Store
+    faults: FaultRules
+    roles: Roles
+    objects: Objects
+    alarms: Alarms
+    hosting: Hosting
+    account: str = ACCOUNT
+
+    def table(self, kind: str, region: str) -> Table:
+        return self.store.table(kind, region)
+
+    def arn(self, service: str, region: str, resource: str) -> str:
+        return f"arn:{partition(region)}:{service}:{region}:{self.account}:{resource}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request that its shape allows."""
+
+    operation: str
+    params: Mapping[str, Any]
+    region: str
+    key: str
+
+
+Operation = Callable[[World, Ask], Mapping[str, Any] | None]
+
+
+def partition(region: str) -> str:
+    prefixes = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-iso-": "aws-iso", "us-isob-": "aws-iso-b"}
+    return next((name for start, name in prefixes.items() if region.startswith(start)), "aws")
+
+
+def tags_of(params: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in params.get("Tags") or ()}
+
+
+def tag_list(row: Row) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in row.get("tags", {}).items()]
