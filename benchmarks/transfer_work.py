@@ -1,0 +1,110 @@
+"""`python -m benchmarks.transfer_work NAME [FOLDER]`: one contender's work as a process of its own."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lmi_deploy.core.facts import ModelListing
+    from lmi_deploy.ports.source import Source
+
+BUCKET = "bench"
+
+
+def files(folder: str) -> list[Path]:
+    return sorted(path for path in Path(folder).rglob("*") if path.is_file())
+
+
+def lmi_stream(_: str) -> None:
+    from lmi_deploy.adapters.clock import SystemClock
+    from lmi_deploy.adapters.hub import HubSettings, HuggingFaceHub
+
+    clock = SystemClock()
+    hub = HuggingFaceHub(HubSettings.read(os.environ, Path.home()), clock)
+    _push(hub, hub.listing("org/model", "main"))
+
+
+def lmi_folder(folder: str) -> None:
+    """The hashes of the listing are told apart: the others compute none."""
+    from lmi_deploy.adapters.model_folder import ModelFolder
+
+    source = ModelFolder()
+    _push(source, source.listing(folder, ""))
+
+
+def lmi_cached(folder: str) -> None:
+    """From a folder whose hashes are known, as the Hub's cache knows them."""
+    from lmi_deploy.adapters.model_folder import ModelFolder
+    from lmi_deploy.core.facts import FileEntry, ModelListing
+
+    known = [line.split(" ", 2) for line in Path(os.environ["BENCH_OIDS"]).read_text().splitlines()]
+    entries = tuple(FileEntry(path=path, size=int(size), oid=oid, kind="sha256") for oid, size, path in known)
+    listing = ModelListing(model_id=folder, commit="c" * 40, files=entries, source="folder")
+    _push(ModelFolder(), listing)
+
+
+def snapshot(_: str) -> None:
+    from huggingface_hub import snapshot_download
+
+    snapshot_download("org/model")
+
+
+def boto3_files(folder: str) -> None:
+    import boto3
+    from boto3.s3.transfer import TransferConfig
+
+    client = boto3.client("s3")
+    several = TransferConfig(multipart_chunksize=64 << 20, max_concurrency=8)
+
+    def send(path: Path) -> None:
+        more = {"ChecksumAlgorithm": "CRC32"}
+        client.upload_file(str(path), BUCKET, f"weights/{path.name}", ExtraArgs=more, Config=several)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(send, files(folder)))
+
+
+def obstore_files(folder: str) -> None:
+    put = importlib.import_module("obstore").put
+    options = {"checksum_algorithm": "sha256"} if os.environ.get("BENCH_SHA256") else {}
+    store = importlib.import_module("obstore.store").S3Store(BUCKET, prefix="weights", **options)
+
+    def send(path: Path) -> None:
+        put(store, path.name, path, chunk_size=16 << 20, max_concurrency=8)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(send, files(folder)))
+
+
+def _push(source: Source, listing: ModelListing) -> None:
+    import boto3
+
+    from lmi_deploy.adapters.clock import SystemClock
+    from lmi_deploy.adapters.s3 import Place, S3Settings, S3Store
+    from lmi_deploy.transfer.push import Way, push
+
+    clock = SystemClock()
+    place = Place(bucket=BUCKET, owner="111122223333")
+    store = S3Store(boto3.Session, place, clock=clock, settings=S3Settings())
+    way = Way(source=source, store=store, clock=clock)
+    for _ in push(listing, listing.files, way=way, key="weights"):
+        pass
+
+
+WORK: dict[str, Callable[[str], None]] = {
+    "lmi-stream": lmi_stream,
+    "lmi-folder": lmi_folder,
+    "lmi-cached": lmi_cached,
+    "snapshot": snapshot,
+    "boto3": boto3_files,
+    "obstore": obstore_files,
+}
+
+if __name__ == "__main__":
+    WORK[sys.argv[1]](sys.argv[2] if len(sys.argv) > 2 else "")
