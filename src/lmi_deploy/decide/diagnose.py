@@ -1,0 +1,196 @@
+"""What a log says went wrong: the first failure of the stream that is a cause, not the echo of one."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import accumulate, chain
+from types import MappingProxyType
+
+from lmi_deploy.catalog.failures import Failure, Level, Pattern, failures, noise
+
+_RANK: dict[Level, int] = {"cause": 0, "weak": 1, "wrapper": 2}
+_RESTARTS = (
+    Pattern("retry: ", "retry: [1-9]"),
+    Pattern("estart", "[Rr]estart(ing)? python (worker|process)"),
+)
+_TRACEBACK = 150
+"""Lines above an error in which its traceback may stand."""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_ENGINES = {"lmi-dist": "vllm", "tensorrt-llm": "trtllm", "neuronx": "neuron"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What is known beside the log. It decides between entries that fit the same line; `facts` are tested, too."""
+
+    where: str = ""
+    """`container_log`, `failure_reason`, `client_error`, `invoke_error`, `hub` or `s3`."""
+    engine: str = ""
+    version: str = ""
+    facts: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    """Such as EndpointStatus: Failed, EnableNetworkIsolation: true."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """`evidence` is the line (or fact) it rests on; a `wrapper` only says that the cause stands elsewhere."""
+
+    id: str
+    cause: str
+    remedy: str
+    evidence: str
+    line: int
+    """Counted from 1; 0 where a fact beside the log is the evidence."""
+    wrapper: bool
+    settings: tuple[str, ...]
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    line: int
+    failure: Failure
+    match: re.Match[str]
+    life: int
+    """How many restarts came before it."""
+
+
+UNKNOWN = Surroundings()
+
+
+def diagnose(lines: Sequence[str], around: Surroundings = UNKNOWN) -> Diagnosis | None:
+    """The first failure of the first life of a worker that explains itself; None where nothing is known.
+
+    What came after a restart may be a consequence. A wrapper is given back only where there is nothing else.
+    """
+    hits = list(_hits(lines, around))
+    lives = [[hit for hit in hits if hit.life == life] for life in sorted({hit.life for hit in hits})]
+    chosen = [_best(life, around) for life in lives]
+    told = next((hit for hit in chosen if hit.failure.level != "wrapper"), None)
+    if told is None:
+        by_fact = _by_facts(around)
+        if by_fact is not None:
+            return by_fact
+        told = chosen[0] if chosen else None
+    return _told(told, lines[told.line]) if told else None
+
+
+def _hits(lines: Sequence[str], around: Surroundings) -> Iterator[_Hit]:
+    plain = [line.replace("\n", " ") for line in lines]
+    text = "\n".join(plain)
+    starts = [0, *accumulate(len(line) + 1 for line in plain)][:-1]
+    ignored = {at for each in noise() for at, _ in _found(each, text, plain, starts)}
+    restarts = sorted({at for each in _RESTARTS for at, _ in _found(each, text, plain, starts)})
+    for failure in failures():
+        if not _holds(failure.given, around.facts) or not _compiled(failure.frames).search(text):
+            continue
+        lives: set[int] = set()
+        for at, match in chain.from_iterable(_found(each, text, plain, starts) for each in failure.patterns):
+            life = bisect_right(restarts, at)
+            if life not in lives and at not in ignored and _meant(failure, plain, at):
+                lives.add(life)
+                yield _Hit(at, failure, match, life)
+
+
+def _found(
+    pattern: Pattern, text: str, lines: Sequence[str], starts: Sequence[int]
+) -> Iterator[tuple[int, re.Match[str]]]:
+    """The lines that match; a plain search for the literal finds the few that are worth a try."""
+    at = text.find(pattern.literal)
+    while at >= 0:
+        line = bisect_right(starts, at) - 1
+        match = _compiled(pattern.text).search(lines[line])
+        if match:
+            yield line, match
+        at = text.find(pattern.literal, starts[line] + len(lines[line]))
+
+
+@cache
+def _compiled(text: str) -> re.Pattern[str]:
+    return re.compile(text)
+
+
+def _meant(failure: Failure, lines: Sequence[str], at: int) -> bool:
+    if failure.unless and _compiled(failure.unless).search(lines[at]):
+        return False
+    if not failure.frames:
+        return True
+    above = "\n".join(lines[max(0, at - _TRACEBACK) : at])
+    return _compiled(rf"\b(?:{failure.frames})\b").search(above) is not None
+
+
+def _holds(given: Mapping[str, str], facts: Mapping[str, str]) -> bool:
+    return all(str(facts.get(key, "")).lower() == value.lower() for key, value in given.items())
+
+
+def _best(hits: Sequence[_Hit], around: Surroundings) -> _Hit:
+    best = min(hits, key=lambda hit: _order(hit, around))
+    while better := next((hit for hit in hits if best.failure.id in hit.failure.over), None):
+        best = better
+    return best
+
+
+def _order(hit: _Hit, around: Surroundings) -> tuple[object, ...]:
+    """Causes first, then the earliest line; on one line whichever fits the surroundings and says the most."""
+    failure = hit.failure
+    strange = [
+        bool(failure.engine and around.engine)
+        and failure.engine != _ENGINES.get(around.engine, around.engine),
+        bool(around.where) and failure.where != around.where,
+        not _of_version(failure.versions, around.version),
+    ]
+    length = hit.match.end() - hit.match.start()
+    return _RANK[failure.level], hit.line, -len(failure.given), not failure.frames, strange, -length
+
+
+def _of_version(versions: str, version: str) -> bool:
+    """Whether `version` may be one of `versions` (">=0.8", "0.7-0.10"); words in the latter say nothing."""
+    numbers = re.search(r"(>=|<=)?\s*(\d+(?:\.\d+)+)(?:-(\d+(?:\.\d+)+))?", versions)
+    if not version or numbers is None:
+        return True
+    sign, low, high = numbers.groups()
+    mine = _key(version)
+    if high:
+        return _key(low) <= mine <= _key(high)
+    return mine >= _key(low) if sign == ">=" else mine <= _key(low) if sign == "<=" else True
+
+
+def _key(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def _by_facts(around: Surroundings) -> Diagnosis | None:
+    """An entry without any line of a log, whose facts hold."""
+    for failure in failures():
+        if failure.given and _holds(failure.given, around.facts):
+            named = ", ".join(f"{key}: {value}" for key, value in failure.given.items())
+            return _diagnosis(failure, {}, evidence=named, line=0)
+    return None
+
+
+def _told(hit: _Hit, line: str) -> Diagnosis:
+    groups = {key: value for key, value in hit.match.groupdict().items() if value is not None}
+    return _diagnosis(hit.failure, groups, evidence=line.strip(), line=hit.line + 1)
+
+
+def _diagnosis(failure: Failure, groups: Mapping[str, str], *, evidence: str, line: int) -> Diagnosis:
+    return Diagnosis(
+        id=failure.id,
+        cause=_filled(failure.cause, groups),
+        remedy=_filled(failure.remedy, groups),
+        evidence=evidence,
+        line=line,
+        wrapper=failure.level == "wrapper",
+        settings=failure.settings,
+        link=f"docs/failures.md#{failure.id}",
+    )
+
+
+def _filled(text: str, groups: Mapping[str, str]) -> str:
+    for key, value in groups.items():
+        text = text.replace(f"{{{key}}}", value)
+    return text
