@@ -30,12 +30,13 @@ class Ends:
     def fill(self, entry: FileEntry, view: memoryview, start: int) -> None:
         """Bytes of one file into a buffer; Stopped when somebody ended the transfer."""
         came, noted = 0, False
-        for came, note in self.source.fill(self.listing, entry.path, view, start=start):  # noqa: B007
+        for arrived in self.source.fill(self.listing, entry.path, view, start=start):
             if self.stop.is_set():
                 raise Stopped
-            if note or noted:
-                self.board.say(entry.path, note)
-                noted = bool(note)
+            came = arrived.count
+            if arrived.note or noted:
+                self.board.say(entry.path, arrived.note)
+                noted = bool(arrived.note)
         if came != len(view):
             raise TransferFailed(
                 f"{entry.path}: {came} of {len(view)} bytes came from byte {start} on",
