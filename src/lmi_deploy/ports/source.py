@@ -11,7 +11,7 @@ from lmi_deploy.core.facts import ModelListing
 class Arrived(NamedTuple):
     """How many bytes of what was asked for are there; `note` says why the source makes us wait."""
 
-    count: int
+    come: int
     note: str = ""
 
 

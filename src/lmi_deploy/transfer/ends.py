@@ -33,7 +33,7 @@ class Ends:
         for arrived in self.source.fill(self.listing, entry.path, view, start=start):
             if self.stop.is_set():
                 raise Stopped
-            came = arrived.count
+            came = arrived.come
             if arrived.note or noted:
                 self.board.say(entry.path, arrived.note)
                 noted = bool(arrived.note)
