@@ -398,6 +398,38 @@ def test_somebody_elses_bucket_gets_no_byte(versity: S3Server, proxy: Proxy, buc
     assert list(versity.store(bucket).list("")) == []
 
 
+COPIES = S3Settings(attempts=1, copy_piece=5 << 20)
+
+
+def test_a_large_copy_goes_in_parts_that_are_tried_again(moto: S3Server, bucket: str) -> None:
+    moto.make_bucket(bucket)
+    with proxied(moto.url) as proxy:
+        store, body = moto.behind(proxy.url).store(bucket, settings=COPIES), os.urandom(17 << 20)
+        source = store.put("from", body)
+        proxy.fail(Rule(do=s3_error("SlowDown", 503), method="PUT", path="partNumber=2"))
+        proxy.fail(Rule(do=do.Lose(), method="PUT", path="partNumber=3"))
+        copied = store.copy("from", "to", size=len(body), etag=source.etag)
+        assert (copied.size, copied.checksum) == (len(body), crc32_of(body))
+        assert b"".join(store.read("to")) == body
+        parts = [passed.headers for passed in proxy.seen("PUT", "partNumber")]
+        assert len({headers["x-amz-copy-source-range"] for headers in parts}) == 4
+        assert {headers["x-amz-source-expected-bucket-owner"] for headers in parts} == {moto.owner}
+
+
+def test_a_large_copy_that_fails_leaves_nothing(versity: S3Server, proxy: Proxy, bucket: str) -> None:
+    versity.make_bucket(bucket)
+    store = versity.behind(proxy.url).store(bucket, settings=COPIES)
+    store.put("from", os.urandom(11 << 20))
+    # versitygw 1.8 gives each part the checksum of the whole source: found out, like any wrong part.
+    with pytest.raises(IntegrityError, match="the parts copied of it have"):
+        store.copy("from", "to", size=11 << 20)
+    proxy.fail(Rule(do=s3_error("InternalError", 500), method="PUT", path="partNumber=2", times=None))
+    with pytest.raises(TransferFailed):
+        store.copy("from", "to", size=11 << 20)
+    assert store.uploads("") == ()
+    assert store.look("to") is None
+
+
 def test_every_request_states_the_expected_owner(store: S3Store, proxy: Proxy) -> None:
     upload, parts = sent(store)
     store.parts(upload)

@@ -37,7 +37,7 @@ class Calls:
         self.clients = clients
         self.bucket = bucket
         self.owner = owner
-        self._clock = clock
+        self.clock = clock
         self.tell = tell
         self._random = Random()
 
@@ -70,7 +70,7 @@ class Calls:
     def pause(self, count: int) -> None:
         """Before another try, longer each time."""
         longest = min(_LONGEST_WAIT, 0.5 * 2**count)
-        self._clock.sleep(self._random.uniform(longest / 2, longest))
+        self.clock.sleep(self._random.uniform(longest / 2, longest))
 
     def _subject(self, call: str, key: str) -> Subject:
         clients = self.clients
@@ -87,7 +87,7 @@ class Calls:
     def learn_skew(self, fault: Fault, least: timedelta = timedelta(0)) -> bool:
         """Whether the answer told the service's time, by which requests are signed from now on."""
         skew = self.clients.skew
-        if not skew.learn(fault.headers.get("date", ""), self._clock.now(), least):
+        if not skew.learn(fault.headers.get("date", ""), self.clock.now(), least):
             return False
         minutes = skew.offset.total_seconds() / 60
         way = "behind" if minutes > 0 else "ahead"

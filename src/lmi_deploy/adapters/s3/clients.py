@@ -23,6 +23,8 @@ class S3Settings:
     rounds: int = 5
     connect_seconds: float = 10.0
     stall_seconds: float = 60.0
+    copy_piece: int = 512 << 20
+    """Bytes of one part of a copy inside S3."""
     endpoint_url: str = ""
     """Empty: botocore finds it (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS)."""
 

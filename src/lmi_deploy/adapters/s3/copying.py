@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from lmi_deploy.adapters.s3 import multipart
 from lmi_deploy.adapters.s3.calls import Calls
+from lmi_deploy.adapters.s3.reading import full_checksum
 from lmi_deploy.core.crc32 import crc32_joined
-from lmi_deploy.errors import IntegrityError
+from lmi_deploy.errors import AccessError, IntegrityError, LmiError
 from lmi_deploy.ports.object_store import Part, Stored, Upload
 
-ONE_CALL: Final = 1 << 30
-"""S3 allows 5 GiB in one call; parts side by side are faster than one after the other, long before that."""
-PIECE: Final = 512 << 20
+_PIECES_IN_ONE_CALL: Final = 2
+"""S3 allows 5 GiB in one call; parts side by side are faster than that long before."""
 _MOST_PARTS: Final = 10_000
 _AT_ONCE: Final = 8
 
@@ -41,10 +42,18 @@ class Origin:
         return found
 
 
-def copy(calls: Calls, origin: Origin, key: str, *, encryption: Mapping[str, Any]) -> Stored:
+class Complete(Protocol):
+    """`S3Store.complete`: an unknown outcome is settled in it."""
+
+    def __call__(self, upload: Upload, parts: Sequence[Part], *, crc32: str, size: int) -> Stored: ...
+
+
+def is_large(calls: Calls, size: int) -> bool:
+    return size > _PIECES_IN_ONE_CALL * calls.clients.settings.copy_piece
+
+
+def copy_at_once(calls: Calls, origin: Origin, key: str, *, encryption: Mapping[str, Any]) -> Stored:
     """With a full-object CRC32, which S3 computes from the bytes that it copies."""
-    if origin.size > ONE_CALL:
-        return _in_parts(calls, origin, key, encryption)
     answer = calls("copy_object", key=key, ChecksumAlgorithm="CRC32", **origin.parameters, **encryption)
     made = answer["CopyObjectResult"]
     return Stored(
@@ -56,21 +65,18 @@ def copy(calls: Calls, origin: Origin, key: str, *, encryption: Mapping[str, Any
     )
 
 
-def _in_parts(calls: Calls, origin: Origin, key: str, encryption: Mapping[str, Any]) -> Stored:
-    upload = multipart.begin(calls, key, tags={}, encryption=encryption)
+def copy_in_parts(calls: Calls, origin: Origin, upload: Upload, complete: Complete) -> Stored:
+    """All of `origin` becomes the object of `upload`, which is aborted where that fails."""
+    spans = _spans(origin.size, calls.clients.settings.copy_piece)
     try:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            pieces = list(
-                pool.map(lambda piece: _copy_part(calls, origin, upload, piece), _pieces(origin.size))
-            )
-        crc32 = crc32_joined((piece.crc32, piece.size) for piece in pieces)
-        made = multipart.complete(calls, upload, pieces, crc32=crc32, size=origin.size)
+            pieces = list(pool.map(lambda span: _copy_part(calls, origin, upload, span), spans))
+        crc32 = _agreed(calls, origin, pieces)
+        return complete(upload, pieces, crc32=crc32, size=origin.size)
     except BaseException:
-        multipart.abort(calls, upload)
+        with suppress(LmiError):
+            multipart.abort(calls, upload)
         raise
-    if made is None:
-        raise IntegrityError(f"s3://{calls.bucket}/{key}: the copy has another checksum than its parts")
-    return made
 
 
 def _copy_part(calls: Calls, origin: Origin, upload: Upload, piece: tuple[int, int, int]) -> Part:
@@ -87,8 +93,37 @@ def _copy_part(calls: Calls, origin: Origin, upload: Upload, piece: tuple[int, i
     return Part(number=number, size=last - first + 1, etag=made["ETag"], crc32=made.get("ChecksumCRC32", ""))
 
 
-def _pieces(size: int) -> Iterator[tuple[int, int, int]]:
+def _agreed(calls: Calls, origin: Origin, pieces: Sequence[Part]) -> str:
+    """The checksum of the whole, by the source and by the parts, as far as each is known."""
+    of_source = _checksum_of_source(calls, origin)
+    of_parts = ""
+    if all(piece.crc32 for piece in pieces):
+        of_parts = crc32_joined((piece.crc32, piece.size) for piece in pieces)
+    if of_source and of_parts and of_source != of_parts:
+        raise IntegrityError(
+            f"s3://{origin.bucket}/{origin.key}: it has CRC32 {of_source}, the parts copied of it have {of_parts}",
+            hint="run the same command again; some servers that are not AWS cannot copy in parts",
+        )
+    if not (of_source or of_parts):
+        raise IntegrityError(
+            f"s3://{origin.bucket}/{origin.key}: neither it nor the parts copied of it have a CRC32",
+            hint="copy it through this machine: `lmi weights push` with the s3:// prefix as model_id",
+        )
+    return of_source or of_parts
+
+
+def _checksum_of_source(calls: Calls, origin: Origin) -> str:
+    """Empty where S3 keeps none, or where this client cannot ask: a bucket in another region."""
+    there = Calls(calls.clients, origin.bucket, origin.owner, clock=calls.clock, tell=calls.tell)
+    try:
+        answer = there("head_object", key=origin.key, ChecksumMode="ENABLED")
+    except AccessError:
+        return ""
+    return full_checksum(answer, "ChecksumCRC32")
+
+
+def _spans(size: int, least: int) -> Iterator[tuple[int, int, int]]:
     """Number, first and last byte of each part."""
-    length = max(PIECE, -(-size // _MOST_PARTS))
+    length = max(least, -(-size // _MOST_PARTS))
     for number, first in enumerate(range(0, size, length), 1):
         yield number, first, min(first + length, size) - 1

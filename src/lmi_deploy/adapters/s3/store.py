@@ -140,7 +140,10 @@ class S3Store:
         origin = copying.Origin(
             bucket=bucket or self.bucket, key=source, owner=owner or self._place.owner, etag=etag, size=size
         )
-        return copying.copy(self._calls, origin, key, encryption=self._encryption)
+        if not copying.is_large(self._calls, size):
+            return copying.copy_at_once(self._calls, origin, key, encryption=self._encryption)
+        upload = self.begin(key, tags={})
+        return copying.copy_in_parts(self._calls, origin, upload, self.complete)
 
     def begin(self, key: str, *, tags: Mapping[str, str]) -> Upload:
         return multipart.begin(self._calls, key, tags=tags, encryption=self._encryption)
