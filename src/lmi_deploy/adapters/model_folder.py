@@ -58,6 +58,16 @@ class ModelFolder:
         return self.folder(listing)
 
 
+class FolderFiles:
+    """The files of a listing where they lie in one folder, whatever model the listing is of: the port Source."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+        return fill_from(self._root / path, buffer, start=start)
+
+
 def _hidden(path: Path, root: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(root).parts)
 

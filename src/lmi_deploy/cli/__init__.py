@@ -30,6 +30,8 @@ COMMANDS: dict[str, Entry] = {
     "render": Entry("render", "Write the files that would ship, without shipping them."),
     "serve": Entry("serve", "Serve a model folder in the foreground."),
     "init": Entry("init", "Look at a model and write a commented recipe for it."),
+    "weights": Entry("weights", "Models in a bucket: push, ls, verify, rm, copy."),
+    "gc": Entry("gc", "Free what interrupted pushes left in a bucket."),
     "schema": Entry("schema", "Print the recipe's JSON Schema."),
     "cache": Entry("cache", "Show and free what lmi keeps on this machine."),
     "completion": Entry("completion", "Print the completion script of a shell."),

@@ -18,12 +18,14 @@ _SUFFIXES = (".yaml", ".yml")
 _READ_LIMIT = 1_048_577
 
 
-def read_recipe(path: str | None, *, overlay: str | None, sets: Sequence[str]) -> Recipe:
+def read_recipe(
+    path: str | None, *, overlay: str | None, sets: Sequence[str], deploying: bool = True
+) -> Recipe:
     """Parse the recipe that was named, or the only one in the folder."""
     from lmi_deploy.decide.parse import parse
 
     origin = path or _only_recipe()
-    return parse(read(origin), origin, overlay=overlay, sets=sets)
+    return parse(read(origin), origin, overlay=overlay, sets=sets, deploying=deploying)
 
 
 def read(origin: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,8 +18,13 @@ def selection_digest(files: tuple[FileEntry, ...]) -> str:
 
 
 def weights_name(model_id: str, commit: str, files: tuple[FileEntry, ...]) -> str:
-    """`<org>--<name>/<commit>-<selection>`: the same for everybody who selects the same files of the same commit."""
-    return f"{model_id.strip('/').replace('/', '--')}/{commit}-{selection_digest(files)}"
+    """`<org>--<name>/<commit>-<selection>`: the same for everybody who selects the same files of the same commit.
+
+    A folder goes by its own name: where it lies on somebody's machine says nothing about its content.
+    """
+    label = model_id.rstrip("/").rpartition("/")[2] if model_id.startswith("/") else model_id.strip("/")
+    safe = re.sub(r"[^A-Za-z0-9._-]", "-", label.replace("/", "--"))
+    return f"{safe}/{commit}-{selection_digest(files)}"
 
 
 def weights_prefix(name: str) -> str:
@@ -60,3 +66,33 @@ class Manifest:
     @property
     def size(self) -> int:
         return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketWish:
+    """Which bucket: named, or the account's own default of a region; empty text leaves a choice to AWS's own chain."""
+
+    bucket: str = ""
+    region: str = ""
+    profile: str = ""
+    kms_key: str = ""
+    create: bool = False
+    """Whether a bucket that is not there may be made; only the default one is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaw:
+    """What is wrong with one object of the weights: absent, of another size or content, or one too many."""
+
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """What a broken push left: parts of an upload, or objects without a manifest. `size` None: S3 does not say."""
+
+    kind: Literal["upload", "objects"]
+    name: str
+    size: int | None
+    since: str

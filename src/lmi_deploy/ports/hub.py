@@ -8,10 +8,14 @@ from typing import Protocol
 
 from lmi_deploy.core.events import Progress
 from lmi_deploy.core.facts import FileEntry, ModelListing
+from lmi_deploy.ports.source import Source
 
 
-class Hub(Protocol):
-    """Absence, refusal and silence are told apart: NotFound, AccessError, TransferFailed, each with its remedy."""
+class Hub(Source, Protocol):
+    """A model repository, and the source of its bytes.
+
+    Absence, refusal and silence are told apart: NotFound, AccessError, TransferFailed, each with its remedy.
+    """
 
     def listing(self, model_id: str, revision: str) -> ModelListing:
         """The commit that `revision` names now, and every file of it with size and oid. One look-up."""

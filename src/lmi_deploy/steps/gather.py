@@ -21,21 +21,27 @@ _CONFIG_LIMIT = 20_000_000
 def gather(recipe: Recipe, deps: Deps) -> Facts:
     """The model's repository and the user's own files; NotFound and AccessError say which is missing."""
     folder = Path(recipe.origin).parent
-    # A path in a recipe starts at the recipe's own folder, wherever the command is run.
-    model_id = str(folder / recipe.model_id) if recipe.model_id.startswith(("./", "../")) else recipe.model_id
     hub = deps.hub(recipe.model_id)
-    listing = hub.listing(model_id, recipe.revision)
+    listing = model_listing(recipe, hub)
     return Facts(
         listing=listing,
         config=read_json(hub, listing, "config.json"),
         tensors=tensors(hub, listing),
-        shards=_shards(read_json(hub, listing, _INDEX)),
+        shards=shards(read_json(hub, listing, _INDEX)),
         model_py=_own_file(folder, recipe.handler.file, "handler.file"),
         requirements=_own_file(folder, recipe.requirements, "requirements"),
         machine=deps.machine(),
         port=deps.port(recipe.name),
-        runtimes=tuple(deps.runtimes()),
+        runtimes=deps.runtimes(recipe.container.image),
     )
+
+
+def model_listing(recipe: Recipe, hub: Hub) -> ModelListing:
+    """The repository of a recipe. A path starts at the recipe's own folder, wherever the command is run."""
+    model_id = recipe.model_id
+    if model_id.startswith(("./", "../")):
+        model_id = str(Path(recipe.origin).parent / model_id)
+    return hub.listing(model_id, recipe.revision)
 
 
 def tensors(hub: Hub, listing: ModelListing) -> Tensors | None:
@@ -84,7 +90,8 @@ def read_json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _shards(index: dict[str, Any]) -> tuple[str, ...]:
+def shards(index: dict[str, Any]) -> tuple[str, ...]:
+    """The files that a safetensors index names."""
     named = index.get("weight_map")
     return tuple(sorted({str(name) for name in named.values()})) if isinstance(named, dict) else ()
 

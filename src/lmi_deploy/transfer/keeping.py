@@ -11,21 +11,13 @@ from datetime import datetime
 from functools import partial
 
 from lmi_deploy.core.events import Progress
-from lmi_deploy.core.weights import Manifest, StoredFile, manifest_key, weights_prefix
+from lmi_deploy.core.weights import Flaw, Manifest, StoredFile, manifest_key, weights_prefix
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.ports.object_store import ObjectStore, Stored, Upload
 from lmi_deploy.transfer.manifests import manifests, read_manifest
 
 AT_ONCE = 8
 _WEIGHTS = "weights/"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flaw:
-    """What is wrong with one object of the weights: absent, of another size or content, or one too many."""
-
-    path: str
-    why: str
 
 
 def verify(

@@ -1,0 +1,53 @@
+"""Models in a bucket: complete or absent, verified, shared by every deployment that selects the same files."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from lmi_deploy.core.events import Event
+from lmi_deploy.core.facts import FileEntry, ModelListing
+from lmi_deploy.core.weights import Flaw, Leftover, Manifest
+from lmi_deploy.ports.source import Source
+
+
+class Weights(Protocol):
+    @property
+    def where(self) -> str:
+        """The bucket for people, with the endpoint when it is not AWS's own."""
+
+    def address(self, name: str) -> str:
+        """The s3:// address of one model's files."""
+
+    def advice(self) -> str:
+        """A lifecycle rule that the bucket lacks and would profit from; empty where it lacks none. Never imposed."""
+
+    def push(
+        self, listing: ModelListing, files: Sequence[FileEntry], source: Source, *, key: str
+    ) -> Generator[Event, None, Manifest]:
+        """Bring files in, each verified before it is an object, the manifest last; nothing moves that is there."""
+
+    def all(self) -> tuple[Manifest, ...]:
+        """Every model that is complete."""
+
+    def find(self, name: str) -> Manifest:
+        """One of them, by its name or by what only it begins with; NotFound names those there are."""
+
+    def used(self) -> dict[str, str]:
+        """Names of weights to the deployment whose record names them."""
+
+    def verify(self, manifest: Manifest, *, deep: bool, key: str) -> Generator[Event, None, tuple[Flaw, ...]]:
+        """Sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
+
+    def remove(self, name: str) -> int:
+        """Delete weights that nothing uses; the bytes that came free. Refused where a deployment uses them."""
+
+    def copy_from(self, origin: Weights, name: str, *, key: str) -> Generator[Event, None, Manifest]:
+        """Server-side copies from another bucket, in any region, the manifest last."""
+
+    def leftovers(self, *, before: datetime) -> tuple[Leftover, ...]:
+        """What broken pushes left, begun before then."""
+
+    def clear(self, *, before: datetime) -> tuple[Leftover, ...]:
+        """Free them."""

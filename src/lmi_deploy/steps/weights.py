@@ -1,0 +1,68 @@
+"""A recipe's weights into a bucket ahead of time: a CI step of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from lmi_deploy.core.events import Event, Finished, Notice, Started
+from lmi_deploy.core.facts import ModelListing
+from lmi_deploy.core.recipe import Recipe
+from lmi_deploy.core.spec import WeightsSpec
+from lmi_deploy.core.weights import BucketWish, Manifest, weights_name
+from lmi_deploy.decide.select import require_shards, select
+from lmi_deploy.ports.source import Source
+from lmi_deploy.ports.weights import Weights as Weights
+from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.gather import model_listing, read_json, shards, tensors
+
+KEY = "push"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cargo:
+    """The chosen files of one commit, and what they will be called in a bucket."""
+
+    listing: ModelListing
+    weights: WeightsSpec
+
+    @property
+    def name(self) -> str:
+        return weights_name(self.listing.model_id, self.listing.commit, self.weights.files)
+
+
+def bucket_of(recipe: Recipe, wish: BucketWish) -> BucketWish:
+    """What the command line says, else the recipe."""
+    return BucketWish(
+        bucket=wish.bucket or recipe.endpoint.bucket or "",
+        region=wish.region or recipe.endpoint.region or "",
+        profile=wish.profile,
+        create=wish.create,
+    )
+
+
+def choose_cargo(recipe: Recipe, deps: Deps) -> Cargo:
+    """The same choice that a deployment of the recipe makes: reads only, every check of it."""
+    hub = deps.hub(recipe.model_id)
+    listing = model_listing(recipe, hub)
+    weights = select(listing, recipe.files, remote_code=recipe.trust_remote_code)
+    require_shards(weights, shards(read_json(hub, listing, "model.safetensors.index.json")), recipe.files)
+    tensors(hub, listing)
+    return Cargo(listing=listing, weights=weights)
+
+
+def push(recipe: Recipe, cargo: Cargo, weights: Weights, deps: Deps) -> Generator[Event, None, Manifest]:
+    """`weights.via`: streamed from the source, or through the Hub's cache on this machine first."""
+    begun = deps.clock.monotonic()
+    title = f"push {cargo.listing.model_id} at {cargo.listing.commit[:8]} to {weights.where}"
+    yield Started(key=KEY, title=title)
+    hub = deps.hub(recipe.model_id)
+    source: Source = hub
+    if recipe.weights.via == "snapshot":
+        folder = yield from hub.fetch(cargo.listing, cargo.weights.files, key=KEY)
+        source = deps.files(folder)
+        yield Notice(text=f"in the Hub's cache: {folder}")
+    manifest = yield from weights.push(cargo.listing, cargo.weights.files, source, key=KEY)
+    seconds = round(deps.clock.monotonic() - begun, 3)
+    yield Finished(key=KEY, title=title, seconds=seconds, outcome=f"{len(manifest.files)} files")
+    return manifest

@@ -1,0 +1,115 @@
+"""The port Weights over a bucket."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from lmi_deploy.core.events import Event
+from lmi_deploy.core.facts import FileEntry, ModelListing
+from lmi_deploy.core.weights import Flaw, Leftover, Manifest, weights_prefix
+from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.source import Source
+from lmi_deploy.ports.weights import Weights
+from lmi_deploy.transfer import keeping
+from lmi_deploy.transfer.copies import Route, copy_weights
+from lmi_deploy.transfer.manifests import manifests
+from lmi_deploy.transfer.push import Way, push
+from lmi_deploy.transfer.settings import TransferSettings
+
+_RECORDS, _RECORD = "deployments/", "/record.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketWeights:
+    """`owner`: the account that must own the bucket."""
+
+    store: ObjectStore
+    owner: str
+    clock: Clock
+    settings: TransferSettings
+    where: str
+    advise: Callable[[], str] = lambda: ""
+
+    def address(self, name: str) -> str:
+        return f"s3://{self.store.bucket}/{weights_prefix(name)}"
+
+    def advice(self) -> str:
+        return self.advise()
+
+    def push(
+        self, listing: ModelListing, files: Sequence[FileEntry], source: Source, *, key: str
+    ) -> Generator[Event, None, Manifest]:
+        way = Way(source=source, store=self.store, clock=self.clock, settings=self.settings)
+        return (yield from push(listing, files, way=way, key=key))
+
+    def all(self) -> tuple[Manifest, ...]:
+        return tuple(manifests(self.store))
+
+    def find(self, name: str) -> Manifest:
+        there = self.all()
+        exact = [manifest for manifest in there if manifest.name == name]
+        near = exact or [manifest for manifest in there if manifest.name.startswith(name)]
+        if len(near) == 1:
+            return near[0]
+        if near:
+            names = ", ".join(manifest.name for manifest in near[:5])
+            raise UsageRefused(f"{name}: {len(near)} weights begin so: {names}", hint="name one of them")
+        raise NotFound(f"{name}: no such weights in {self.store.bucket}", hint="`lmi weights ls` names them")
+
+    def used(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for stored in self.store.list(_RECORDS):
+            if stored.key.endswith(_RECORD):
+                deployment = stored.key.removeprefix(_RECORDS).removesuffix(_RECORD)
+                found |= dict.fromkeys(self._named(stored.key), deployment)
+        return found
+
+    def verify(self, manifest: Manifest, *, deep: bool, key: str) -> Generator[Event, None, tuple[Flaw, ...]]:
+        return (yield from keeping.verify(self.store, manifest, key=key, deep=deep))
+
+    def remove(self, name: str) -> int:
+        return keeping.remove(self.store, name, used=self.used())
+
+    def copy_from(self, origin: Weights, name: str, *, key: str) -> Generator[Event, None, Manifest]:
+        if not isinstance(origin, BucketWeights):
+            raise UsageRefused("weights are copied from bucket to bucket", hint="lmi weights copy --help")
+        route = Route(
+            origin=origin.store,
+            target=self.store,
+            owner=origin.owner,
+            clock=self.clock,
+            settings=self.settings,
+        )
+        return (yield from copy_weights(name, route=route, key=key))
+
+    def leftovers(self, *, before: datetime) -> tuple[Leftover, ...]:
+        uploads = [
+            Leftover(kind="upload", name=upload.key, size=None, since=upload.begun)
+            for upload in keeping.orphans(self.store, before=before)
+        ]
+        objects = [
+            Leftover(kind="objects", name=one.name, size=one.size, since=one.touched)
+            for one in keeping.unfinished(self.store, before=before)
+        ]
+        return (*uploads, *objects)
+
+    def clear(self, *, before: datetime) -> tuple[Leftover, ...]:
+        found = self.leftovers(before=before)
+        keeping.give_up(self.store, keeping.orphans(self.store, before=before))
+        for one in keeping.unfinished(self.store, before=before):
+            self.store.delete(one.keys)
+        return found
+
+    def _named(self, key: str) -> tuple[str, ...]:
+        """The weights that a record's generations name. One that cannot be read names none, and frees none."""
+        body = b"".join(self.store.read(key))
+        try:
+            generations = json.loads(body).get("generations", ())
+        except (ValueError, AttributeError):
+            raise UsageRefused(f"{key}: not a record", hint="look at it before anything is removed") from None
+        return tuple(str(one["summary"].get("weights_name", "")) for one in generations)
