@@ -62,20 +62,34 @@ func serve(name, folder string, certificate tls.Certificate, handler http.Handle
 
 // certificates makes an authority nobody else knows, writes it to folder/ca.pem, and lets it vouch for localhost.
 func certificates(folder string) tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	check(err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"},
+	authority := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "lmi benchmark"},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(48 * time.Hour),
-		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.ParseIP("127.0.0.1")},
-		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		KeyUsage: x509.KeyUsageCertSign, IsCA: true, BasicConstraintsValid: true,
 	}
-	made, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	check(err)
+	vouching, made := signed(authority, authority, nil)
 	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: made})
 	check(os.WriteFile(filepath.Join(folder, "ca.pem"), text, 0o600))
+	localhost := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "localhost"},
+		NotBefore: authority.NotBefore, NotAfter: authority.NotAfter,
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.ParseIP("127.0.0.1")},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	key, made := signed(localhost, authority, vouching)
 	return tls.Certificate{Certificate: [][]byte{made}, PrivateKey: key}
+}
+
+// signed makes a key and its certificate; without a signer it signs itself.
+func signed(template, parent *x509.Certificate, signer *ecdsa.PrivateKey) (*ecdsa.PrivateKey, []byte) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(err)
+	if signer == nil {
+		signer = key
+	}
+	made, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
+	check(err)
+	return key, made
 }
 
 func check(err error) {
