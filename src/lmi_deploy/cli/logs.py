@@ -7,6 +7,7 @@ import click
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import find_deployment
 from lmi_deploy.cli.options import json_option, name_argument
+from lmi_deploy.steps.status import status
 
 
 @click.command("logs")
@@ -14,7 +15,9 @@ from lmi_deploy.cli.options import json_option, name_argument
 @click.option("-f", "--follow", is_flag=True, help="Go on until interrupted.")
 @json_option
 def command(*, name: str | None, follow: bool, as_json: bool) -> None:
-    """Show what the model server and its workers printed, oldest first."""
+    """Show what the model server and its workers printed, oldest first.
+
+    Where the deployment failed and the cause is known, it is said on stderr after the last line."""
     room = open_room(as_json=as_json)
     ref = find_deployment(name, room.deps)
     count = 0
@@ -24,4 +27,9 @@ def command(*, name: str | None, follow: bool, as_json: bool) -> None:
             room.view.rows([{"line": line}])
         else:
             room.view.piece(line + "\n")
+    found = status(ref, room.deps) if not follow else None
+    if found is not None and found.standing == "failed":
+        room.view.note(
+            f"[{found.cause or found.why}]" + (f"\n[next: {found.remedy}]" if found.remedy else "")
+        )
     room.view.result({"deployment": ref.name, "lines": count})

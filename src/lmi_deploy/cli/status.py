@@ -29,7 +29,12 @@ def command(*, name: str | None, as_json: bool) -> int:
 
 def _words(found: Status) -> str:
     lines = [f"{found.ref.name}: {found.standing}" + (f" ({found.why})" if found.why else "")]
-    facts = [("address", found.address), ("since", found.since)]
+    facts = [
+        ("cause", found.cause),
+        ("next", found.remedy),
+        ("address", found.address),
+        ("since", found.since),
+    ]
     facts += [(key, found.summary.get(key, "")) for key in ("model", "commit", "engine", "task", "runtime")]
     if found.server is not None and found.server.pid is not None:
         server = found.server

@@ -20,6 +20,7 @@ from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.target import Target
 from lmi_deploy.steps.apply import apply
 from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.diagnose import explain
 from lmi_deploy.steps.gather import gather
 
 
@@ -67,6 +68,7 @@ def carry_out(case: Case, deps: Deps, *, probe: bool = True) -> Iterator[Event]:
         try:
             yield from apply(before, perform, journal, deps.clock)
         except LmiError as error:
+            explain(error, fresh.spec.engine.name)
             error.hint = "; ".join(filter(None, (error.hint, _unharmed(fresh, target))))
             raise
         if fresh.plan.empty and probe:

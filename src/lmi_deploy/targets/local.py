@@ -208,7 +208,7 @@ class _Rise:
         return DeployFailed(
             f"the model server did not come up: {why}",
             hint=f"the worker's last lines are above; all of them are in {self._server().log(home)}",
-            details=told[1:],
+            details=told,
         )
 
     def _probe(self, action: plan.ProbeServer) -> Steps:
