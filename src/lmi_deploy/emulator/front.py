@@ -50,7 +50,9 @@ class Front:
                 return await self.invoke(request)
             return await self.elsewhere(request)
         except ApiError as error:
-            return refusal(error)
+            response = refusal(error)
+            response.content_type = "application/json"
+            return response
 
     async def invoke(self, request: web.Request) -> web.StreamResponse:
         signature = signed(request)
@@ -68,7 +70,7 @@ class Front:
             raise ApiError("MissingAuthenticationTokenException", "Missing Authentication Token", status=403)
         if signature is not None and signature.service not in SERVICES:
             raise _unknown(request, signature.service)
-        return await self.moto.answer(request)
+        return await self.moto.answer(request, signature.service if signature else "sts")
 
     async def show_clock(self, request: web.Request) -> web.Response:
         clock = self.world.clock

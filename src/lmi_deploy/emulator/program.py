@@ -83,7 +83,7 @@ class Emulator:
         self.courses = Courses(self.world, fleets)
         self.world.hosting = self.courses
         self.runtime = Runtime(self.world, fleets)
-        self.moto = Moto(settings.folder / "moto" if settings.folder else None)
+        self.moto = Moto(ACCOUNT, settings.folder / "moto" if settings.folder else None)
         services = Services(self.world, self._logs)
         self.front = Front(self.world, services, self.runtime, self.moto)
 

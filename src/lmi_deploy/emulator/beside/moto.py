@@ -12,28 +12,34 @@ from urllib.parse import unquote_to_bytes
 
 from aiohttp import web
 
+from lmi_deploy.emulator.beside.moto_folder import MotoFolder
 from lmi_deploy.emulator.wire.errors import ApiError
 
 SERVICES: Final = frozenset(
     ("iam", "sts", "s3", "s3express", "secretsmanager", "ecr", "ec2", "kms", "ssm", "sns", "sqs")
 )
 _HOP: Final = frozenset(("connection", "transfer-encoding", "keep-alive", "date", "server", "content-length"))
+READING: Final = ("GET", "HEAD", "OPTIONS")
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Moto:
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, account: str, folder: Path | None) -> None:
         """`folder` keeps what it knows over a restart."""
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 
         self._app: WsgiApp = DomainDispatcherApplication(create_backend_app)
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="moto")
+        self._folder = MotoFolder(folder, account) if folder is not None else None
+        if self._folder is not None:
+            self._folder.load()
 
-    async def answer(self, request: web.Request) -> web.StreamResponse:
+    async def answer(self, request: web.Request, service: str) -> web.StreamResponse:
+        """What it changed is on disk, where a folder was given, before the answer leaves."""
         body = await request.read()
         environ = _environ(request, body)
         status, headers, content = await asyncio.get_running_loop().run_in_executor(
-            self._pool, self._call, environ
+            self._pool, self._call, environ, service
         )
         response = web.Response(status=status, body=content)
         response.headers.pop("Content-Type", None)
@@ -49,7 +55,7 @@ class Moto:
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _call(self, environ: dict[str, Any]) -> tuple[int, list[tuple[str, str]], bytes]:
+    def _call(self, environ: dict[str, Any], service: str) -> tuple[int, list[tuple[str, str]], bytes]:
         head: list[Any] = []
 
         def start_response(status: str, headers: list[tuple[str, str]], _: Any = None) -> None:
@@ -60,6 +66,8 @@ class Moto:
             content = b"".join(parts)
         except NotImplementedError as exc:
             raise ApiError("NotImplemented", f"moto does not serve this: {exc}", status=501) from exc
+        if self._folder is not None and environ["REQUEST_METHOD"] not in READING:
+            self._folder.save(service)
         return head[0], head[1], content
 
 

@@ -1,0 +1,109 @@
+"""What moto knows, kept in a folder: it has no memory of its own beyond its process.
+
+IAM, STS and the like are small and written as a whole. S3's objects are a file each, written when they changed;
+uploads in parts that are not complete do not survive.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import os
+import pickle
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from lmi_deploy.emulator.hosting.objects import s3_backend
+
+WHOLE: Final = ("iam", "sts", "secretsmanager", "kms", "ssm")
+
+
+class MotoFolder:
+    """Pickles, written and read by this program alone, in a folder that its user gave it."""
+
+    def __init__(self, root: Path, account: str) -> None:
+        self._root = root
+        self._account = account
+        self._lock = threading.Lock()
+        self._written: dict[Path, object] = {}
+
+    def load(self) -> None:
+        for service in WHOLE:
+            path = self._root / f"{service}.pickle"
+            if path.is_file():
+                for region, state in pickle.loads(path.read_bytes()).items():
+                    _backends(service, self._account)[region].__dict__.update(state)
+        for path in sorted(self._root.glob("s3/*/bucket.pickle")):
+            self._load_bucket(path)
+        tags = self._root / "s3" / "tags.pickle"
+        if tags.is_file():
+            s3_backend(self._account).tagger.tags = pickle.loads(tags.read_bytes())
+
+    def save(self, service: str) -> None:
+        """After a request that may have changed something of this service."""
+        with self._lock:
+            if service == "s3":
+                self._save_buckets()
+            elif service in WHOLE:
+                held = dict(_backends(service, self._account))
+                states = {region: backend.__dict__ for region, backend in held.items()}
+                _write(self._root / f"{service}.pickle", states)
+
+    def _load_bucket(self, path: Path) -> None:
+        from moto.s3.models import s3_backends
+
+        bucket = pickle.loads(path.read_bytes())
+        for key_path in sorted(path.parent.glob("*.key")):
+            name, versions = pickle.loads(key_path.read_bytes())
+            bucket.keys.setlist(name, versions)
+            self._written[key_path] = _mark(versions)
+        s3_backend(self._account).buckets[bucket.name] = bucket
+        s3_backends.bucket_accounts[bucket.name] = (bucket.partition, bucket.account_id)
+
+    def _save_buckets(self) -> None:
+        backend = s3_backend(self._account)
+        kept = {
+            path
+            for name, bucket in list(backend.buckets.items())
+            for path in self._save_bucket(self._root / "s3" / name, bucket)
+        }
+        _write(self._root / "s3" / "tags.pickle", backend.tagger.tags)
+        for path in [*self._root.glob("s3/*/*.key"), *self._root.glob("s3/*/bucket.pickle")]:
+            if path not in kept:
+                path.unlink(missing_ok=True)
+                self._written.pop(path, None)
+
+    def _save_bucket(self, folder: Path, bucket: Any) -> Iterator[Path]:
+        shell = copy.copy(bucket)
+        shell.keys, shell.multiparts = type(bucket.keys)(), type(bucket.multiparts)()
+        _write(folder / "bucket.pickle", shell)
+        yield folder / "bucket.pickle"
+        for name, versions in list(bucket.keys.lists()):
+            path = folder / f"{hashlib.sha256(name.encode()).hexdigest()}.key"
+            if self._written.get(path) != _mark(versions):
+                _write(path, (name, versions))
+                self._written[path] = _mark(versions)
+            yield path
+
+
+def _mark(versions: list[Any]) -> object:
+    """What changes when an object is written again."""
+    return tuple(
+        (getattr(one, "version_id", ""), getattr(one, "last_modified", ""), getattr(one, "etag", ""))
+        for one in versions
+    )
+
+
+def _backends(service: str, account: str) -> Any:
+    from moto.backends import get_backend
+
+    return get_backend(service)[account]  # type: ignore[call-overload]
+
+
+def _write(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial.write_bytes(pickle.dumps(value))
+    partial.replace(path)
