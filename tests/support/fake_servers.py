@@ -114,9 +114,7 @@ class FakeModelServers:
         life = self._lives.get(home)
         return life.why if life else ""
 
-    def foreground(
-        self, folder: Path, *, engine: Path, python: Path, address: tuple[str, int], settings: Path | None
-    ) -> int:
+    def foreground(self, launch: Launch, *, settings: Path | None) -> int:
         return 0
 
     def log(self, home: Path) -> Path:

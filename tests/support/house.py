@@ -12,17 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from lmi_deploy.adapters.folder import FolderJournal, FolderLock, StateFolder
+from lmi_deploy.adapters.model_folder import FolderFiles
 from lmi_deploy.cli import lmi
 from lmi_deploy.cli.boundary import run
 from lmi_deploy.cli.case import DepsFactory
 from lmi_deploy.cli.wiring import port_of
-from lmi_deploy.core.facts import Machine
+from lmi_deploy.core.facts import AtHand, Machine
 from lmi_deploy.core.record import DeploymentRef, Observed
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.target import Target
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.targets.local import LocalTarget
+from lmi_deploy.transfer.settings import TransferSettings
+from lmi_deploy.transfer.weights import BucketWeights
 from tests.support.fake_servers import FakeModelServers
+from tests.support.fake_store import FakeStore
 from tests.support.fakes import FakeClock, FakeEnvironments, FakeHub, model_files
 
 MODEL = "org/tiny"
@@ -68,6 +72,7 @@ class House:
 
     def __post_init__(self) -> None:
         self.hub = FakeHub(self.root, {MODEL: model_files()})
+        self.store = FakeStore()
         self.environments = FakeEnvironments(self.root / "environments")
 
     @property
@@ -80,6 +85,14 @@ class House:
         local = LocalTarget(state=state, servers=servers, environments=self.environments, clock=self.clock)
         return Deps(
             hub=lambda model_id: self.hub,
+            files=FolderFiles,
+            weights=lambda wish, memory_mb: BucketWeights(
+                store=self.store,
+                owner="111122223333",
+                clock=self.clock,
+                settings=TransferSettings(),
+                where=f"s3://{self.store.bucket}",
+            ),
             targets={"local": self.target(local)},
             servers=servers,
             environments=self.environments,
@@ -87,8 +100,8 @@ class House:
             lock=FolderLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
             machine=lambda: Machine(memory=8_000_000_000, cores=2),
-            port=lambda name: port_of(name, state, self.servers, self._free_port),
-            runtimes=lambda: ("embedded",),
+            port=lambda name: port_of(name, state, self.servers.look, self._free_port),
+            runtimes=lambda image: AtHand(names=("embedded",)),
         )
 
     def observed(self, ref: DeploymentRef = REF) -> Observed:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lmi_deploy.adapters import processes
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.processes import Process
+from lmi_deploy.ports.processes import Process, Said
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,26 @@ class LocalProcesses:
 
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
         return processes.start_detached(argv, log=log, cwd=cwd, environ=environment)
+
+    def ask(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> Said:
+        try:
+            done = subprocess.run(
+                list(argv),
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=timeout,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return Said(code=124, out="", err=f"{argv[0]} did not answer within {timeout:.0f} s")
+        except OSError as reason:
+            return Said(code=127, out="", err=f"{argv[0]}: {reason.strerror}")
+        return Said(
+            code=done.returncode,
+            out=done.stdout.decode("utf-8", "replace"),
+            err=done.stderr.decode("utf-8", "replace"),
+        )
 
     def foreground(self, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
         with subprocess.Popen(list(argv), env=dict(environment)) as child:

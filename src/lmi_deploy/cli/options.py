@@ -32,6 +32,20 @@ def recipe_options(command: F) -> F:
     return click.option("--overlay", metavar="NAME", help="Apply an overlay of the recipe.")(command)
 
 
+def runtime_option(command: F) -> F:
+    """Shorthand for `--set endpoint.runtime=NAME`, put last among the overrides."""
+    return click.option(
+        "--runtime",
+        type=click.Choice(["auto", "embedded", "djl-serving", "container"]),
+        help="Target local: what runs the model, as endpoint.runtime.",
+    )(command)
+
+
+def with_runtime(sets: tuple[str, ...], runtime: str | None) -> tuple[str, ...]:
+    """The overrides of a command line that has `runtime_option`."""
+    return sets if runtime is None else (*sets, f"endpoint.runtime={runtime}")
+
+
 def name_argument(command: F) -> F:
     """A deployment by name or recipe; it may be left out where there is exactly one."""
     return click.argument("name", required=False, metavar="[NAME]", shell_complete=_known_names)(command)

@@ -6,7 +6,7 @@ import click
 
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import read_recipe
-from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options
+from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options, runtime_option, with_runtime
 from lmi_deploy.steps import up
 from lmi_deploy.ui.machine import plan_fields
 
@@ -16,14 +16,22 @@ CHANGES_PENDING = 4
 @click.command("plan")
 @recipe_argument
 @recipe_options
+@runtime_option
 @click.option("--exit-code", is_flag=True, help="End with 4 when something would change.")
 @json_option
 def command(
-    *, recipe: str | None, overlay: str | None, sets: tuple[str, ...], exit_code: bool, as_json: bool
+    *,
+    recipe: str | None,
+    overlay: str | None,
+    sets: tuple[str, ...],
+    runtime: str | None,
+    exit_code: bool,
+    as_json: bool,
 ) -> int:
     """Show what `lmi up` would change. Writes nothing, anywhere."""
     room = open_room(as_json=as_json)
-    case = up.prepare(read_recipe(recipe, overlay=overlay, sets=sets), room.deps)
+    wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
+    case = up.prepare(wanted, room.deps)
     if not as_json:
         room.view.plan(case.plan)
     left_out = dict(case.spec.weights.left_out)

@@ -13,7 +13,14 @@ from lmi_deploy.steps import serve
 
 @click.command("serve")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
-@click.option("--runtime", type=click.Choice(["embedded"]), default="embedded", show_default=True)
+@click.option(
+    "--runtime",
+    type=click.Choice(["embedded", "djl-serving", "container"]),
+    default="embedded",
+    show_default=True,
+    help="What runs the folder.",
+)
+@click.option("--image", default="", help="Runtime container: the image, which must be here already.")
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", default=8080, show_default=True, help="0: any free one.")
 @click.option(
@@ -27,6 +34,7 @@ def command(
     *,
     folder: Path,
     runtime: str,
+    image: str,
     host: str,
     port: int,
     settings: Path | None,
@@ -39,7 +47,15 @@ def command(
     the folder's requirements.txt on top.
     """
     room = open_room(as_json=as_json)
-    wanted = serve.Wanted(folder=folder, host=host, port=port, settings=settings, python=python)
+    wanted = serve.Wanted(
+        folder=folder,
+        host=host,
+        port=port,
+        settings=settings,
+        python=python,
+        runtime=runtime,
+        image=image,
+    )
     interpreter = room.outcome(serve.prepare(wanted, room.deps))
     room.view.note(f"serving {folder} at http://{host}:{port}/invocations once it is loaded; Ctrl-C ends it")
     code = serve.run(wanted, interpreter, room.deps)

@@ -7,13 +7,21 @@ import click
 from lmi_deploy.cli.after import how_to_ask, how_to_ask_fields
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import confirm, read_recipe
-from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options, yes_option
+from lmi_deploy.cli.options import (
+    json_option,
+    recipe_argument,
+    recipe_options,
+    runtime_option,
+    with_runtime,
+    yes_option,
+)
 from lmi_deploy.steps import up
 
 
 @click.command("up")
 @recipe_argument
 @recipe_options
+@runtime_option
 @yes_option
 @click.option("--no-probe", is_flag=True, help="Do not end with one real inference.")
 @json_option
@@ -22,6 +30,7 @@ def command(
     recipe: str | None,
     overlay: str | None,
     sets: tuple[str, ...],
+    runtime: str | None,
     yes: bool,
     no_probe: bool,
     as_json: bool,
@@ -32,7 +41,8 @@ def command(
     serves, asked, and only then takes the address.
     """
     room = open_room(as_json=as_json)
-    case = up.prepare(read_recipe(recipe, overlay=overlay, sets=sets), room.deps, probe=not no_probe)
+    wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
+    case = up.prepare(wanted, room.deps, probe=not no_probe)
     room.view.plan(case.plan)
     if not case.plan.empty:
         confirm("Go ahead?", yes=yes)

@@ -10,17 +10,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmi_deploy.core.record import DeploymentRef, promised_port
+from lmi_deploy.core.record import DeploymentRef, SeenServer, promised_port
 from lmi_deploy.steps.deps import Deps
 
 if TYPE_CHECKING:
     from lmi_deploy.adapters.environments import LocalEnvironments
     from lmi_deploy.adapters.folder import StateFolder
+    from lmi_deploy.core.facts import AtHand
     from lmi_deploy.ports.hub import Hub
     from lmi_deploy.ports.journal import Journal
     from lmi_deploy.ports.model_server import ModelServer
     from lmi_deploy.ports.state import State
-    from lmi_deploy.runtimes.embedded import Embedded
 
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)")
 FIRST_PORT = 8080
@@ -32,12 +32,14 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
     from lmi_deploy.adapters.clock import SystemClock
     from lmi_deploy.adapters.folder import FolderJournal, FolderLock
     from lmi_deploy.adapters.machine import machine
+    from lmi_deploy.adapters.model_folder import FolderFiles
+    from lmi_deploy.cli.wiring_weights import open_weights
     from lmi_deploy.targets.local import LocalTarget
 
     clock = SystemClock()
     state = _state(environ)
     environments = environments_at(environ)
-    servers = {"embedded": _embedded(environ)}
+    servers = servers_at(environ)
     local = LocalTarget(state=state, servers=servers, environments=environments, clock=clock)
 
     def journal(ref: DeploymentRef) -> Journal:
@@ -45,6 +47,8 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
 
     return Deps(
         hub=_hubs(environ),
+        files=FolderFiles,
+        weights=lambda wish, memory_mb: open_weights(wish, memory_mb, clock, environ),
         targets={"local": local},
         servers=servers,
         environments=environments,
@@ -52,8 +56,8 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
         lock=FolderLock(state.root, clock, command=f"lmi {' '.join(sys.argv[1:2])}"),
         clock=clock,
         machine=lambda: machine(environ),
-        port=lambda name: port_of(name, state, servers["embedded"], _first_free),
-        runtimes=lambda: ("embedded",),
+        port=lambda name: port_of(name, state, local.look, _first_free),
+        runtimes=lambda image: _at_hand(image, environ),
     )
 
 
@@ -106,13 +110,38 @@ def _state(environ: Mapping[str, str]) -> StateFolder:
     return StateFolder(state_folder(environ))
 
 
-def _embedded(environ: Mapping[str, str]) -> Embedded:
+def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
+    """The runtimes by name. What an installation or a container engine is needed for is asked of it when needed."""
     from lmi_deploy.adapters.clock import SystemClock
     from lmi_deploy.adapters.detached import LocalProcesses
+    from lmi_deploy.runtimes.container import Container
+    from lmi_deploy.runtimes.container_engine import find_engine
+    from lmi_deploy.runtimes.djl_install import find_installation
+    from lmi_deploy.runtimes.djl_serving import DjlServing
     from lmi_deploy.runtimes.embedded import Embedded
 
     clock = SystemClock()
-    return Embedded(LocalProcesses(clock), clock, server_environment(environ))
+    processes, inherited = LocalProcesses(clock), server_environment(environ)
+    return {
+        "embedded": Embedded(processes, clock, inherited),
+        "djl-serving": DjlServing(processes, inherited, lambda: find_installation(environ)),
+        "container": Container(processes, inherited, lambda: find_engine(environ)),
+    }
+
+
+def _at_hand(image: str | None, environ: Mapping[str, str]) -> AtHand:
+    from lmi_deploy.adapters.clock import SystemClock
+    from lmi_deploy.adapters.detached import LocalProcesses
+    from lmi_deploy.adapters.machine import machine
+    from lmi_deploy.runtimes.at_hand import Machinery
+
+    found = Machinery(
+        processes=LocalProcesses(SystemClock()),
+        environ=environ,
+        environment=server_environment(environ),
+        devices=lambda: len(machine(environ).accelerators),
+    )
+    return found.at_hand(image)
 
 
 def _hubs(environ: Mapping[str, str]) -> Callable[[str], Hub]:
@@ -136,11 +165,13 @@ def _hubs(environ: Mapping[str, str]) -> Callable[[str], Hub]:
     return source
 
 
-def port_of(name: str, state: State, servers: ModelServer, free: Callable[[frozenset[int]], int]) -> int:
+def port_of(
+    name: str, state: State, look: Callable[[Path], SeenServer], free: Callable[[frozenset[int]], int]
+) -> int:
     """The port that the deployment has already, else one that is free and that no other was promised."""
     record = state.read(name)
     # A record may be lost; what it said is seen still.
-    seen = () if record else (servers.look(home) for home in state.servers(name))
+    seen = () if record else (look(home) for home in state.servers(name))
     mine = promised_port(record) or next((s.port for s in seen if s.phase == "ready" and s.port), None)
     if mine is not None:
         return mine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -49,6 +50,14 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AtHand:
+    """Target local: the runtimes of this machine that can be used, best first; for the others, why not."""
+
+    names: tuple[str, ...]
+    lacking: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything `resolve` may know beyond the recipe."""
 
@@ -63,5 +72,4 @@ class Facts:
     machine: Machine | None = None
     port: int | None = None
     """Target local: the port this deployment has already, else one that is free."""
-    runtimes: tuple[str, ...] = ("embedded",)
-    """Target local: the runtimes at hand, best first."""
+    runtimes: AtHand = field(default_factory=lambda: AtHand(names=("embedded",)))

@@ -79,6 +79,8 @@ class TakeAddress:
     host: str
     port: int
     previous: str
+    loads_again: bool = False
+    """No listening socket can be handed over: `previous` ends, then `server` starts once more, at the address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +138,8 @@ def title(action: Action) -> str:  # noqa: C901 (one line an action, matched to 
             return f"wait until {server} has loaded the model"
         case ProbeServer(server=server):
             return f"ask {server} for one real answer"
+        case TakeAddress(host=host, port=port, loads_again=True):
+            return f"take the address {host}:{port} (refuses requests while the model is loaded there again)"
         case TakeAddress(host=host, port=port):
             return f"take the address {host}:{port}"
         case StopServer(server=server):

@@ -71,6 +71,7 @@ class SeenServer:
     """Bytes, resident, of the server and its workers."""
     since: str = ""
     message: str = ""
+    runtime: str = "embedded"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

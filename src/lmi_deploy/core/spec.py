@@ -93,6 +93,8 @@ class LocalPlace:
     """Seconds."""
     environment: Pairs
     """Variables that the server is started with, as the container would be."""
+    image: str = ""
+    """What runtime `container` runs; empty for the others."""
 
 
 Place = LocalPlace

@@ -145,9 +145,8 @@ CONTAINER = Group(
         Key(
             "image",
             One(ruled("image", "image address")),
-            "Your own image instead of the family's.",
+            "Your own image instead of the family's; runtime `container` runs it.",
             "123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1",
-            later=ON_SAGEMAKER,
         ),
         Key(
             "environment",

@@ -95,7 +95,6 @@ ENDPOINT = Group(
             One(choice("auto", "embedded", "djl-serving", "container")),
             "Target local: what runs the model.",
             "embedded",
-            later=Later("this version brings the embedded runtime", ("djl-serving", "container")),
         ),
         Key(
             "port",

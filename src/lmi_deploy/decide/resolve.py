@@ -17,6 +17,7 @@ from lmi_deploy.core.spec import (
     ProbeSpec,
     Spec,
 )
+from lmi_deploy.decide.runtimes import runtime_of
 from lmi_deploy.decide.select import require_shards, select
 from lmi_deploy.decide.tasks import architecture_of, task_of
 from lmi_deploy.engines.engine import EngineModule
@@ -122,13 +123,7 @@ def _place(recipe: Recipe, facts: Facts) -> LocalPlace:
     if machine is None or port is None:
         raise Unresolvable("endpoint.target: local needs to know this machine", hint="this is a bug of lmi")
     device, memory = _device(machine.accelerators, machine.memory)
-    runtime = recipe.endpoint.runtime
-    if runtime == "auto":
-        runtime = "embedded"
-    if runtime not in facts.runtimes:
-        raise Unresolvable(
-            f"endpoint.runtime: {runtime} is not at hand here", hint=f"at hand: {', '.join(facts.runtimes)}"
-        )
+    runtime = runtime_of(recipe, facts.runtimes)
     return LocalPlace(
         runtime=runtime,
         host=LOCAL_HOST,
@@ -137,6 +132,7 @@ def _place(recipe: Recipe, facts: Facts) -> LocalPlace:
         device_memory=memory,
         startup_timeout=recipe.timeouts.container_startup or STARTUP_TIMEOUT,
         environment=recipe.container.environment,
+        image=(recipe.container.image or "") if runtime == "container" else "",
     )
 
 

@@ -23,6 +23,12 @@ class Launch:
     """0: any free one."""
     environment: Mapping[str, str]
     labels: Mapping[str, str]
+    image: str = ""
+    """Of a container; other runtimes have none."""
+    weights: Path | None = None
+    """The folder outside of `model_folder` that `option.model_id` names; None where there is none."""
+    devices: int = 0
+    """Accelerators of this machine that the server is to have."""
 
 
 class ModelServer(Protocol):
@@ -33,7 +39,9 @@ class ModelServer(Protocol):
         """What became of the server that was started with this home."""
 
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
-        """Accept at `host:port` from now on, without a refused request; the previous one drains and ends."""
+        """Accept at `host:port` from now on, without a refused request; the previous one drains and ends.
+
+        DeployFailed, and nothing changed, where that cannot be: a plan that knows (`loads_again`) does not ask."""
 
     def stop(self, home: Path, *, grace: float) -> None:
         """End the server, its workers and its sockets; `grace` seconds for requests in flight."""
@@ -41,10 +49,10 @@ class ModelServer(Protocol):
     def failure(self, home: Path) -> str:
         """Why it did not come up, with the worker's own last lines; empty where it gave no reason."""
 
-    def foreground(
-        self, folder: Path, *, engine: Path, python: Path, address: tuple[str, int], settings: Path | None
-    ) -> int:
-        """Serve a folder with this terminal as its log, until it ends or is interrupted; its exit code."""
+    def foreground(self, launch: Launch, *, settings: Path | None) -> int:
+        """Serve with this terminal as the log, until it ends or is interrupted; its exit code. `home` is left clean.
+
+        `settings` is a config.properties of the user's."""
 
     def log(self, home: Path) -> Path:
         """The file that holds what it printed."""

@@ -16,7 +16,19 @@ class Process:
     started: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """How a short command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
 class Processes(Protocol):
+    def ask(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> Said:
+        """Run a short command to its end; code 127 where it cannot be run, 124 where it does not end in time."""
+
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
         """Start it detached, in a session of its own, its output appended to `log`."""
 

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from lmi_deploy.core.naming import digest, short
 from lmi_deploy.core.record import SeenServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes
 from lmi_deploy.runtimes.control import ask
+from lmi_deploy.runtimes.homes import fresh_run_folder, read_note, run_folder, write_note
 
 MODEL_NAME = "model"
 """As on SageMaker, where the folder /opt/ml/model gives the model its name."""
@@ -46,14 +43,14 @@ class Embedded:
     def start(self, launch: Launch) -> SeenServer:
         launch.home.mkdir(parents=True, exist_ok=True)
         (launch.home / _REPLACED).unlink(missing_ok=True)
-        run = _fresh_run_folder(launch.home)
+        run = fresh_run_folder(launch.home)
         process = self._processes.start(
             command(launch, run),
             log=self.log(launch.home),
             cwd=launch.home,
             environment={**self._environment, **launch.environment},
         )
-        _write(launch.home / "process.json", asdict(process))
+        write_note(launch.home / "process.json", asdict(process))
         return self.look(launch.home)
 
     def look(self, home: Path) -> SeenServer:
@@ -77,7 +74,7 @@ class Embedded:
                 hint="the previous server still holds the address; run `lmi up` again",
             )
         # At its very end it answers no more, and would be taken for one that has only just started.
-        _write(previous / _REPLACED, {"by": home.name})
+        write_note(previous / _REPLACED, {"by": home.name})
 
     def stop(self, home: Path, *, grace: float) -> None:
         process = self._process(home)
@@ -90,23 +87,15 @@ class Embedded:
         shutil.rmtree(run_folder(home), ignore_errors=True)
 
     def failure(self, home: Path) -> str:
-        told = _read(run_folder(home) / "failure.json")
+        told = read_note(run_folder(home) / "failure.json")
         lines = [str(told.get("message", "")), *(str(line) for line in told.get("last_lines", ()))]
         return "\n".join(line for line in lines if line)
 
-    def foreground(
-        self, folder: Path, *, engine: Path, python: Path, address: tuple[str, int], settings: Path | None
-    ) -> int:
-        run = _fresh_run_folder(Path(tempfile.gettempdir(), f"lmi-serve-{os.getpid()}"))
-        host, port = address
-        argv = [
-            *(sys.executable, "-m", "lmi_deploy.server", str(folder)),
-            *("--engine-dir", str(engine), "--python", str(python), "--run-dir", str(run)),
-            *("--host", host, "--port", str(port), "--model-name", MODEL_NAME),
-            *(("--config", str(settings)) if settings else ()),
-        ]
+    def foreground(self, launch: Launch, *, settings: Path | None) -> int:
+        run = fresh_run_folder(launch.home)
+        argv = [*command(launch, run), *(("--config", str(settings)) if settings else ())]
         try:
-            return self._processes.foreground(argv, environment=self._environment)
+            return self._processes.foreground(argv, environment={**self._environment, **launch.environment})
         finally:
             shutil.rmtree(run, ignore_errors=True)
 
@@ -120,7 +109,7 @@ class Embedded:
 
     def _process(self, home: Path) -> Process | None:
         """The running process of this home: by the note, else by the server's own word (killed before the note)."""
-        note = _read(home / "process.json")
+        note = read_note(home / "process.json")
         if not note:
             status = ask(run_folder(home) / "control.sock", {"do": "status"}, timeout=_ANSWER_TIMEOUT) or {}
             return self._processes.identify(int(status.get("pid") or 0))
@@ -153,34 +142,3 @@ def command(launch: Launch, run: Path) -> list[str]:
         *("--host", launch.host, "--port", str(launch.port), "--model-name", MODEL_NAME),
         *labels,
     ]
-
-
-def run_folder(home: Path) -> Path:
-    """A private folder with a short path: a unix socket's path may have 103 bytes at most (macOS)."""
-    return Path(tempfile.gettempdir(), f"lmi-{os.getuid()}", short(digest(str(home.resolve())), 12))
-
-
-def _fresh_run_folder(home: Path) -> Path:
-    run = run_folder(home)
-    run.parent.mkdir(mode=0o700, exist_ok=True)
-    if run.parent.stat().st_uid != os.getuid():
-        raise DeployFailed(
-            f"{run.parent}: belongs to another user", hint="set TMPDIR to a folder of your own"
-        )
-    shutil.rmtree(run, ignore_errors=True)
-    run.mkdir(mode=0o700)
-    return run
-
-
-def _write(path: Path, value: dict[str, Any]) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(value))
-    partial.replace(path)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(path.read_text())
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from lmi_deploy.core.facts import Machine
+from lmi_deploy.core.facts import AtHand, Machine
 from lmi_deploy.core.recipe import TargetName
 from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.model_server import ModelServer
+from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.target import Target
+from lmi_deploy.ports.weights import Weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deps:
-    """`hub` picks the source of a model id; `port` is the one a deployment has already, else a free one."""
+    """`hub` picks the source of a model id; `port` is the one a deployment has already, else a free one;
+    `runtimes` is asked with the recipe's own image."""
 
     hub: Callable[[str], Hub]
+    files: Callable[[Path], Source]
+    weights: Callable[[BucketWish, int | None], Weights]
     targets: Mapping[TargetName, Target]
     servers: Mapping[str, ModelServer]
     environments: Environments
@@ -30,4 +37,4 @@ class Deps:
     clock: Clock
     machine: Callable[[], Machine]
     port: Callable[[str], int]
-    runtimes: Callable[[], tuple[str, ...]]
+    runtimes: Callable[[str | None], AtHand]

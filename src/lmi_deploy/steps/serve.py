@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.spec import environment_name
+from lmi_deploy.decide.runtimes import NEEDS
 from lmi_deploy.decide.worker_packages import worker_packages
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
-from lmi_deploy.errors import NotFound
-from lmi_deploy.ports.model_server import ModelServer
+from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.steps.deps import Deps
 
 _PROPERTIES = "serving.properties"
@@ -27,15 +30,20 @@ class Wanted:
     port: int
     settings: Path | None
     python: Path | None
+    runtime: str = "embedded"
+    image: str = ""
 
 
 def prepare(wanted: Wanted, deps: Deps) -> Generator[Event, None, Path]:
     """See that the folder can be served, and make what is missing; returns the workers' interpreter."""
     _require_folder(wanted)
-    if not deps.environments.engine_ready(ENGINE_PACKAGE_VERSION):
+    needs = _needs(wanted, deps)
+    if "engine" in needs and not deps.environments.engine_ready(ENGINE_PACKAGE_VERSION):
         yield from deps.environments.install_engine(ENGINE_PACKAGE_VERSION, key="engine")
     if wanted.python is not None:
         return wanted.python
+    if "environment" not in needs:
+        return Path(sys.executable)
     packages = worker_packages(_read(wanted.folder / _PROPERTIES), _read(wanted.folder / _MODEL))
     requirements = _read(wanted.folder / "requirements.txt").decode("utf-8", "replace")
     name = environment_name(packages, requirements)
@@ -46,14 +54,30 @@ def prepare(wanted: Wanted, deps: Deps) -> Generator[Event, None, Path]:
 
 def run(wanted: Wanted, python: Path, deps: Deps) -> int:
     """Serve until it ends or is interrupted; the server's own exit code."""
-    server: ModelServer = deps.servers["embedded"]
-    return server.foreground(
-        wanted.folder,
-        engine=deps.environments.engine(ENGINE_PACKAGE_VERSION),
-        python=python,
-        address=(wanted.host, wanted.port),
-        settings=wanted.settings,
-    )
+    server: ModelServer = deps.servers[wanted.runtime]
+    with tempfile.TemporaryDirectory(prefix="lmi-serve-") as home:
+        launch = Launch(
+            model_folder=wanted.folder,
+            home=Path(home),
+            python=python,
+            engine=deps.environments.engine(ENGINE_PACKAGE_VERSION),
+            host=wanted.host,
+            port=wanted.port,
+            environment={},
+            labels={},
+            image=wanted.image,
+            devices=len(deps.machine().accelerators),
+        )
+        return server.foreground(launch, settings=wanted.settings)
+
+
+def _needs(wanted: Wanted, deps: Deps) -> frozenset[str]:
+    """What must be made on this machine first. Raises UsageRefused where the runtime is not at hand."""
+    at_hand = deps.runtimes(wanted.image or None)
+    if wanted.runtime not in at_hand.names:
+        why = at_hand.lacking.get(wanted.runtime, "it is not on this machine")
+        raise UsageRefused(f"--runtime {wanted.runtime}: {why}", hint=f"at hand: {', '.join(at_hand.names)}")
+    return NEEDS[wanted.runtime]
 
 
 def _require_folder(wanted: Wanted) -> None:

@@ -13,6 +13,7 @@ from lmi_deploy.core.events import Event, Progress
 from lmi_deploy.core.exchange import Head, HttpRequest
 from lmi_deploy.core.record import DeploymentRef, Observed, SeenServer
 from lmi_deploy.core.spec import Spec
+from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.errors import AccessError, DeployFailed, NotFound, Overdue
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
@@ -28,6 +29,8 @@ Steps = Generator[Event, None, Outcome]
 _DRAIN = 90.0
 """Seconds a replaced server may take for its last requests; above the server's own limit of 60."""
 _POLL = 0.1
+_RUNTIME = "runtime"
+"""In a server's home: the runtime that it was started with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +43,12 @@ class LocalTarget:
     def known(self) -> tuple[DeploymentRef, ...]:
         return tuple(DeploymentRef(name=name, target="local") for name in self.state.names())
 
+    def look(self, home: Path) -> SeenServer:
+        """The server of one home, by the runtime that it was started with."""
+        return self.server_of(home).look(home)
+
     def observe(self, ref: DeploymentRef) -> Observed:
-        servers = tuple(self._server_of(home).look(home) for home in self.state.servers(ref.name))
+        servers = tuple(self.look(home) for home in self.state.servers(ref.name))
         record = self.state.read(ref.name)
         return Observed(
             ref=ref,
@@ -86,14 +93,14 @@ class LocalTarget:
             raise NotFound(f"{ref.name}: nothing was started here", hint="`lmi ls` lists what is here")
         serving = self.observe(ref).serving
         home = next((home for home in homes if home.name == serving), homes[-1])
-        return tail(self._server_of(home).log(home), follow=follow, clock=self.clock)
+        return tail(self.server_of(home).log(home), follow=follow, clock=self.clock)
 
-    def _server_of(self, home: Path) -> ModelServer:
-        return self.servers["embedded"]
+    def server_of(self, home: Path) -> ModelServer:
+        return self.servers[runtime_of(home)]
 
     def _stop(self, ref: DeploymentRef, action: plan.StopServer) -> Steps:
         home = self.state.server(ref.name, action.server)
-        server = self._server_of(home)
+        server = self.server_of(home)
         busy = server.look(home).in_flight
         if busy:
             note = f"{busy} requests in flight"
@@ -164,39 +171,50 @@ class _Rise:
 
     def _start(self, action: plan.StartServer) -> Steps:
         yield from ()
-        state, environments = self.target.state, self.target.environments
+        seen = self._run(action.server, host=action.host, port=action.port)
+        return f"pid {seen.pid}" if seen.pid else seen.phase
+
+    def _run(self, server: str, *, host: str, port: int) -> SeenServer:
+        home, place = self._home(server), self.spec.place
+        home.mkdir(parents=True, exist_ok=True)
+        # Noted before anything runs: whoever finds the home knows whom to ask.
+        (home / _RUNTIME).write_text(place.runtime)
+        environments = self.target.environments
         launch = Launch(
-            model_folder=state.artifact(self.ref.name, action.artifact),
-            home=state.server(self.ref.name, action.server),
-            python=environments.python(action.environment),
-            engine=environments.engine(action.engine),
-            host=action.host,
-            port=action.port,
-            environment=dict(self.spec.place.environment),
+            model_folder=self.target.state.artifact(self.ref.name, self.artifact.digest),
+            home=home,
+            python=environments.python(self.spec.environment),
+            engine=environments.engine(ENGINE_PACKAGE_VERSION),
+            host=host,
+            port=port,
+            environment=dict(place.environment),
             labels={
                 "deployment": self.ref.name,
-                "server": action.server,
-                "artifact": action.artifact[:10],
-                "address": f"{self.spec.place.host}:{self.spec.place.port}",
+                "server": server,
+                "artifact": self.artifact.digest[:10],
+                "address": f"{place.host}:{place.port}",
             },
+            image=place.image,
+            weights=self.hub.folder(self.spec.model.listing(self.spec.weights.files)),
+            devices=0 if place.device == "CPU" else 1,
         )
-        seen = self._server().start(launch)
-        return f"pid {seen.pid}"
+        return self._server().start(launch)
 
     def _await(self, action: plan.AwaitReady) -> Steps:
-        clock, home = self.target.clock, self._home(action.server)
+        return (yield from self._ready(action.server, plan.key(action), timeout=action.timeout))
+
+    def _ready(self, server: str, key: str, *, timeout: int) -> Steps:
+        clock, home = self.target.clock, self._home(server)
         begun = clock.monotonic()
         while (seen := self._server().look(home)).phase in ("starting", "loading"):
             waited = clock.monotonic() - begun
-            if waited > action.timeout:
+            if waited > timeout:
                 raise Overdue(
-                    f"{action.server} did not load the model within {action.timeout} s",
+                    f"{server} did not load the model within {timeout} s",
                     hint=f"raise timeouts.container_startup, or see {self._server().log(home)}",
                     details=_last_lines(self._server().log(home)),
                 )
-            yield Progress(
-                key=plan.key(action), done=round(waited, 1), total=None, unit="seconds", note=seen.phase
-            )
+            yield Progress(key=key, done=round(waited, 1), total=None, unit="seconds", note=seen.phase)
             clock.sleep(_POLL)
         if seen.phase != "ready":
             raise self._failed(home, seen)
@@ -220,9 +238,15 @@ class _Rise:
         return f"answered in {answer.seconds:.1f} s"
 
     def _take(self, action: plan.TakeAddress) -> Steps:
-        yield from ()
         mine, previous = self._home(action.server), self._home(action.previous)
-        self._server().take_over(mine, previous, host=action.host, port=action.port)
+        if action.loads_again:
+            # It has proved itself beside the previous one, so it may be expected to load once more.
+            self.target.server_of(previous).stop(previous, grace=_DRAIN)
+            self._server().stop(mine, grace=_DRAIN)
+            self._run(action.server, host=action.host, port=action.port)
+            yield from self._ready(action.server, plan.key(action), timeout=self.spec.place.startup_timeout)
+        else:
+            self._server().take_over(mine, previous, host=action.host, port=action.port)
         return f"{action.host}:{action.port}"
 
     def _server(self) -> ModelServer:
@@ -230,6 +254,14 @@ class _Rise:
 
     def _home(self, server: str) -> Path:
         return self.target.state.server(self.ref.name, server)
+
+
+def runtime_of(home: Path) -> str:
+    """The runtime that the server of this home was started with."""
+    try:
+        return (home / _RUNTIME).read_text()
+    except OSError:
+        return "embedded"
 
 
 def _serving(servers: tuple[SeenServer, ...], state: State, name: str) -> str | None:

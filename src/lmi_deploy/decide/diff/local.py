@@ -24,6 +24,7 @@ from lmi_deploy.core.plan import (
 )
 from lmi_deploy.core.record import Held, Observed, SeenServer
 from lmi_deploy.core.spec import Spec
+from lmi_deploy.decide.runtimes import NEEDS, hands_over
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 
 ALIVE = frozenset({"starting", "loading", "ready"})
@@ -35,7 +36,8 @@ def server_name(spec: Spec, artifact: Artifact) -> str:
     """One generation, named by all that makes its answers and its address what they are."""
     place = spec.place
     chosen = [artifact.digest, spec.model.commit, spec.weights.selection, spec.environment]
-    return short(digest([*chosen, place.runtime, place.host, place.port, list(place.environment)]))
+    image = [place.image] if place.image else []
+    return short(digest([*chosen, place.runtime, place.host, place.port, list(place.environment), *image]))
 
 
 def diff(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Plan:
@@ -63,9 +65,10 @@ def teardown(observed: Observed) -> Plan:
 
 
 def _prepare(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Iterator[Action]:
-    if not held.engine:
+    needs = NEEDS[spec.place.runtime]
+    if not held.engine and "engine" in needs:
         yield InstallEngine(version=ENGINE_PACKAGE_VERSION)
-    if not held.environment:
+    if not held.environment and "environment" in needs:
         yield BuildEnvironment(
             environment=spec.environment,
             packages=spec.engine.packages,
@@ -103,7 +106,13 @@ def _bring_up(spec: Spec, artifact: Artifact, observed: Observed, wanted: str) -
     yield AwaitReady(server=wanted, timeout=place.startup_timeout)
     yield ProbeServer(server=wanted, probe=spec.probe)
     if holder is not None and shared:
-        yield TakeAddress(server=wanted, host=place.host, port=place.port, previous=holder.server)
+        yield TakeAddress(
+            server=wanted,
+            host=place.host,
+            port=place.port,
+            previous=holder.server,
+            loads_again=not hands_over(place.runtime, holder.runtime),
+        )
 
 
 def _usable(observed: Observed, wanted: str, port: int | None) -> bool:
@@ -159,6 +168,7 @@ def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
         "artifact": artifact.digest[:10],
         "environment": spec.environment,
         "runtime": spec.place.runtime,
+        **({"image": spec.place.image} if spec.place.image else {}),
         "address": f"{spec.place.host}:{spec.place.port}",
         **{key: value for key, value in spec.engine.properties if key not in _TOLD},
     }

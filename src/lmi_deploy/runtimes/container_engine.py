@@ -1,0 +1,152 @@
+"""docker, podman or finch: which is here, how each is told what it is told differently, and its answers."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lmi_deploy.errors import DeployFailed
+from lmi_deploy.ports.processes import Processes
+
+DEVICES: Final[Mapping[str, tuple[str, ...]]] = {
+    "docker": ("--gpus", "all"),
+    "podman": ("--device", "nvidia.com/gpu=all"),
+    "finch": ("--gpus", "all"),
+}
+"""Engines, first choice first, and how each gives a container all accelerators (podman: by CDI names)."""
+CHOICE = "LMI_CONTAINER_ENGINE"
+FLAGS = "LMI_CONTAINER_FLAGS"
+_ANSWER_TIMEOUT = 30.0
+_NEEDS_GPU = ("NVIDIA_REQUIRE_CUDA=", "CUDA_VERSION=")
+"""Variables of images that are built on CUDA, LMI's among them."""
+_CUDA_LABEL = "com.amazonaws.sagemaker.inference.cuda.verified_versions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerEngine:
+    """`flags` are the user's own, for every `run`."""
+
+    kind: str
+    program: str
+    flags: tuple[str, ...]
+
+    @property
+    def on_host_network(self) -> bool:
+        """Then nothing is published: the server itself listens at the address."""
+        return any(
+            flag in ("--network=host", "--net=host")
+            or (flag in ("--network", "--net") and self.flags[n + 1 : n + 2] == ("host",))
+            for n, flag in enumerate(self.flags)
+        )
+
+
+def find_engine(environ: Mapping[str, str]) -> ContainerEngine | str:
+    """The first of docker, podman and finch, or the one that is named; why there is none, in words."""
+    named = environ.get(CHOICE)
+    flags = tuple(shlex.split(environ.get(FLAGS, "")))
+    for name in (named,) if named else DEVICES:
+        if program := shutil.which(name, path=environ.get("PATH", "")):
+            kind = Path(name).name
+            return ContainerEngine(kind=kind if kind in DEVICES else "docker", program=program, flags=flags)
+    if named:
+        return f"{CHOICE} is {named}, but there is no such program"
+    return f"none of {', '.join(DEVICES)} is on PATH"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A container as `inspect` shows it."""
+
+    status: str
+    exit_code: int
+    out_of_memory: bool
+    pid: int
+    since: str
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Talk:
+    """Short questions to one engine."""
+
+    processes: Processes
+    engine: ContainerEngine
+    environment: Mapping[str, str]
+
+    def lacking(self, image: str, *, devices: int) -> str:
+        """Why the image cannot be run here, in words; empty when it can."""
+        told = self._inspected("image", image)
+        if told is None:
+            return (
+                f"{self.engine.kind} has no image {image}; `{self.engine.kind} pull {image}` brings it, "
+                "lmi never pulls"
+            )
+        settings = told.get("Config") or {}
+        cuda = _CUDA_LABEL in (settings.get("Labels") or {}) or any(
+            str(line).startswith(_NEEDS_GPU) for line in settings.get("Env") or ()
+        )
+        return (
+            f"image {image} is made for CUDA, and this machine shows no GPU" if cuda and not devices else ""
+        )
+
+    def container(self, name: str) -> Found | None:
+        """None where there is none of that name."""
+        told = self._inspected("container", name)
+        if told is None:
+            return None
+        state = told.get("State") or {}
+        return Found(
+            status=str(state.get("Status", "")),
+            exit_code=int(state.get("ExitCode") or 0),
+            out_of_memory=bool(state.get("OOMKilled")),
+            pid=int(state.get("Pid") or 0),
+            since=str(state.get("StartedAt") or ""),
+            labels=(told.get("Config") or {}).get("Labels") or {},
+        )
+
+    def stop(self, name: str, *, grace: float) -> None:
+        """SIGTERM, `grace` seconds, SIGKILL."""
+        self._say("stop", "-t", str(max(1, round(grace))), name, patience=grace)
+
+    def remove(self, name: str) -> None:
+        """The container, whatever it does. DeployFailed where it stays."""
+        told = self._say("rm", "-f", name)
+        if told and self.container(name) is not None:
+            raise DeployFailed(
+                f"{self.engine.kind} did not remove {name}: {told}", hint="run the command again"
+            )
+
+    def _inspected(self, what: str, name: str) -> dict[str, Any] | None:
+        argv = [self.engine.program, what, "inspect", name]
+        said = self.processes.ask(argv, environment=self.environment, timeout=_ANSWER_TIMEOUT)
+        if said.code in (124, 127):
+            raise DeployFailed(
+                f"{self.engine.kind} does not answer: {said.err}", hint="is its service running?"
+            )
+        try:
+            told = json.loads(said.out)
+        except ValueError:
+            told = []
+        first = told[0] if isinstance(told, list) and told else None
+        if first is None and not _absent(said.err):
+            raise DeployFailed(
+                f"{self.engine.kind} could not look at {name}: {said.err.strip()[-300:]}",
+                hint="is its service running?",
+            )
+        return first if isinstance(first, dict) else None
+
+    def _say(self, *words: str, patience: float = 0.0) -> str:
+        """What it complained of; empty when it did as told."""
+        argv = [self.engine.program, *words]
+        said = self.processes.ask(argv, environment=self.environment, timeout=_ANSWER_TIMEOUT + patience)
+        return "" if said.code == 0 else (said.err.strip() or f"exit code {said.code}")
+
+
+def _absent(complaint: str) -> bool:
+    told = complaint.lower()
+    return any(words in told for words in ("no such", "not found", "not known", "no container", "no image"))

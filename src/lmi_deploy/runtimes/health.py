@@ -1,0 +1,67 @@
+"""What a DJLServing tells of itself over HTTP: whether its model is healthy, and how much waits for it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+MODEL_NAME = "model"
+"""As on SageMaker, where the folder /opt/ml/model gives the model its name."""
+_TIMEOUT = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    phase: Literal["starting", "loading", "ready", "failed"]
+    message: str = ""
+    in_flight: int = 0
+
+
+def health(host: str, port: int) -> Health:
+    """`starting` while nobody listens: the server binds its port only when its models are loaded."""
+    answer = _get(host, port, "/ping")
+    if answer is None:
+        return Health(phase="starting")
+    status, told = answer
+    if status == 500:
+        return Health(phase="failed", message=f"/ping answers 500: {_short(told)}")
+    if not isinstance(told, dict) or not told:
+        return Health(
+            phase="failed", message=f"/ping answers {status} and names no model: nothing was loaded"
+        )
+    words = {str(model.get("status")) if isinstance(model, dict) else str(model) for model in told.values()}
+    if status == 200 and words != {"Healthy"}:
+        return Health(phase="loading", message=_short(told))
+    # 503: too many of its answers were errors. It serves all the same.
+    message = "" if status == 200 else f"/ping answers {status}: {_short(told)}"
+    return Health(phase="ready", message=message, in_flight=_queued(host, port))
+
+
+def _queued(host: str, port: int) -> int:
+    answer = _get(host, port, f"/models/{MODEL_NAME}")
+    told = answer[1] if answer else None
+    first = told[0] if isinstance(told, list) and told else told
+    found = first.get("requestInQueue") if isinstance(first, dict) else None
+    return found if isinstance(found, int) else 0
+
+
+def _get(host: str, port: int, path: str) -> tuple[int, Any] | None:
+    link = http.client.HTTPConnection(host, port, timeout=_TIMEOUT)
+    try:
+        link.request("GET", path)
+        response = link.getresponse()
+        body = response.read()
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        link.close()
+    try:
+        return response.status, json.loads(body)
+    except ValueError:
+        return response.status, body.decode("utf-8", "replace")
+
+
+def _short(told: Any) -> str:
+    return (told if isinstance(told, str) else json.dumps(told))[:200]
