@@ -1,0 +1,79 @@
+"""`lmi weights` and `lmi gc`, in process, on a bucket in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.house import RECIPE, House
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    return House(tmp_path)
+
+
+def recipe(house: House) -> str:
+    return str(house.root / "recipe.yaml")
+
+
+def test_a_push_says_where_the_weights_are_and_a_second_one_moves_nothing(house: House) -> None:
+    first = house.lmi("weights", "push", recipe(house))
+    assert first.code == 0, first.err
+    assert first.out.startswith("s3://fake/weights/org--tiny/")
+    sent = house.store.sent
+    assert sent > 0
+    again = house.lmi("weights", "push", recipe(house), "--json")
+    assert again.result["address"] == first.out.strip()
+    assert house.store.sent == sent, "no byte was moved"
+
+
+def test_a_recipe_for_the_cloud_can_be_pushed_before_it_can_be_deployed(house: House) -> None:
+    (house.root / "cloud.yaml").write_text(
+        "name: tiny\nmodel_id: org/tiny\nendpoint: {bucket: fake, region: us-east-1}\n"
+    )
+    assert house.lmi("validate", str(house.root / "cloud.yaml")).code == 2
+    assert house.lmi("weights", "push", str(house.root / "cloud.yaml")).code == 0
+
+
+def test_what_is_there_is_listed_verified_and_removed(house: House) -> None:
+    name = house.lmi("weights", "push", recipe(house), "--json").result["name"]
+    listed = house.lmi("weights", "ls", "--json")
+    assert [line["name"] for line in listed.lines[:-1] if line["event"] == "row"] == [name]
+    assert house.lmi("weights", "verify", "org--tiny").code == 0
+    assert house.lmi("weights", "verify", "org--tiny", "--deep").code == 0
+    assert house.lmi("weights", "rm", "org--tiny").code == 2, "no terminal, no --yes"
+    assert house.lmi("weights", "rm", "--yes", "org--tiny").code == 0
+    assert house.store.objects == {}
+    gone = house.lmi("weights", "verify", "org--tiny")
+    assert gone.code == 1
+    assert "lmi weights ls" in gone.err
+
+
+def test_a_changed_object_is_an_integrity_error(house: House) -> None:
+    house.lmi("weights", "push", recipe(house))
+    key = next(key for key in house.store.objects if key.endswith(".safetensors"))
+    house.store.objects[key] = b"x" + house.store.objects[key][1:]
+    told = house.lmi("weights", "verify", "org--tiny", "--deep")
+    assert told.code == 6
+    assert "model.safetensors: sha256" in told.err
+
+
+def test_weights_that_a_deployment_uses_stay(house: House) -> None:
+    name = house.lmi("weights", "push", recipe(house), "--json").result["name"]
+    record = f'{{"schema": 1, "generations": [{{"summary": {{"weights_name": "{name}"}}}}]}}'
+    house.store.put("deployments/prod/record.json", record.encode())
+    told = house.lmi("weights", "rm", "--yes", name)
+    assert told.code == 5
+    assert "a deployment uses" in told.err
+    rows = [line for line in house.lmi("weights", "ls", "--json").lines if line["event"] == "row"]
+    assert rows[0]["used_by"] == "prod"
+
+
+def test_gc_on_a_clean_bucket_says_so(house: House) -> None:
+    house.lmi("weights", "push", recipe(house))
+    told = house.lmi("gc")
+    assert told.code == 0
+    assert "nothing older than 24 h" in told.err
