@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lmi_deploy.core.crc32 import crc32_of
-from lmi_deploy.errors import IntegrityError, NotFound
+from lmi_deploy.core.paths import check_relative_path
+from lmi_deploy.errors import IntegrityError, NotFound, UsageRefused
 from lmi_deploy.ports.object_store import Conflict, Part, Stored, Upload
 
 CHUNK = 1 << 20
@@ -71,6 +72,7 @@ class FakeStore:
     ) -> Stored:
         with self._lock:
             self.calls.append("put")
+            _check_key(key)
             there = self._stored(key) if key in self.objects else None
             if (if_absent and there is not None) or (if_etag and (there is None or there.etag != if_etag)):
                 raise self._conflict(key)
@@ -97,6 +99,7 @@ class FakeStore:
         origin = self.others[bucket] if bucket and bucket != self.bucket else self
         with self._lock:
             self.calls.append("copy")
+            _check_key(key)
             content = origin._content(source)
             if etag and origin._stored(source).etag != etag:
                 raise self._conflict(source)
@@ -105,6 +108,7 @@ class FakeStore:
     def begin(self, key: str, *, tags: Mapping[str, str]) -> Upload:
         with self._lock:
             self.calls.append("begin")
+            _check_key(key)
             self._count += 1
             upload = Upload(key=key, upload_id=f"upload-{self._count}", begun=_MODIFIED)
             self._uploads[upload.upload_id] = _Parts(upload, tags)
@@ -192,6 +196,11 @@ class FakeStore:
 
     def _conflict(self, key: str) -> Conflict:
         return Conflict(f"s3://{self.bucket}/{key}: somebody else wrote it meanwhile", hint="look first")
+
+
+def _check_key(key: str) -> None:
+    if mistake := check_relative_path(key):
+        raise UsageRefused(f"key {key[:80]!r} {mistake}", hint="rename the file")
 
 
 def _md5(content: bytes) -> str:

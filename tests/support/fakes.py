@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +14,7 @@ from lmi_deploy.core.naming import digest
 from lmi_deploy.core.oids import oid_of
 from lmi_deploy.errors import LmiError, NotFound
 from lmi_deploy.ports.environments import CacheEntry
+from lmi_deploy.ports.source import Arrived
 
 BEGIN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 
@@ -75,6 +76,12 @@ class FakeHub:
     def read(self, listing: ModelListing, path: str, *, start: int = 0, length: int | None = None) -> bytes:
         content = self._files(listing.model_id)[path]
         return content[start : None if length is None else start + length]
+
+    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+        if self.failure:
+            raise self.failure
+        buffer[:] = self._files(listing.model_id)[path][start : start + len(buffer)]
+        yield Arrived(len(buffer))
 
     def folder(self, listing: ModelListing) -> Path:
         return self.root / "hub" / listing.model_id.replace("/", "--") / listing.commit

@@ -47,7 +47,7 @@ def _build(final: Path) -> None:
     try:
         subprocess.run(
             ["go", "install", MODULE],
-            env={**os.environ, "GOBIN": str(scratch), "GOFLAGS": "-mod=mod"},
+            env={**os.environ, "GOBIN": str(scratch)},
             cwd=scratch,
             check=True,
             timeout=_BUILD_SECONDS,

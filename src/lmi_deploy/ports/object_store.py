@@ -1,5 +1,8 @@
 """A bucket, in our own words. Every call states the bucket's expected owner; the adapter sees to it.
 
+Keys that are written are relative paths (`core.paths.check_relative_path`), else UsageRefused: nothing that a file
+system, a proxy or another S3 server would take for another key. What is there already may be read by any key.
+
 Failures: AccessError (denied, wrong owner, no or expired credentials), NotFound (no such bucket), TransferFailed (the
 service or the network gave up after bounded retries), IntegrityError (a checksum that S3 or we refused), Conflict for a
 condition that did not hold. An unknown outcome (a lost reply) is settled by looking, inside the adapter.

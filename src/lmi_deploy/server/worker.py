@@ -210,7 +210,8 @@ class Worker:
             raise self._failure("initialise", message) from exc
         except WorkerLost as exc:
             await self._quiet()
-            raise self._failure("initialise", "the Python process ended during the warm-up call") from exc
+            message = f"the Python process ended with exit code {self.exit_code} during the warm-up call"
+            raise self._failure("initialise", message) from exc
         if answer.code >= 300:
             await self._quiet()
             raise self._failure("initialise", f"Failed to initialize model: {_why(answer)}")

@@ -34,7 +34,7 @@ def adopted(entry: FileEntry, found: Stored | None) -> StoredFile | None:
 def fullest(
     store: ObjectStore, size: int, uploads: Sequence[Upload]
 ) -> tuple[Upload | None, dict[int, Part]]:
-    """The upload that has most of a file of this size, cut as we cut it; and its parts."""
+    """The upload that has most of a file of this size, cut as we cut it, and those parts; none where none has any."""
     wanted = {span.number: span.size for span in spans(size)} if uploads else {}
     best: tuple[Upload | None, dict[int, Part]] = (None, {})
     for upload in uploads:
@@ -45,6 +45,6 @@ def fullest(
         if any(part.number not in wanted for part in found):
             continue
         kept = {part.number: part for part in found if part.size == wanted[part.number]}
-        if best[0] is None or len(kept) > len(best[1]):
+        if len(kept) > len(best[1]):
             best = (upload, kept)
     return best

@@ -14,6 +14,7 @@ from lmi_deploy.core.buckets import default_bucket, upload_rule_advice
 from lmi_deploy.emulator import rules as do
 from lmi_deploy.emulator.rules import Rule
 from lmi_deploy.errors import AccessError, Refused, UsageRefused
+from lmi_deploy.ports.account import Account
 from tests.contract.store.test_faults import s3_error
 from tests.support.fake_account import FakeAccount
 from tests.support.proxy import proxied
@@ -31,7 +32,8 @@ def _account(server: S3Server, *, s3: str = "", sts: str = "", region: str = "")
 
 
 def test_who_we_are(moto: S3Server) -> None:
-    caller = _account(moto).who()
+    account: Account = _account(moto)
+    caller = account.who()
     assert (caller.account, caller.partition, caller.region) == ("123456789012", "aws", REGION)
     assert caller.arn.startswith("arn:aws:")
 
@@ -182,7 +184,9 @@ def test_a_rule_for_part_of_a_bucket_or_a_disabled_one_is_none() -> None:
 
 
 def test_the_fake_keeps_the_same_promises() -> None:
-    account = FakeAccount(buckets={"theirs": "999988887777/us-east-1", "far": "111122223333/eu-west-1"})
+    account: Account = FakeAccount(
+        buckets={"theirs": "999988887777/us-east-1", "far": "111122223333/eu-west-1"}
+    )
     assert account.who().account == "111122223333"
     assert not account.has_bucket("new")
     account.make_bucket("new", tags=TAGS)

@@ -16,6 +16,7 @@ from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.adapters.s3.lock import BucketLock, Terms
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.lock import Lock
 from lmi_deploy.ports.object_store import ObjectStore
 from tests.support.fake_store import FakeStore
 from tests.support.s3 import S3Server
@@ -233,7 +234,7 @@ def test_the_lock_of_a_killed_process_of_this_host_is_taken_over_at_once(
 ) -> None:
     versity.make_bucket(bucket)
     store, told = versity.store(bucket), list[str]()
-    ours = BucketLock(store, SystemClock(), command="lmi up", tell=told.append)
+    ours: Lock = BucketLock(store, SystemClock(), command="lmi up", tell=told.append)
     with _other_holder(versity, bucket) as other:
         with pytest.raises(Refused, match=rf"locked by lmi up \(pid {other.pid} on "), ours.hold("tiny"):
             pass

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import pytest
 
 from lmi_deploy.core.crc32 import crc32_of
-from lmi_deploy.errors import IntegrityError, NotFound
+from lmi_deploy.errors import IntegrityError, NotFound, UsageRefused
 from lmi_deploy.ports.object_store import Conflict, ObjectStore
 
 BODY = b"the bytes" * 300_000
@@ -40,6 +40,23 @@ def test_a_key_is_a_key_whatever_it_is_made_of(store: ObjectStore, key: str) -> 
     assert got[0] == b"x"
     store.delete([key])
     assert list(store.list("")) == []
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["", "/a", "../b", "a/../b", "a/./b", "a//b", "a/", "nul\0", "line\nfeed", "x" * 1025, "a\\b", "\ud800"],
+)
+def test_a_key_that_another_would_take_for_another_is_never_written(strict: ObjectStore, key: str) -> None:
+    strict.put("from", b"x")
+    for write in (
+        lambda: strict.put(key, b"x"),
+        lambda: strict.begin(key, tags={}),
+        lambda: strict.copy("from", key, size=1),
+    ):
+        with pytest.raises(UsageRefused) as caught:
+            write()
+        assert caught.value.hint
+    assert [found.key for found in strict.list("")] == ["from"]
 
 
 def test_a_listing_is_by_key_and_under_its_prefix(store: ObjectStore) -> None:

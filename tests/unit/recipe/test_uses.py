@@ -7,7 +7,9 @@ import pytest
 from lmi_deploy.decide.parse import parse
 from lmi_deploy.errors import RecipeError
 
-CLOUD = b"name: q\nmodel_id: a/b\ninstance_type: ml.g5.xlarge\nendpoint: {region: us-east-1, bucket: models}\n"
+CLOUD = (
+    b"name: q\nmodel_id: a/b\ninstance_type: ml.g5.xlarge\nendpoint: {region: us-east-1, bucket: models}\n"
+)
 
 
 def test_weights_of_a_recipe_for_the_cloud_can_be_moved_already() -> None:

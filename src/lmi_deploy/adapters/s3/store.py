@@ -13,7 +13,8 @@ from lmi_deploy.adapters.s3.clients import S3Clients, S3Settings
 from lmi_deploy.adapters.s3.reading import Reader, full_checksum, read_object
 from lmi_deploy.adapters.s3.refusals import Unmet
 from lmi_deploy.core.crc32 import crc32_of
-from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed
+from lmi_deploy.core.paths import check_relative_path
+from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.object_store import Part, Stored, Upload
 
@@ -97,6 +98,7 @@ class S3Store:
     def put(
         self, key: str, body: bytes, *, crc32: str = "", if_absent: bool = False, if_etag: str = ""
     ) -> Stored:
+        _check_key(key)
         crc32 = crc32 or crc32_of(body)
         condition = {"IfNoneMatch": "*"} if if_absent else {"IfMatch": if_etag} if if_etag else {}
         try:
@@ -137,6 +139,7 @@ class S3Store:
     def copy(
         self, source: str, key: str, *, size: int, bucket: str = "", owner: str = "", etag: str = ""
     ) -> Stored:
+        _check_key(key)
         origin = copying.Origin(
             bucket=bucket or self.bucket, key=source, owner=owner or self._place.owner, etag=etag, size=size
         )
@@ -146,6 +149,7 @@ class S3Store:
         return copying.copy_in_parts(self._calls, origin, upload, self.complete)
 
     def begin(self, key: str, *, tags: Mapping[str, str]) -> Upload:
+        _check_key(key)
         return multipart.begin(self._calls, key, tags=tags, encryption=self._encryption)
 
     def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:
@@ -221,6 +225,13 @@ class S3Store:
             f"s3://{self.bucket}: {len(left)} objects could not be removed, the first is {left[0]}: "
             f"{refused[0].get('Code')}: {refused[0].get('Message')}",
             hint="run the same command again",
+        )
+
+
+def _check_key(key: str) -> None:
+    if mistake := check_relative_path(key):
+        raise UsageRefused(
+            f"key {key[:80]!r} {mistake}", hint="rename the file, or leave it out with files.ignore"
         )
 
 
