@@ -11,6 +11,7 @@ import click
 
 from lmi_deploy.cli import COMMANDS, lmi
 from lmi_deploy.decide.reference import reference_page
+from lmi_deploy.decide.reference_failures import failures_page
 from lmi_deploy.decide.schema import json_schema
 from lmi_deploy.errors import EXIT_CODES
 
@@ -23,6 +24,7 @@ def pages() -> dict[str, str]:
         "recipe.md": reference_page(),
         "recipe.schema.json": json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n",
         "cli.md": cli_page(),
+        "failures.md": failures_page(),
     }
 
 

@@ -53,7 +53,7 @@ def other_values(line: str) -> str:
     )
 
 
-KEPT_NUMBERS = {
+KEPT_NUMBERS = {"9", 
     "137",
     "28",
     "8",
