@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ class S3Server:
     region: str = REGION
 
     def session(self) -> SessionFactory:
+        """A new one each time, as the tool has it."""
         return lambda: boto3.Session(
             aws_access_key_id=self.access, aws_secret_access_key=self.secret, region_name=self.region
         )
@@ -42,10 +44,7 @@ class S3Server:
 
     def api(self) -> Any:
         """A plain client, for what a test prepares or looks at by itself."""
-        from botocore.config import Config
-
-        config = Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"})
-        return self.session()().client("s3", endpoint_url=self.url, config=config)
+        return _api(self)
 
     def make_bucket(self, name: str) -> None:
         self.api().create_bucket(Bucket=name)
@@ -61,12 +60,26 @@ class S3Server:
     ) -> S3Store:
         asked = settings or S3Settings(attempts=1, stall_seconds=5.0)
         return S3Store(
-            self.session(),
+            lambda: _session(self),
             Place(bucket=bucket, owner=owner or self.owner),
             clock=clock or StillClock(),
             settings=replace(asked, endpoint_url=self.url),
             tell=tell,
         )
+
+
+@cache
+def _session(server: S3Server) -> Any:
+    """The same one again: reading botocore's tables takes longer than most tests."""
+    return server.session()()
+
+
+@cache
+def _api(server: S3Server) -> Any:
+    from botocore.config import Config
+
+    config = Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"})
+    return _session(server).client("s3", endpoint_url=server.url, config=config)
 
 
 @contextmanager

@@ -60,6 +60,7 @@ class Calls:
             except (ClientError, BotoCoreError) as exc:
                 tries.failed(exc, api)
             else:
+                self.clients.reached = True
                 return answer
 
     def denied(self, call: str, key: str, told: Mapping[str, str]) -> LmiError:
@@ -122,6 +123,7 @@ class _Tries:
         if trouble is not None:
             raise trouble from exc
         fault = read_fault(exc)
+        self._calls.clients.reached |= fault.status != 0
         count = self._counts[fault.kind] = self._counts.get(fault.kind, 0) + 1
         if not self._another(fault, count, api):
             raise explain(self._counted(fault), self._subject) from exc
@@ -132,7 +134,8 @@ class _Tries:
     def _another(self, fault: Fault, count: int, api: Any) -> bool:
         match fault.kind:
             case "again" | "contested":
-                return count < self._calls.clients.settings.rounds
+                nobody = fault.is_unreachable and not self._calls.clients.reached
+                return count < self._calls.clients.settings.rounds and not nobody
             case "damaged":
                 return count <= _DAMAGED_TRIES
             case "skewed":

@@ -36,6 +36,8 @@ class S3Clients:
         self._session = session
         self.settings = settings
         self.skew = Skew()
+        self.reached = False
+        """Whether anything ever answered: an address that never did is not asked for long."""
         self._lock = threading.Lock()
         self._made: Any = None
 

@@ -69,6 +69,11 @@ class Fault:
         return _found(_RESOURCE, self.message)
 
     @property
+    def is_unreachable(self) -> bool:
+        """No connection came about."""
+        return self.code in ("EndpointConnectionError", "ConnectTimeoutError")
+
+    @property
     def region(self) -> str:
         """Where the bucket is, as far as the answer says."""
         return self.headers.get("x-amz-bucket-region") or self.told.get("Region", "")

@@ -214,7 +214,7 @@ def _unreachable(fault: Fault, subject: Subject) -> LmiError:
             f"{subject.endpoint}: no connection: {fault.message}",
             hint="a proxy that opens TLS needs AWS_CA_BUNDLE; see also HTTPS_PROXY and AWS_ENDPOINT_URL",
         )
-    if fault.code in ("EndpointConnectionError", "ConnectTimeoutError"):
+    if fault.is_unreachable:
         return AccessError(
             f"{subject.endpoint}: cannot be reached: {fault.message}",
             hint=f"check the network, HTTPS_PROXY and AWS_ENDPOINT_URL; then {AGAIN}",
