@@ -1,11 +1,14 @@
-"""The port ModelServer: what a target may count on, from our fake and from the embedded server before DJL's engine."""
+"""The port ModelServer: what a target may count on, from our fake and from every runtime.
+
+`djl-serving` is a stand-in unless DJL_SERVING_HOME names a real one; `container` is podman, its image that stand-in.
+"""
 
 from __future__ import annotations
 
 import http.client
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -14,14 +17,22 @@ import pytest
 
 from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.adapters.detached import LocalProcesses
+from lmi_deploy.core.naming import digest, short
 from lmi_deploy.core.record import SeenServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import Launch, ModelServer
+from lmi_deploy.ports.processes import Processes
+from lmi_deploy.runtimes.container import Container
+from lmi_deploy.runtimes.container_engine import find_engine
+from lmi_deploy.runtimes.djl_install import find_installation
+from lmi_deploy.runtimes.djl_serving import DjlServing
 from lmi_deploy.runtimes.embedded import Embedded
+from tests.support.djl_stand_in import install
 from tests.support.engine import engine_dir
 from tests.support.fake_servers import Behaviour, FakeModelServers
 from tests.support.fakes import FakeClock
+from tests.support.image import image, podman_environ
 from tests.support.served import PATIENCE, worker_python
 
 PROPERTIES = "engine=Python\noption.rolling_batch=disable\nminWorkers=1\nmaxWorkers=1\n"
@@ -40,8 +51,14 @@ BROKEN = 'raise RuntimeError("no such model")'
 class Bench(Protocol):
     """One implementation, and how a model comes to it."""
 
-    servers: ModelServer
     clock: Clock
+    hands_over: bool
+    """Whether a listening socket can be handed on."""
+    counts: bool
+    """Whether the server tells how many requests it answered."""
+
+    @property
+    def servers(self) -> ModelServer: ...
 
     def again(self) -> ModelServer:
         """As another process would open it."""
@@ -54,6 +71,8 @@ class Bench(Protocol):
 
 @dataclass
 class FakeBench:
+    hands_over = True
+    counts = True
     servers: FakeModelServers = field(default_factory=FakeModelServers)
     clock: Clock = field(default_factory=FakeClock)
 
@@ -72,15 +91,20 @@ class FakeBench:
 
 
 @dataclass
-class EmbeddedBench:
+class RealBench:
+    """Real processes; `make` opens the runtime."""
+
+    make: Callable[[Processes], ModelServer]
+    hands_over: bool = False
+    counts: bool = False
     clock: Clock = field(default_factory=SystemClock)
     homes: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.servers = self.again()
+        self.servers: ModelServer = self.again()
 
     def again(self) -> ModelServer:
-        return Embedded(LocalProcesses(self.clock), self.clock, dict(os.environ))
+        return self.make(LocalProcesses(self.clock))
 
     def model(self, folder: Path, answer: str | None) -> None:
         folder.mkdir()
@@ -94,9 +118,34 @@ class EmbeddedBench:
             self.servers.stop(home, grace=1)
 
 
-@pytest.fixture(params=["fake", pytest.param("embedded", marks=pytest.mark.worker)])
-def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
-    bench: Bench = FakeBench() if request.param == "fake" else EmbeddedBench()
+def embedded() -> Bench:
+    clock = SystemClock()
+    return RealBench(lambda it: Embedded(it, clock, dict(os.environ)), hands_over=True, counts=True)
+
+
+def djl_serving(root: Path) -> Bench:
+    environ = dict(os.environ) if "DJL_SERVING_HOME" in os.environ else install(root / "djl")
+    return RealBench(lambda it: DjlServing(it, environ, lambda: find_installation(environ)))
+
+
+def container() -> Bench:
+    environ = podman_environ()
+    return RealBench(lambda it: Container(it, environ, lambda: find_engine(environ)))
+
+
+@pytest.fixture(
+    params=["fake", pytest.param("embedded", marks=pytest.mark.worker), "djl-serving", "container"]
+)
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+    match request.param:
+        case "fake":
+            bench: Bench = FakeBench()
+        case "embedded":
+            bench = embedded()
+        case "djl-serving":
+            bench = djl_serving(tmp_path)
+        case _:
+            bench = container()
     yield bench
     bench.close()
 
@@ -115,11 +164,13 @@ class Shop:
             model_folder=self.root / name,
             home=home,
             python=Path(worker_python()),
-            engine=engine_dir() if isinstance(self.bench, EmbeddedBench) else self.root,
+            engine=engine_dir() if isinstance(self.bench.servers, Embedded) else self.root,
             host="127.0.0.1",
             port=port,
             environment={},
-            labels={"deployment": "tiny"},
+            # Containers have one name space on the whole machine.
+            labels={"deployment": f"tiny-{short(digest(str(self.root)), 8)}"},
+            image=image() if isinstance(self.bench.servers, Container) else "",
         )
         seen = self.bench.servers.start(launch)
         assert seen.phase in ("starting", "loading", "failed")
@@ -179,7 +230,7 @@ def test_it_refuses_while_it_loads_and_answers_when_it_is_ready(shop: Shop) -> N
     assert (seen.phase, seen.port) == ("ready", port)
     assert seen.pid
     assert ask(port) == "hello"
-    assert shop.bench.servers.look(home).served == 1
+    assert shop.bench.servers.look(home).served == (1 if shop.bench.counts else 0)
     assert shop.bench.servers.log(home).stat().st_size
     assert shop.bench.servers.failure(home) == ""
 
@@ -217,6 +268,8 @@ def test_a_port_that_is_taken_is_a_failure_with_its_reason(shop: Shop) -> None:
 
 
 def test_the_address_is_taken_over_and_the_previous_one_ends(shop: Shop) -> None:
+    if not shop.bench.hands_over:
+        pytest.skip("its listening socket cannot be handed over: the target starts it again instead")
     old, address = shop.ready("a", answer="old")
     new, own = shop.ready("b", answer="new")
     shop.bench.servers.take_over(new, old, host="127.0.0.1", port=address)
@@ -259,7 +312,7 @@ def test_a_home_where_nothing_was_started_is_gone(shop: Shop) -> None:
 def test_it_may_be_started_again_after_it_was_stopped(shop: Shop) -> None:
     home, port = shop.ready("a")
     shop.bench.servers.stop(home, grace=5)
-    if isinstance(shop.bench, EmbeddedBench):
+    if isinstance(shop.bench, RealBench):
         (shop.root / "a" / "model.py").unlink()
         (shop.root / "a" / "serving.properties").unlink()
         (shop.root / "a").rmdir()

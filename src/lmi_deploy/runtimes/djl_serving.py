@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -38,8 +37,6 @@ exit "$code"
 """A shell around the server: only a parent learns how a program ended, and the command that started it is gone."""
 _ASKED_FOR = frozenset({0, 130, 143})
 """Exit codes of an end that somebody asked for."""
-_WORKER = re.compile(r"^.*?\bW-\d+-\S+-std(?:out|err): ")
-"""What the server's log puts before a line of its worker."""
 _NOTES = ("process.json", "failure.json", "listening.json", "pid", "exit")
 
 
@@ -114,7 +111,7 @@ class DjlServing:
         trouble = self._trouble(home)
         if not trouble or (home / "failure.json").exists():
             return trouble
-        return "\n".join([trouble, *(_WORKER.sub("", line) for line in last_lines(self.log(home)))])
+        return "\n".join([trouble, *last_lines(self.log(home))])
 
     def foreground(self, launch: Launch, *, settings: Path | None) -> int:
         installation = self._installation()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -14,6 +15,8 @@ from lmi_deploy.core.naming import digest, short
 from lmi_deploy.errors import DeployFailed
 
 LAST_LINES = 40
+_WORKER = re.compile(r"^.*?\bW-\d+-\S+-std(?:out|err): ")
+"""What DJLServing's log puts before a line of its worker."""
 
 
 def run_folder(home: Path) -> Path:
@@ -51,11 +54,12 @@ def read_note(path: Path) -> dict[str, Any]:
 
 
 def last_lines(log: Path) -> list[str]:
-    """The end of a log; empty where there is none."""
+    """The end of a log, its worker's lines as the worker wrote them; empty where there is none."""
     try:
-        return log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+        lines = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
     except OSError:
         return []
+    return [_WORKER.sub("", line) for line in lines]
 
 
 def chosen_port(host: str, port: int) -> int:

@@ -1,0 +1,106 @@
+"""A small container image for podman: this interpreter, the modules it needs, and the stand-in for DJLServing."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("fake_djl_serving.py")
+FLAGS = "--runtime runc --ulimit nofile=1024:1024 --ulimit nproc=1024:1024 --network host"
+"""What a machine needs that is itself a sandbox: crun fails there, limits cannot be raised, networks not made."""
+_FOLDERS = ("tmp", "opt/ml/model", "proc", "sys", "dev", "etc", "run")
+_LIST = """
+import runpy, sys, traceback, linecache, tokenize, encodings.idna, encodings.utf_8, encodings.latin_1, encodings.ascii
+runpy.run_path(sys.argv[1], run_name="listed")
+print("\\n".join(sorted({m.__file__ for m in list(sys.modules.values()) if getattr(m, "__file__", None)})))
+"""
+
+
+def podman_environ() -> dict[str, str]:
+    """The variables under which lmi finds podman. Skips a test where it is not; under LMI_CI it must be."""
+    if shutil.which("podman") is None:
+        if os.environ.get("LMI_CI") == "1":
+            raise RuntimeError("podman is not here: .ci/run installs it")
+        pytest.skip("podman is not here: apt-get install podman runc")
+    return {"LMI_CONTAINER_FLAGS": FLAGS, **os.environ, "LMI_CONTAINER_ENGINE": "podman"}
+
+
+@cache
+def image() -> str:
+    """The image's name; made once, and kept by podman until the interpreter or the stand-in changes."""
+    engine = shutil.which("podman", path=podman_environ()["PATH"])
+    assert engine is not None
+    stamp = hashlib.sha256(PROGRAM.read_bytes() + sys.version.encode() + _python().encode()).hexdigest()[:10]
+    name = f"localhost/lmi-stand-in:{stamp}"
+    lock = Path(tempfile.gettempdir(), f"lmi-stand-in-{os.getuid()}.lock")
+    with lock.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        there = subprocess.run([engine, "image", "exists", name], check=False, capture_output=True)
+        if there.returncode != 0:
+            _import(engine, name)
+            _forget_others(engine, name)
+    return name
+
+
+def _import(engine: str, name: str) -> None:
+    entry = f'ENTRYPOINT ["{_python()}", "-I", "-S", "/serve.py"]'
+    with tempfile.TemporaryDirectory() as scratch:
+        tar = Path(scratch, "image.tar")
+        with tarfile.open(tar, "w") as archive:
+            for path in sorted(_files()):
+                archive.add(os.path.realpath(path), arcname=path.lstrip("/"))
+            archive.add(PROGRAM, arcname="serve.py")
+            for folder in _FOLDERS:
+                entry_of = tarfile.TarInfo(folder)
+                entry_of.type, entry_of.mode = tarfile.DIRTYPE, 0o1777
+                archive.addfile(entry_of)
+        done = subprocess.run(
+            [engine, "import", "-q", "-c", entry, str(tar), name], check=False, capture_output=True, text=True
+        )
+    if done.returncode != 0:
+        raise RuntimeError(f"podman import: {done.stderr}")
+
+
+def _forget_others(engine: str, name: str) -> None:
+    """Earlier stand-ins that no container uses."""
+    listed = [
+        engine,
+        "images",
+        "--filter",
+        f"reference={name.partition(':')[0]}",
+        "--format",
+        "{{.Repository}}:{{.Tag}}",
+    ]
+    for other in subprocess.run(listed, check=False, capture_output=True, text=True).stdout.split():
+        if other != name:
+            subprocess.run([engine, "rmi", other], check=False, capture_output=True)
+
+
+def _python() -> str:
+    return os.path.realpath(sys.executable)
+
+
+def _files() -> Iterator[str]:
+    listed = subprocess.run(
+        [_python(), "-I", "-S", "-c", _LIST, str(PROGRAM)], check=True, capture_output=True, text=True
+    ).stdout.split()
+    modules = [path for path in listed if Path(path).is_file() and Path(path) != PROGRAM]
+    # By os.py an interpreter knows its own library.
+    found = {_python(), str(Path(sysconfig.get_path("stdlib"), "os.py")), *modules}
+    for binary in [_python(), *(path for path in modules if path.endswith(".so"))]:
+        told = subprocess.run(["ldd", binary], check=False, capture_output=True, text=True).stdout
+        found |= set(re.findall(r"(/\S+) \(0x", told))
+    yield from found
