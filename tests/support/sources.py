@@ -26,6 +26,8 @@ class MadeUp:
     git: frozenset[str] = frozenset()
     twist: Twist = untouched
     asked: list[tuple[str, int, int]] = field(default_factory=list)
+    buffers: dict[int, int] = field(default_factory=dict)
+    """Each buffer that was ever handed in, with its size."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     _listed: tuple[FileEntry, ...] = ()
@@ -45,6 +47,7 @@ class MadeUp:
     def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
         with self._lock:
             self.asked.append((path, start, len(buffer)))
+            self.buffers[id(buffer.obj)] = memoryview(buffer.obj).nbytes
         half = len(buffer) // 2
         for begin, end in ((0, half), (half, len(buffer))):
             buffer[begin:end] = memoryview(self.files[path])[start + begin : start + end]

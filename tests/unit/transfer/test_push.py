@@ -149,6 +149,14 @@ def test_memory_is_bounded_by_the_window_whatever_the_size(store: FakeStore) -> 
     manifest, _ = pushed(source.listing(), by)
     assert held(store, manifest.name) == {"model.safetensors": NOISE}
     assert max(at for at in waited[: waited.index(0)] or [0]) <= 2 * USUAL
+    assert len(source.buffers) <= 3
+    assert sum(source.buffers.values()) <= 3 * USUAL
+
+
+def test_two_buffers_are_enough_for_any_number_of_files(source: MadeUp, store: FakeStore) -> None:
+    manifest, _ = pushed(source.listing(), way(source, store, memory=100_000_000 + 2 * USUAL))
+    assert held(store, manifest.name) == FILES
+    assert len(source.buffers) <= 2
 
 
 def test_large_files_take_turns(source: MadeUp, store: FakeStore) -> None:
