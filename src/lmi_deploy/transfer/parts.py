@@ -10,7 +10,8 @@ from lmi_deploy.errors import Unresolvable
 MIB = 1 << 20
 LEAST, MOST, COUNT = 5 * MIB, 5 << 30, 10_000
 """S3: bytes of a part (but the last), and parts of an object."""
-USUAL = 16 * MIB
+USUAL = 8 * MIB
+"""Small, so that the same memory holds more of them: servers cap each connection, and more are open at once."""
 SMALL = 8 * MIB
 """Below this a file goes in one piece."""
 LARGEST = MOST * COUNT

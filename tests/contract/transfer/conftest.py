@@ -18,7 +18,7 @@ from tests.support.versitygw import versitygw_missing
 
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 _NUMBERS = itertools.count()
-NOISE = random.Random(6).randbytes(20 << 20)
+NOISE = random.Random(6).randbytes(12 << 20)
 FILES = {"config.json": b'{"a": 1}' * 40, "empty": b"", "model.safetensors": NOISE, "sub/x.json": b"{}"}
 
 

@@ -17,7 +17,7 @@ from tests.support.hub import LocalHub
 from tests.support.hub_client import HubClient
 from tests.support.pushing import pushed, way
 
-PART = 16 << 20
+PART = 8 << 20
 LARGE, SMALL = "^/cdn/", "/resolve/.*config.json"
 ONE_FAULT = {
     "500": '"do": {"answer": {"status": 500}}',

@@ -17,7 +17,7 @@ from tests.support.proxy import Proxy
 from tests.support.pushing import pushed, way
 from tests.support.s3 import S3Server
 
-PART = 16 << 20
+PART = 8 << 20
 FILES = {
     "a.safetensors": random.Random(7).randbytes(4 * PART + 5),
     "b.safetensors": random.Random(8).randbytes(2 * PART),

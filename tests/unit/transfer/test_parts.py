@@ -48,6 +48,6 @@ def test_the_usual_memory_is_enough_for_any_file(size: int) -> None:
 
 def test_a_bound_that_is_too_tight_says_what_would_do() -> None:
     with pytest.raises(UsageRefused, match="do not hold 2 parts") as caught:
-        TransferSettings(memory=120_000_000).slabs(USUAL)
-    assert caught.value.hint == "allow at least 134 MB"
-    assert TransferSettings(memory=134_000_000).slabs(USUAL) == 2
+        TransferSettings(memory=110_000_000).slabs(USUAL)
+    assert caught.value.hint == "allow at least 117 MB"
+    assert TransferSettings(memory=117_000_000).slabs(USUAL) == 2
