@@ -199,10 +199,10 @@ def shop(bench: Bench, tmp_path: Path) -> Shop:
     return Shop(bench, tmp_path)
 
 
-def ask(port: int) -> str:
+def ask(port: int, text: str = "{}") -> str:
     link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
-        link.request("POST", "/invocations", "{}", {"Content-Type": "application/json"})
+        link.request("POST", "/invocations", text, {"Content-Type": "application/json"})
         return link.getresponse().read().decode()
     finally:
         link.close()

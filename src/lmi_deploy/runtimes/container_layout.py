@@ -53,7 +53,7 @@ def command(
     # Named alone, a variable is taken from the client; one that the client needs for itself is written out.
     variables = [key if key not in client else f"{key}={value}" for key, value in sorted(inside.items())]
     argv = [
-        *(engine.program, "run", "--name", container_name(launch)),
+        *(engine.program, "run", "--pull", "never", "--name", container_name(launch)),
         *("--cidfile", str(launch.home / "container.id")),
         *(part for key, value in labels.items() for part in ("--label", f"lmi.{key}={value}")),
         *(part for mount in _mounts(launch) for part in ("--mount", mount)),

@@ -1,0 +1,175 @@
+"""What a container engine is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.errors import DeployFailed
+from lmi_deploy.ports.model_server import Launch
+from lmi_deploy.ports.processes import Process, Said
+from lmi_deploy.runtimes.container_engine import ContainerEngine, Talk, find_engine
+from lmi_deploy.runtimes.container_layout import command, weight_folders
+
+DOCKER = ContainerEngine(kind="docker", program="/usr/bin/docker", flags=())
+
+
+def launch(root: Path, *, devices: int = 0, **environment: str) -> Launch:
+    return Launch(
+        model_folder=root / "model",
+        home=root / "home",
+        python=root,
+        engine=root,
+        host="127.0.0.1",
+        port=8080,
+        environment=environment,
+        labels={"deployment": "tiny", "server": "abc"},
+        image="repo/image:1",
+        devices=devices,
+    )
+
+
+def test_the_whole_command(tmp_path: Path) -> None:
+    told = command(launch(tmp_path, A="b", HOME="/x"), DOCKER, 9000, client={"HOME": "/root"})
+    assert told.argv == [
+        *("/usr/bin/docker", "run", "--pull", "never", "--name", "lmi-tiny-abc"),
+        *("--cidfile", f"{tmp_path}/home/container.id"),
+        *(
+            "--label",
+            "lmi.deployment=tiny",
+            "--label",
+            "lmi.server=abc",
+            "--label",
+            f"lmi.home={tmp_path}/home",
+        ),
+        *("--mount", f"type=bind,source={tmp_path}/model,target=/opt/ml/model,readonly"),
+        *("-e", "A", "-e", "HF_HUB_OFFLINE", "-e", "HOME=/x", "-e", "TRANSFORMERS_OFFLINE"),
+        *("-p", "127.0.0.1:9000:8080", "repo/image:1", "serve"),
+    ]
+    assert told.environment == {"A": "b", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+
+
+@pytest.mark.parametrize("flags", [("--network=host",), ("--net", "host"), ("--network", "host", "--rm")])
+def test_on_the_hosts_network_the_server_itself_takes_the_address(
+    tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    engine = ContainerEngine(kind="podman", program="podman", flags=flags)
+    told = command(launch(tmp_path), engine, 9000, client={}, settings={"job_queue_size": "5"})
+    assert "-p" not in told.argv
+    assert told.environment["SERVING_INFERENCE_ADDRESS"] == "http://127.0.0.1:9000"
+    assert told.environment["SERVING_JOB_QUEUE_SIZE"] == "5"
+    assert not ContainerEngine(kind="podman", program="podman", flags=("--network", "mine")).on_host_network
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags"),
+    [("docker", "--gpus all"), ("podman", "--device nvidia.com/gpu=all"), ("finch", "--gpus all")],
+)
+def test_devices_are_given_in_the_engines_own_words(tmp_path: Path, kind: str, flags: str) -> None:
+    engine = ContainerEngine(kind=kind, program=kind, flags=())
+    assert flags in " ".join(command(launch(tmp_path, devices=1), engine, 1, client={}).argv)
+    assert flags not in " ".join(command(launch(tmp_path), engine, 1, client={}).argv)
+
+
+def test_weights_are_the_folder_and_where_its_links_lead(tmp_path: Path) -> None:
+    blobs, snapshot = tmp_path / "m" / "blobs", tmp_path / "m" / "snapshots" / "c"
+    (snapshot / "sub").mkdir(parents=True)
+    blobs.mkdir()
+    (snapshot / "config.json").write_text("{}")
+    (snapshot / "sub" / "w").symlink_to("../../../blobs/f")
+    assert weight_folders(snapshot) == (blobs, snapshot)
+    assert weight_folders(tmp_path / "m") == (tmp_path / "m",)
+
+
+def _programs(folder: Path, *names: str) -> dict[str, str]:
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": str(folder)}
+
+
+def test_the_first_engine_found_is_used_unless_one_is_named(tmp_path: Path) -> None:
+    environ = _programs(tmp_path, "podman", "finch")
+    found = find_engine(environ)
+    assert isinstance(found, ContainerEngine)
+    assert found.kind == "podman"
+    named = find_engine(
+        {**environ, "LMI_CONTAINER_ENGINE": "finch", "LMI_CONTAINER_FLAGS": "--shm-size '1 g'"}
+    )
+    assert isinstance(named, ContainerEngine)
+    assert (named.kind, named.flags) == ("finch", ("--shm-size", "1 g"))
+    assert find_engine({"PATH": ""}) == "none of docker, podman, finch is on PATH"
+    assert "LMI_CONTAINER_ENGINE is docker" in str(find_engine({**environ, "LMI_CONTAINER_ENGINE": "docker"}))
+
+
+class Scripted:
+    """The port Processes, of which only `ask` is asked: it says what it was given."""
+
+    def __init__(self, said: Said) -> None:
+        self.said = said
+
+    def ask(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> Said:
+        return self.said
+
+    def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
+        raise NotImplementedError
+
+    def foreground(self, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
+        raise NotImplementedError
+
+    def identify(self, pid: int) -> Process | None:
+        raise NotImplementedError
+
+    def alive(self, process: Process) -> bool:
+        raise NotImplementedError
+
+    def end(self, process: Process, *, grace: float) -> None:
+        raise NotImplementedError
+
+    def memory(self, process: Process) -> int:
+        raise NotImplementedError
+
+
+def talk(said: Said) -> Talk:
+    return Talk(processes=Scripted(said), engine=DOCKER, environment={})
+
+
+def inspected(**settings: object) -> Said:
+    return Said(code=0, out=json.dumps([{"Config": settings}]), err="")
+
+
+def test_an_image_for_cuda_needs_a_gpu() -> None:
+    cuda = inspected(Env=["PATH=/bin", "CUDA_VERSION=12.8.1"], Labels=None)
+    assert talk(cuda).lacking("i", devices=0) == "image i is made for CUDA, and this machine shows no GPU"
+    assert talk(cuda).lacking("i", devices=1) == ""
+    assert talk(inspected(Env=None, Labels={})).lacking("i", devices=0) == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        Said(code=1, out="[]\n", err="Error response from daemon: No such image: i"),
+        Said(code=125, out="[]", err="Error: inspecting object: i: image not known"),
+        Said(code=1, out="", err="no image found"),
+    ],
+)
+def test_an_image_that_is_not_here_is_never_pulled(said: Said) -> None:
+    assert talk(said).lacking("i", devices=0).startswith("docker has no image i; `docker pull i` brings it")
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (
+            Said(code=1, out="", err="Cannot connect to the Docker daemon"),
+            "could not look at i: Cannot connect",
+        ),
+        (Said(code=124, out="", err="too slow"), "does not answer: too slow"),
+    ],
+)
+def test_an_engine_that_does_not_work_is_not_taken_for_an_absent_image(said: Said, why: str) -> None:
+    with pytest.raises(DeployFailed, match=why):
+        talk(said).container("i")
