@@ -145,7 +145,7 @@ def _at_hand(image: str | None, environ: Mapping[str, str]) -> AtHand:
 
 
 def _hubs(environ: Mapping[str, str]) -> Callable[[str], Hub]:
-    """The source of a model id: a folder, or the Hub, of which one client lasts as long as the command."""
+    """The source of a model id: a folder, S3 or the Hub, of which one client lasts as long as the command."""
 
     @cache
     def hub() -> Hub:
@@ -155,7 +155,16 @@ def _hubs(environ: Mapping[str, str]) -> Callable[[str], Hub]:
         ledger = cache_folder(environ) / "hub-checked"
         return HuggingFaceHub(HubSettings.read(environ, Path.home()), SystemClock(), ledger=ledger)
 
+    @cache
+    def s3() -> Hub:
+        from lmi_deploy.adapters.clock import SystemClock
+        from lmi_deploy.cli.wiring_models import open_s3_models
+
+        return open_s3_models(cache_folder(environ), SystemClock(), environ)
+
     def source(model_id: str) -> Hub:
+        if model_id.startswith("s3://"):
+            return s3()
         if model_id.startswith(("/", "./", "../", "~")):
             from lmi_deploy.adapters.model_folder import ModelFolder
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-ModelSource = Literal["hub", "folder"]
+ModelSource = Literal["hub", "folder", "s3"]
 OidKind = Literal["sha256", "git-sha1"]
 
 
@@ -23,7 +23,8 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelListing:
-    """A model repository at one commit. `commit` is 40 hex from the Hub, or the digest of a local folder's files."""
+    """A model repository at one commit. `commit` is 40 hex from the Hub, or the digest of the files of a folder
+    or an S3 prefix."""
 
     model_id: str
     commit: str

@@ -8,6 +8,7 @@ from typing import Literal
 
 from lmi_deploy.core.facts import FileEntry, OidKind
 from lmi_deploy.core.naming import digest, short
+from lmi_deploy.core.s3_address import SCHEME, read_prefix
 
 MANIFEST_SCHEMA = 1
 
@@ -20,11 +21,21 @@ def selection_digest(files: tuple[FileEntry, ...]) -> str:
 def weights_name(model_id: str, commit: str, files: tuple[FileEntry, ...]) -> str:
     """`<org>--<name>/<commit>-<selection>`: the same for everybody who selects the same files of the same commit.
 
-    A folder goes by its own name: where it lies on somebody's machine says nothing about its content.
+    A folder goes by its own name: where it lies on somebody's machine says nothing about its content. A prefix of
+    ours in a bucket keeps the name that its weights have.
     """
-    label = model_id.rstrip("/").rpartition("/")[2] if model_id.startswith("/") else model_id.strip("/")
-    safe = re.sub(r"[^A-Za-z0-9._-]", "-", label.replace("/", "--"))
-    return f"{safe}/{commit}-{selection_digest(files)}"
+    return f"{weights_label(model_id)}/{commit}-{selection_digest(files)}"
+
+
+def weights_label(model_id: str) -> str:
+    """The part of the name that tells the model."""
+    if model_id.startswith(SCHEME):
+        label = read_prefix(model_id).label
+    elif model_id.startswith("/"):
+        label = model_id.rstrip("/").rpartition("/")[2]
+    else:
+        label = model_id.strip("/")
+    return re.sub(r"[^A-Za-z0-9._-]", "-", label.replace("/", "--"))
 
 
 def weights_prefix(name: str) -> str:

@@ -206,7 +206,6 @@ RECIPE = Group(
             "The model.",
             "google/flan-t5-xxl",
             required=True,
-            later=Later("models in S3", ("s3://",)),
         ),
         Key(
             "revision",

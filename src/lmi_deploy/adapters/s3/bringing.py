@@ -1,4 +1,4 @@
-"""Files of a model out of a bucket into a folder: resumed, checked against their oids, and only then given their names."""
+"""Files of a model out of a bucket into a folder: resumed, checked against their oids, only then given their names."""
 
 from __future__ import annotations
 

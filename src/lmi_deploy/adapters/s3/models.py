@@ -124,7 +124,7 @@ def _ours(manifest: Manifest | None, prefix: Prefix, found: Sequence[Stored]) ->
     if manifest is None:
         raise NotFound(
             f"{prefix.address}: there is no manifest, so these weights are not complete",
-            hint="finish them: run the `lmi weights push` again that brings them; `lmi weights ls` names the complete ones",
+            hint="run the `lmi weights push` again that brings them; `lmi weights ls` names those that are complete",
         )
     files = tuple(
         FileEntry(path=file.path, size=file.size, oid=file.oid, kind=file.kind) for file in manifest.files
@@ -159,7 +159,8 @@ def _nothing(store: ObjectStore, prefix: Prefix) -> NotFound:
         return NotFound(
             f"s3://{prefix.bucket}/{name}: is an object", hint="name the prefix that it lies under"
         )
+    above = name.rpartition("/")[0]
     return NotFound(
         f"{prefix.address}: there is nothing under this prefix",
-        hint=f"aws s3 ls s3://{prefix.bucket}/{prefix.path.rstrip('/').rpartition('/')[0]} shows what there is",
+        hint=f"aws s3 ls {Prefix(prefix.bucket, f'{above}/' if above else '').address} shows what there is",
     )

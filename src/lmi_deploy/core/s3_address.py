@@ -1,0 +1,42 @@
+"""s3:// addresses of models, and which of them are prefixes of ours."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+SCHEME = "s3://"
+_OURS = re.compile(r"weights/((?!\.{1,2}/)[A-Za-z0-9._-]+)/([0-9a-f]{40}-[0-9a-f]{8})/")
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """A folder in a bucket; `path` ends with a slash, or is empty: all of the bucket."""
+
+    bucket: str
+    path: str
+
+    @property
+    def address(self) -> str:
+        return f"{SCHEME}{self.bucket}/{self.path}"
+
+    @property
+    def weights(self) -> str:
+        """The name of the weights of which this is the prefix; empty where it is none of ours."""
+        match = _OURS.fullmatch(self.path)
+        return f"{match[1]}/{match[2]}" if match else ""
+
+    @property
+    def label(self) -> str:
+        """What its weights go by: the model's own name where they are ours, else bucket and last folder."""
+        if self.weights:
+            return self.weights.partition("/")[0]
+        last = self.path.rstrip("/").rpartition("/")[2]
+        return f"{self.bucket}--{last}" if last else self.bucket
+
+
+def read_prefix(address: str) -> Prefix:
+    """`s3://bucket/some/prefix`, with or without a slash at its end."""
+    bucket, _, path = address.removeprefix(SCHEME).partition("/")
+    path = path.rstrip("/")
+    return Prefix(bucket, f"{path}/" if path else "")
