@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -26,8 +25,8 @@ def hosting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
         yield running
 
 
-@pytest.fixture
-def still(tmp_path: Path) -> Iterator[Emulated]:
-    """A clock that goes on only when it is turned (as good as)."""
-    with emulator(tmp_path, "--speed", "0.001") as running:
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    """A clock that goes on only when it is turned (as good as, while somebody waits)."""
+    with emulator(tmp_path_factory.mktemp("still"), "--speed", "0.001") as running:
         yield running

@@ -17,6 +17,8 @@ from lmi_deploy.emulator.world import World
 
 DELETION: Final = 5.0
 SCALING: Final = 60.0
+HURRY: Final = 1.0
+"""Real seconds that containers get when the emulator ends."""
 WATCH: Final = 10.0
 """Seconds between two looks at the alarms of an update."""
 
@@ -51,7 +53,8 @@ class Courses:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.gather(*(self._fleets.take_down_all(key) for key in list(self._fleets.routes)))
+        keys = list(self._fleets.routes)
+        await asyncio.gather(*(self._fleets.take_down_all(key, grace=HURRY) for key in keys))
 
     async def _run(self, key: Key, before: asyncio.Task[None] | None) -> None:
         if before is not None:
@@ -154,8 +157,9 @@ class Courses:
         self._settle(key, status="InService", serving=row["serving"])
 
     async def _delete(self, key: Key) -> None:
+        over = self._row(key)["modified"] + DELETION
         await self._fleets.take_down_all(key)
-        await self._world.clock.sleep(DELETION)
+        await self._world.clock.until(over)
         self._world.table(ENDPOINT.table, key[0]).drop(key[1])
         self._tasks.pop(key, None)
 

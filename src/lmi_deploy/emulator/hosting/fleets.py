@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lmi_deploy.emulator.hosting.instances import Instance, Instances, Place
+from lmi_deploy.emulator.hosting.instances import GRACE, Instance, Instances, Place
 from lmi_deploy.emulator.store import Row
 
 Key = tuple[str, str]
@@ -62,7 +62,12 @@ class Fleets:
         ]
         work = [
             asyncio.ensure_future(
-                self.made_by.bring_up(place, variant, role=variant["model"].get("ExecutionRoleArn", ""))
+                self.made_by.bring_up(
+                    place,
+                    variant,
+                    role=variant["model"].get("ExecutionRoleArn", ""),
+                    began=deployment["began"],
+                )
             )
             for place, variant in zip(places, variants, strict=True)
         ]
@@ -80,11 +85,13 @@ class Fleets:
             if isinstance(outcome, Instance):
                 await self.made_by.take_down(outcome, grace=0.0)
 
-    async def take_down(self, fleet: Fleet | None) -> None:
+    async def take_down(self, fleet: Fleet | None, *, grace: float = GRACE) -> None:
         if fleet is not None:
-            await asyncio.gather(*(self.made_by.take_down(one) for one in fleet.instances.values()))
+            ends = (self.made_by.take_down(one, grace=grace) for one in fleet.instances.values())
+            await asyncio.gather(*ends)
 
-    async def take_down_all(self, key: Key) -> None:
+    async def take_down_all(self, key: Key, *, grace: float = GRACE) -> None:
         route = self.routes.pop(key, None)
         if route is not None:
-            await asyncio.gather(self.take_down(route.blue), self.take_down(route.green))
+            fleets = (route.blue, route.green)
+            await asyncio.gather(*(self.take_down(fleet, grace=grace) for fleet in fleets))

@@ -28,7 +28,8 @@ DOWNLOAD_LIMIT: Final = 1800.0
 STARTUP_LIMIT: Final = 600.0
 RESTARTS: Final = 3
 _POLL: Final = 0.1
-_GRACE: Final = 60.0
+GRACE: Final = 60.0
+"""Real seconds that a container gets for what it has in hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,21 +85,21 @@ class Instances:
     logs: Callable[[str], LogGroups]
     root: Path
 
-    async def bring_up(self, place: Place, variant: Row, *, role: str) -> Instance:
-        """An instance that answers /ping; HostingFailed with the reason, and nothing left of it."""
+    async def bring_up(self, place: Place, variant: Row, *, role: str, began: float) -> Instance:
+        """An instance that answers /ping, asked for at `began`; HostingFailed with the reason, and nothing left."""
         name = f"i-{secrets.token_hex(8)}"
         root = self.root / place.region / place.endpoint / f"{place.variant}-{name}"
         instance = Instance(place, name, root)
         try:
-            await self._bring_up(instance, variant, role)
+            await self._bring_up(instance, variant, role, began)
         except BaseException:
             await self.take_down(instance, grace=0.0)
             raise
         return instance
 
-    async def _bring_up(self, instance: Instance, variant: Row, role: str) -> None:
+    async def _bring_up(self, instance: Instance, variant: Row, role: str, began: float) -> None:
         await self.pass_by("provision", instance.place)
-        await self.world.clock.sleep(PROVISION)
+        await self.world.clock.until(began + PROVISION)
         layout = await self._lay(instance, variant, role)
         await self.pass_by("start", instance.place)
         await self._healthy(instance, variant["params"], layout)
@@ -158,6 +159,9 @@ class Instances:
 
     async def _answers(self, instance: Instance, layout: Layout) -> bool:
         """False when the container ended."""
+        if layout.complaint:
+            self._complain(instance, layout.complaint)
+            return False
         servers = self.workshop.servers
         assert servers is not None
         await asyncio.to_thread(servers.start, self._launch(instance, layout))
@@ -170,6 +174,10 @@ class Instances:
                     instance.port = seen.port
                     return True
                 await asyncio.sleep(_POLL)
+
+    def _complain(self, instance: Instance, text: str) -> None:
+        logs = self.logs(instance.place.region)
+        logs.append(instance.log_group, instance.log_stream, [(logs.milliseconds(), text)])
 
     def _launch(self, instance: Instance, layout: Layout) -> Launch:
         region = instance.place.region
@@ -198,7 +206,7 @@ class Instances:
         """A rule for phase `logs`: no log group is ever made, as with a container that never started."""
         return self.world.faults.strike(Call("HOSTING", instance.place.path("logs"))) is not None
 
-    async def take_down(self, instance: Instance, *, grace: float = _GRACE) -> None:
+    async def take_down(self, instance: Instance, *, grace: float = GRACE) -> None:
         if self.workshop.servers is not None and instance.home.exists():
             await asyncio.to_thread(self.workshop.servers.stop, instance.home, grace=grace)
         if instance.pump is not None:

@@ -21,10 +21,11 @@ MODEL_ID_VARIABLES: Final = ("OPTION_MODEL_ID", "HF_MODEL_ID", "OPTION_S3URL")
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """`root` stands for the container's /."""
+    """`root` stands for the container's /; `complaint` is what the container would print, and then end."""
 
     root: Path
     environment: Mapping[str, str]
+    complaint: str = ""
 
     @property
     def model_folder(self) -> Path:
@@ -40,13 +41,15 @@ class Layer:
         """Blocks for as long as the download takes; HostingFailed with SageMaker's reason."""
         inside(root, MODEL_FOLDER).mkdir(parents=True, exist_ok=True)
         for source in sources_of(container):
-            self._fetch(source, role, inside(root, source.place))
+            self.fetch(source, role, inside(root, source.place))
         environment = {key: _local(root, value) for key, value in container.get("Environment", {}).items()}
-        if not isolated:
-            self._fetch_model_id(root, role, environment)
+        try:
+            self._fetch_model_id(root, role, environment, isolated=isolated)
+        except _ContainerComplains as exc:
+            return Layout(root, environment, complaint=str(exc))
         return Layout(root, environment)
 
-    def _fetch(self, source: Source, role: str, place: Path) -> None:
+    def fetch(self, source: Source, role: str, place: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
         wanted = list(self._wanted(source, role))
         if not wanted:
@@ -78,11 +81,12 @@ class Layer:
                 raise no_download(source.uri)
             yield key, relative.lstrip("/")
 
-    def _fetch_model_id(self, root: Path, role: str, environment: dict[str, str]) -> None:
+    def _fetch_model_id(self, root: Path, role: str, environment: dict[str, str], *, isolated: bool) -> None:
         """As the container's s5cmd does it: the whole prefix, before the model is loaded."""
+        fetch = _Download(self, root, role, isolated)
         for name in MODEL_ID_VARIABLES:
             if environment.get(name, "").startswith("s3://"):
-                environment[name] = self._downloaded(root, role, environment[name])
+                environment[name] = fetch(environment[name])
         path = inside(root, MODEL_FOLDER) / "serving.properties"
         if not path.is_file():
             return
@@ -90,22 +94,48 @@ class Layer:
             found = parse_properties(path.read_bytes())
         except ValueError:
             return  # the server will say so
-        changed = {key: self._settled(root, role, key, value) for key, value in found.items()}
+        changed = {
+            key: fetch(value) if key in MODEL_ID_KEYS and value.startswith("s3://") else _local(root, value)
+            for key, value in found.items()
+        }
         if changed != found:
             path.write_bytes(write_properties(changed.items()))
 
-    def _settled(self, root: Path, role: str, key: str, value: str) -> str:
-        if key in MODEL_ID_KEYS and value.startswith("s3://"):
-            return self._downloaded(root, role, value)
-        return _local(root, value)
 
-    def _downloaded(self, root: Path, role: str, uri: str) -> str:
+class _ContainerComplains(Exception):
+    """The container cannot get its weights; the hosting service only sees that it does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Download:
+    layer: Layer
+    root: Path
+    role: str
+    isolated: bool
+
+    def __call__(self, uri: str) -> str:
+        """Where the weights lie now."""
         bucket, prefix = parts_of(uri)
-        folder = prefix if prefix.endswith("/") else f"{prefix}/"
-        source = Source(uri=uri, bucket=bucket, key=folder, place=DOWNLOADS, is_folder=True, is_archive=False)
-        place = inside(root, DOWNLOADS) / PurePosixPath(prefix).name
-        self._fetch(source, role, place)
+        key = prefix if prefix.endswith("/") else f"{prefix}/"
+        source = Source(uri=uri, bucket=bucket, key=key, place=DOWNLOADS, is_folder=True, is_archive=False)
+        place = inside(self.root, DOWNLOADS) / PurePosixPath(prefix).name
+        if self.isolated:
+            raise _ContainerComplains(
+                f'ERROR "sync s3://{bucket}/{key}* {DOWNLOADS}": network is unreachable'
+            )
+        try:
+            self.layer.fetch(source, self.role, place)
+        except HostingFailed as exc:
+            why = (
+                "AccessDenied: Access Denied status code: 403"
+                if self._is_there(source)
+                else "no object found"
+            )
+            raise _ContainerComplains(f'ERROR "sync s3://{bucket}/{key}* {DOWNLOADS}": {why}') from exc
         return str(place)
+
+    def _is_there(self, source: Source) -> bool:
+        return bool(self.layer.objects.keys(source.bucket, source.key))
 
 
 def inside(root: Path, path: str) -> Path:

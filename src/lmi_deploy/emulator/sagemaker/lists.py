@@ -32,10 +32,11 @@ def page(rows: Iterable[tuple[str, Row]], params: Mapping[str, Any]) -> tuple[li
 
 
 def _wanted(name: str, row: Row, params: Mapping[str, Any]) -> bool:
-    modified = row.get("modified", row["created"])
+    # As they are told, in milliseconds: who asks with a time that it was given means that very moment.
+    created, modified = round(row["created"], 3), round(row.get("modified") or row["created"], 3)
     bounds = (
-        ("CreationTimeAfter", row["created"], 1),
-        ("CreationTimeBefore", row["created"], -1),
+        ("CreationTimeAfter", created, 1),
+        ("CreationTimeBefore", created, -1),
         ("LastModifiedTimeAfter", modified, 1),
         ("LastModifiedTimeBefore", modified, -1),
     )
