@@ -8,18 +8,18 @@ import shutil
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lmi_deploy.adapters.disk import on_disk
 from lmi_deploy.adapters.flock import flocked, overwrite
-from lmi_deploy.adapters.frozen_json import dump, load
 from lmi_deploy.adapters.processes import alive, identity
+from lmi_deploy.adapters.record_json import finished, intended, parse_record, record_text, settled
 from lmi_deploy.core.artifact import ArtifactFile
 from lmi_deploy.core.naming import name_mistake
 from lmi_deploy.core.plan import Action
-from lmi_deploy.core.record import KEPT_GENERATIONS, SCHEMA, DeploymentRef, Generation, Intent, Record
+from lmi_deploy.core.record import DeploymentRef, Generation, Record
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.processes import Process
@@ -98,7 +98,7 @@ class StateFolder:
             path.parent.mkdir(parents=True, exist_ok=True)
             if self.trouble(record.ref.name):
                 path.rename(_unused(path))
-            write_whole(path, json.dumps({"schema": SCHEMA, **dump(record)}, indent=1) + "\n")
+            write_whole(path, record_text(record))
 
     def remove(self, name: str) -> None:
         """Everything of the deployment, its record last: who is interrupted here can begin again."""
@@ -121,21 +121,15 @@ class FolderJournal:
     ref: DeploymentRef
 
     def intend(self, action: Action) -> None:
-        record = self._record()
-        self.folder.write(replace(record, intents=(*record.intents, _intent(action, None))))
+        self.folder.write(intended(self._record(), action))
 
     def done(self, action: Action, outcome: str) -> None:
         if not self.folder.exists(self.ref.name):
             return  # the action was the removal of the deployment, record and all
-        record, begun = self._record(), _intent(action, None)
-        kept = [intent for intent in record.intents if intent != begun]
-        self.folder.write(replace(record, intents=(*kept, replace(begun, outcome=outcome))))
+        self.folder.write(finished(self._record(), action, outcome))
 
     def settle(self, generation: Generation) -> None:
-        record = self._record()
-        others = [known for known in record.generations if known.server != generation.server]
-        kept = (*others, generation)[-KEPT_GENERATIONS:]
-        self.folder.write(replace(record, generations=kept, intents=()))
+        self.folder.write(settled(self._record(), generation))
 
     def _record(self) -> Record:
         return self.folder.read(self.ref.name) or Record(ref=self.ref)
@@ -213,10 +207,6 @@ def _folders(parent: Path) -> list[Path]:
     return sorted(path for path in parent.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def _intent(action: Action, outcome: str | None) -> Intent:
-    return Intent(action=type(action).__name__, names=dump(action), outcome=outcome)
-
-
 def _parse(path: Path) -> Record | None:
     """ValueError where the file holds no record; Refused where a newer lmi wrote it."""
     with on_disk(path):
@@ -224,16 +214,7 @@ def _parse(path: Path) -> Record | None:
             text = path.read_text(encoding="utf-8")
         except (FileNotFoundError, NotADirectoryError):
             return None
-    found = json.loads(text)
-    schema = found.get("schema") if isinstance(found, dict) else None
-    if not isinstance(schema, int):
-        raise ValueError("it has no schema version")
-    if schema > SCHEMA:
-        raise Refused(
-            f"{path}: written by a newer lmi (schema {schema}; this one reads up to {SCHEMA})",
-            hint="use that lmi, or upgrade this one: pip install -U lmi-deploy",
-        )
-    return load(Record, found)
+    return parse_record(text, str(path))
 
 
 def _unused(path: Path) -> Path:
