@@ -1,0 +1,89 @@
+"""The clock of the emulated services: fast while somebody waits, real while there is work, never back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from lmi_deploy.emulator.clock import TurnedClock
+
+
+class Real:
+    """A real clock in the test's hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def passed(clock: TurnedClock, do: Callable[[], None]) -> float:
+    before = clock.now()
+    do()
+    return clock.now() - before
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 5))
+
+
+def test_alone_it_goes_as_the_real_one() -> None:
+    real = Real()
+    clock = TurnedClock(speed=100, real=real)
+    assert passed(clock, lambda: setattr(real, "seconds", 3.0)) == pytest.approx(3)
+
+
+def test_waiting_is_shortened_and_work_is_not() -> None:
+    async def scene() -> None:
+        real = Real()
+        clock = TurnedClock(speed=100, real=real)
+        waiter = asyncio.create_task(clock.sleep(1_000_000))
+        await asyncio.sleep(0)
+        assert passed(clock, lambda: setattr(real, "seconds", 1.0)) == pytest.approx(100)
+        with clock.at_work():
+            assert passed(clock, lambda: setattr(real, "seconds", 2.0)) == pytest.approx(1)
+        assert passed(clock, lambda: setattr(real, "seconds", 3.0)) == pytest.approx(100)
+        clock.advance(1_000_000)
+        await waiter
+
+    run(scene())
+
+
+def test_turning_wakes_who_is_due_and_only_those() -> None:
+    async def scene() -> None:
+        clock = TurnedClock(speed=0.001)
+        soon, late = (asyncio.create_task(clock.sleep(seconds)) for seconds in (10, 1000))
+        await asyncio.sleep(0)
+        clock.advance(11)
+        await soon
+        assert not late.done()
+        clock.advance(-5000)
+        assert not late.done()
+        clock.advance(1000)
+        await late
+
+    run(scene())
+
+
+def test_work_has_its_limit() -> None:
+    async def quick() -> str:
+        return "done"
+
+    async def scene() -> None:
+        clock = TurnedClock(speed=1_000_000)
+        assert await clock.within(60, quick()) == "done"
+        slow = asyncio.create_task(clock.within(60, asyncio.sleep(60)))
+        await asyncio.sleep(0.01)
+        clock.advance(61)
+        with pytest.raises(TimeoutError):
+            await slow
+
+    run(scene())
+
+
+def test_it_starts_ahead_by_what_it_was_ahead_before() -> None:
+    assert TurnedClock(skew=5000).skew() == pytest.approx(5000, abs=5)
