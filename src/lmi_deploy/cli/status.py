@@ -39,7 +39,6 @@ def _words(found: Status) -> str:
     if found.server is not None and found.server.pid is not None:
         server = found.server
         facts.append(("process", f"pid {server.pid}, {server.phase}, {size(server.memory)} in memory"))
-        facts.append(
-            ("requests", f"{server.served} served, {server.failed} failed, {server.in_flight} in flight")
-        )
+        counted = f"{server.served} served, {server.failed} failed, " if server.counted else ""
+        facts.append(("requests", f"{counted}{server.in_flight} in flight"))
     return "\n".join([*lines, *(f"  {key:<9}{value}" for key, value in facts if value)])

@@ -72,6 +72,8 @@ class SeenServer:
     since: str = ""
     message: str = ""
     runtime: str = "embedded"
+    counted: bool = True
+    """Whether the server tells how many requests it served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

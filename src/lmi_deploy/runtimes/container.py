@@ -157,6 +157,7 @@ class Container:
             since=found.since,
             message=seen.message,
             runtime=RUNTIME,
+            counted=False,
         )
 
     def _trouble(self, home: Path, note: Mapping[str, object], found: Found | None) -> str:

@@ -91,6 +91,7 @@ class DjlServing:
             memory=self._processes.memory(process),
             message=seen.message,
             runtime=RUNTIME,
+            counted=False,
         )
 
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:

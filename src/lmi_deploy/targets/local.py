@@ -259,7 +259,7 @@ class _Rise:
 def runtime_of(home: Path) -> str:
     """The runtime that the server of this home was started with."""
     try:
-        return (home / _RUNTIME).read_text()
+        return (home / _RUNTIME).read_text() or "embedded"
     except OSError:
         return "embedded"
 

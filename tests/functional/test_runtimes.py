@@ -1,0 +1,182 @@
+"""`lmi up` on other runtimes, from the composition root down: real processes, a stand-in for DJLServing, podman."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from lmi_deploy.cli import lmi
+from lmi_deploy.cli.boundary import run
+from lmi_deploy.cli.case import DepsFactory
+from lmi_deploy.cli.wiring import wire
+from lmi_deploy.steps.deps import Deps
+from lmi_deploy.targets.local import LocalTarget
+from tests.support.djl_stand_in import install
+from tests.support.fakes import FakeEnvironments
+from tests.support.image import image, podman_environ
+from tests.support.served import PATIENCE
+
+RECIPE = """\
+name: tiny
+model_id: ./model
+engine: custom
+task: text-generation
+handler: {file: model.py}
+probe: {body: hello, expect: hello}
+endpoint: {target: local}
+"""
+HANDLER = """
+from djl_python import Output
+
+def handle(inputs):
+    return None if inputs.is_empty() else Output().add("ANSWER " + inputs.get_as_string())
+"""
+
+
+class MadeEnvironments(FakeEnvironments):
+    """Every environment is this interpreter."""
+
+    def python(self, environment: str) -> Path:
+        return Path(sys.executable)
+
+
+@dataclass
+class Street:
+    """A folder with a recipe and its model, and a machine that has `environ`."""
+
+    root: Path
+    environ: dict[str, str]
+
+    def __post_init__(self) -> None:
+        (self.root / "model").mkdir()
+        (self.root / "model" / "config.json").write_text("{}")
+        (self.root / "model" / "model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+        (self.root / "tiny.yaml").write_text(RECIPE)
+        self.handler("first")
+
+    def handler(self, answer: str) -> None:
+        (self.root / "model.py").write_text(HANDLER.replace("ANSWER", answer))
+
+    def deps(self) -> Deps:
+        deps = wire({**self.environ, "LMI_STATE_HOME": str(self.root / "state")})
+        environments = MadeEnvironments(self.root / "environments")
+        local = deps.targets["local"]
+        assert isinstance(local, LocalTarget)
+        return replace(
+            deps, environments=environments, targets={"local": replace(local, environments=environments)}
+        )
+
+    def lmi(self, *argv: str) -> tuple[int, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run(lmi, argv, given=DepsFactory(self.deps))
+        return code, out.getvalue() + err.getvalue()
+
+    def told(self, *argv: str) -> list[dict[str, Any]]:
+        code, said = self.lmi(*argv, "--json")
+        assert code == 0, said
+        return [json.loads(line) for line in said.splitlines()]
+
+
+def opened(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Street]:
+    # Short: sockets lie below it.
+    with TemporaryDirectory() as folder:
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "stdin", io.StringIO())
+        street = Street(Path(folder), environ)
+        yield street
+        street.lmi("down", "--yes", "tiny")
+
+
+@pytest.fixture
+def djl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Street]:
+    environ = dict(os.environ) if "DJL_SERVING_HOME" in os.environ else install(tmp_path / "djl")
+    yield from opened(environ, monkeypatch)
+
+
+@pytest.fixture
+def podman(monkeypatch: pytest.MonkeyPatch) -> Iterator[Street]:
+    yield from opened(podman_environ(), monkeypatch)
+
+
+def steps(told: list[dict[str, Any]]) -> list[str]:
+    return [line["key"].partition(":")[0] for line in told if line["event"] == "finished"]
+
+
+def asked(told: list[dict[str, Any]]) -> str:
+    with urllib.request.urlopen(told[-1]["address"], b"hi", timeout=PATIENCE) as answer:
+        body: bytes = answer.read()
+    return body.decode()
+
+
+def test_an_installed_server_serves_and_is_followed_by_its_next_generation(djl: Street) -> None:
+    up = djl.told("up", "--yes", "--runtime", "djl-serving")
+    assert steps(up) == ["BuildEnvironment", "PutArtifact", "StartServer", "AwaitReady", "ProbeServer"]
+    assert asked(up) == "first hi"
+    seen = djl.told("status", "tiny")[-1]
+    assert (seen["standing"], seen["summary"]["runtime"]) == ("in-step", "djl-serving")
+    djl.handler("second")
+    code, plan = djl.lmi("plan", "--runtime", "djl-serving")
+    assert code == 0
+    assert "refuses requests while the model is loaded there again" in plan
+    changed = djl.told("up", "--yes", "--runtime", "djl-serving")
+    assert steps(changed)[-3:] == ["TakeAddress", "StopServer", "RemoveArtifact"]
+    assert changed[-1]["address"] == up[-1]["address"]
+    assert asked(changed) == "second hi"
+    assert djl.told("plan", "--runtime", "djl-serving")[-1]["pending"] is False
+
+
+def test_everything_goes_with_down(djl: Street) -> None:
+    djl.told("up", "--yes", "--runtime", "djl-serving")
+    assert djl.lmi("down", "--yes", "tiny")[0] == 0
+    assert djl.told("ls")[-1]["deployments"] == 0
+
+
+def test_a_handler_that_does_not_load_is_told_in_its_own_words(djl: Street) -> None:
+    (djl.root / "model.py").write_text("raise RuntimeError('no such model')\ndef handle(inputs): pass\n")
+    code, said = djl.lmi("up", "--yes", "--runtime", "djl-serving")
+    assert code == 1
+    assert "the model server did not come up: RuntimeError: no such model" in said
+
+
+def test_a_container_needs_neither_environment_nor_engine(podman: Street) -> None:
+    chosen = ("--set", f"container.image={image()}")
+    up = podman.told("up", "--yes", *chosen)
+    assert steps(up) == ["PutArtifact", "StartServer", "AwaitReady", "ProbeServer"]
+    seen = podman.told("status", "tiny")[-1]
+    assert (seen["standing"], seen["summary"]["runtime"]) == ("in-step", "container")
+    podman.handler("second")
+    changed = podman.told("up", "--yes", *chosen)
+    assert changed[-1]["address"] == up[-1]["address"]
+    assert asked(changed) == "second hi"
+    assert podman.told("plan", *chosen)[-1]["pending"] is False
+
+
+@pytest.mark.parametrize(
+    ("extra", "why"),
+    [
+        (("--runtime", "container"), "container is not at hand here: no image is named (container.image)"),
+        (
+            ("--runtime", "container", "--set", "container.image=localhost/lmi-nobody:1"),
+            "has no image localhost/lmi-nobody:1",
+        ),
+    ],
+)
+def test_a_runtime_that_is_not_at_hand_is_refused_with_the_reason(
+    podman: Street, extra: tuple[str, ...], why: str
+) -> None:
+    code, said = podman.lmi("plan", *extra)
+    assert code == 2
+    assert why in said
+    assert "at hand: " in said
