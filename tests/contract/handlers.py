@@ -44,6 +44,11 @@ def worker(folder: Path, handler: HandlerSpec = TEXT_GENERATION, *, also: str = 
         yield running
 
 
+def template(name: str) -> HandlerSpec:
+    """A handler of ours."""
+    return HandlerSpec(entry_point="model.py", template=name)
+
+
 def asked(running: Worker, question: Question, handler: HandlerSpec = TEXT_GENERATION) -> list[Piece]:
     """The question through our codec, there and back."""
     request = accelerate.encode(question, handler, "text-generation")

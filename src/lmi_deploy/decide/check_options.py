@@ -34,10 +34,8 @@ def lint(partial: Partial) -> Iterator[Problem]:
             yield from _of_server(partial, engine, name, value)
         elif SERVER not in handlers:
             yield from _of_template(partial, handlers[0], name, value)
-        elif name not in options.TEMPLATE_OPTIONS[handlers[0]]:
-            yield from _of_server(
-                partial, engine, name, value, also=tuple(options.TEMPLATE_OPTIONS[handlers[0]])
-            )
+        elif name not in (ours := options.template_names()):
+            yield from _of_server(partial, engine, name, value, also=ours)
     if SERVER in handlers:
         yield from _together(partial, dict(pairs))
 

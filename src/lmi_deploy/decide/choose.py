@@ -20,6 +20,12 @@ from lmi_deploy.errors import Unresolvable
 
 _PLAIN = re.compile(r"[A-Za-z./][A-Za-z0-9._/-]*")
 _WIDTH = 110
+_TEMPLATES: Mapping[str, str] = {
+    "text-generation": "Ours: chat and completions as OpenAI's clients send them, streamed.",
+    "text2text-generation": "Ours: a text in, a text out, streamed where asked.",
+    "text-embedding": "Ours: texts in, their vectors out, pooled as the model was trained.",
+    "text-classification": "Ours: texts in, labels with scores out, best first.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +112,7 @@ def _engine(seen: Looked) -> Iterator[str]:
         why = "Neither config.json nor the Hub tells; if you know, say so:"
         yield _note("task", why, "task: text-generation")
     if seen.task in TEMPLATES:
-        why = "Ours: chat and completions as OpenAI's clients send them, streamed."
-        yield _key("handler", f"{{template: {seen.task}}}", why)
+        yield _key("handler", f"{{template: {seen.task}}}", _TEMPLATES[seen.task])
     else:
         why = "DJL's own, as no template of ours does this task yet."
         yield _key("handler", "{builtin: djl_python.huggingface}", why)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import get_args
 
+from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
 from lmi_deploy.core import recipe as core
 from lmi_deploy.decide.declaration_endpoint import ENDPOINT, ON_SAGEMAKER
 from lmi_deploy.decide.declaration_pairs import (
@@ -36,7 +37,7 @@ from lmi_deploy.decide.declaration_words import (
     whole,
 )
 
-TEMPLATES = ("text-generation",)
+TEMPLATES = tuple(TEMPLATE_OPTIONS)
 """Handler templates of ours."""
 
 OTHER_ENGINES = tuple(name for name in get_args(core.Engine) if name not in ("accelerate", "custom"))

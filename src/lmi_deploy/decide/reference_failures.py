@@ -11,8 +11,8 @@ _HEAD = """\
 
 This page is generated from `tools/failures.json`: {count} failures that log lines, failure reasons and error messages
 tell of. `lmi up`, `lmi status` and `lmi logs` name one of them where a deployment failed and its log holds it. Of
-several, the first that is a cause counts: what came after a restart may follow from it, and an entry marked *wrapper* only
-says that something failed; the cause is in other lines.
+several, the first that is a cause counts: what came after a restart may follow from it. An entry marked *wrapper*
+only says that something failed; the cause is in other lines.
 
 Source: {source} ({date}).
 """

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 from lmi_deploy.core.artifact import SLOT
 from lmi_deploy.core.exchange import Head, HttpRequest, Question
 from lmi_deploy.core.recipe import Engine, Handler, Pairs, Task
 from lmi_deploy.core.spec import HandlerSpec
 from lmi_deploy.engines import huggingface
-from lmi_deploy.engines.answers import answer, read_line, read_whole
+from lmi_deploy.engines import templates as ours
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.rendering import MODEL_PY, with_options
 from lmi_deploy.errors import Unresolvable
 
 name: Final[Engine] = "accelerate"
-templates: Final[tuple[str, ...]] = ("text-generation",)
+templates: Final[tuple[str, ...]] = ours.NAMES
 
 BASE: Final = (
     "accelerate==1.15.0",
@@ -27,7 +27,6 @@ BASE: Final = (
 )
 """Seen to work together with DJL's engine 0.34.0 on Python 3.11. accelerate is what `device_map` needs; protobuf and
 sentencepiece are for tokenizers that come as a SentencePiece file only."""
-LMI_NAMES: Final = {"max_new_tokens": "max_tokens", "stop_sequences": "stop"}
 
 
 def handler(wish: Handler, task: Task | None) -> HandlerSpec:
@@ -40,9 +39,9 @@ def handler(wish: Handler, task: Task | None) -> HandlerSpec:
             f"handler.template: engine accelerate has no template {wish.template}",
             hint=f"use one of {', '.join(templates)}, or leave it out",
         )
-    template = wish.template or next((each for each in templates if each == task), None)
-    if template:
-        return HandlerSpec(entry_point=MODEL_PY, template=template)
+    chosen = wish.template or next((each for each in templates if each == task), None)
+    if chosen:
+        return HandlerSpec(entry_point=MODEL_PY, template=chosen)
     return HandlerSpec(entry_point=huggingface.MODULE, template=None)
 
 
@@ -86,26 +85,12 @@ def encode(question: Question, handler: HandlerSpec, task: Task | None) -> HttpR
     if question.body is not None:
         return HttpRequest(body=question.body, headers=(("Content-Type", question.content_type),))
     builtin = handler.entry_point == huggingface.MODULE
-    body = huggingface.body(question, task) if builtin else _openai(question)
+    body = huggingface.body(question, task) if builtin else ours.body(question, handler.template)
     encoded = json.dumps(body, ensure_ascii=False).encode()
     return HttpRequest(body=encoded, headers=(("Content-Type", "application/json"),))
-
-
-def _openai(question: Question) -> dict[str, Any]:
-    system = [{"role": "system", "content": question.system}] if question.system else []
-    chat = question.chat or bool(system)
-    asked: dict[str, Any] = (
-        {"messages": [*system, {"role": "user", "content": question.prompt}]}
-        if chat
-        else {"prompt": question.prompt}
-    )
-    asked |= {LMI_NAMES.get(key, key): value for key, value in question.parameters.items()}
-    if question.stream:
-        asked |= {"stream": True, "stream_options": {"include_usage": True}}
-    return asked
 
 
 def decoder(head: Head, question: Question, handler: HandlerSpec) -> Decoder:
     if handler.entry_point == huggingface.MODULE:
         return huggingface.decoder(head, question)
-    return answer(head, whole=read_whole, line=read_line)
+    return ours.decoder(head, question, handler.template)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
 from lmi_deploy.core.artifact import SLOT
-from lmi_deploy.core.recipe import Handler
+from lmi_deploy.core.recipe import Handler, Task
 from lmi_deploy.core.spec import HandlerSpec
 from lmi_deploy.engines import accelerate, custom, huggingface
 from lmi_deploy.engines.registry import ENGINES, engine
@@ -37,10 +39,17 @@ def test_every_template_is_there(template: str) -> None:
 def test_text_generation_runs_on_our_handler_unless_the_recipe_says_otherwise() -> None:
     assert accelerate.handler(Handler(), "text-generation") == OURS
     assert accelerate.handler(Handler(builtin=huggingface.MODULE), "text-generation") == BUILTIN
-    assert accelerate.handler(Handler(), "text-classification") == BUILTIN
+    assert accelerate.handler(Handler(), "question-answering") == BUILTIN
+    for task in get_args(Task):
+        chosen = accelerate.handler(Handler(), task)
+        assert chosen.template == (task if task in accelerate.templates else None)
     assert accelerate.handler(Handler(file="x.py"), None) == HandlerSpec(
         entry_point="model.py", template=None
     )
+
+
+def test_the_options_of_every_template_are_known() -> None:
+    assert tuple(TEMPLATE_OPTIONS) == accelerate.templates
 
 
 def test_an_unknown_template_and_a_custom_engine_without_code_are_refused() -> None:

@@ -12,6 +12,7 @@ from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.naming import name_mistake
 from lmi_deploy.decide.choose import choose, name_for
 from lmi_deploy.decide.choose_hardware import GIB, hardware_for, startup_for
+from lmi_deploy.decide.declaration import TEMPLATES
 from lmi_deploy.decide.parse import parse
 
 COMMIT = "12fd25f77366fa6b3b4b768ec3050bf629380bac"
@@ -43,9 +44,16 @@ def test_a_chat_model_gets_our_template_and_its_arithmetic() -> None:
 
 
 def test_other_tasks_get_djls_own_handler() -> None:
+    recipe = parse(choose(listing(*SAFE), {"architectures": ["BertForQuestionAnswering"]}), "r.yaml")
+    assert (recipe.task, recipe.handler.builtin) == ("question-answering", "djl_python.huggingface")
+
+
+def test_each_template_is_chosen_for_its_task() -> None:
     text = choose(listing(*SAFE, pipeline_tag="sentence-similarity"), {"architectures": ["BertModel"]})
     recipe = parse(text, "r.yaml")
-    assert (recipe.task, recipe.handler.builtin) == ("text-embedding", "djl_python.huggingface")
+    assert (recipe.task, recipe.handler.template) == ("text-embedding", "text-embedding")
+    for task in TEMPLATES:
+        assert parse(choose(listing(*SAFE, pipeline_tag=task), {}), "r.yaml").handler.template == task
 
 
 def test_what_nobody_tells_is_left_to_the_user() -> None:
