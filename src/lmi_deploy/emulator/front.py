@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from lmi_deploy.emulator.beside import quotas
 from lmi_deploy.emulator.beside.moto import SERVICES, Moto
 from lmi_deploy.emulator.disturbances import add_fault_routes, deliver, faulty
 from lmi_deploy.emulator.runtime.invoking import Runtime
+from lmi_deploy.emulator.runtime.queueing import Queue
 from lmi_deploy.emulator.runtime.requests import is_invocation, read_invocation
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
 from lmi_deploy.emulator.services import Services
@@ -21,6 +23,7 @@ from lmi_deploy.emulator.wire.signature import read_signature
 from lmi_deploy.emulator.world import World
 
 CLOCK_PATH: Final = "/_clock"
+QUOTAS_PATH: Final = "/_quotas/{region}"
 STATUS_PATH: Final = "/_endpoints/{region}/{name}"
 _UNSIGNED: Final = (b"Action=AssumeRoleWithWebIdentity", b"Action=AssumeRoleWithSAML")
 
@@ -30,6 +33,7 @@ class Front:
     world: World
     services: Services
     runtime: Runtime
+    queue: Queue
     moto: Moto
 
     def app(self) -> web.Application:
@@ -38,6 +42,7 @@ class Front:
         app.router.add_get(CLOCK_PATH, self.show_clock)
         app.router.add_post(CLOCK_PATH, self.turn_clock)
         app.router.add_post(STATUS_PATH, self.force_status)
+        app.router.add_post(QUOTAS_PATH, self.set_quotas)
         app.router.add_route("*", "/{path:.*}", self.serve)
         return app
 
@@ -61,7 +66,7 @@ class Front:
             return await self.runtime.stream(signature.region, asked, request)
         if asked.operation == "InvokeEndpoint":
             return await self.runtime.invoke(signature.region, asked)
-        raise ApiError("NotImplemented", f"The emulator does not serve {asked.operation}.", status=501)
+        return self.queue.invoke(signature.region, asked)
 
     async def elsewhere(self, request: web.Request) -> web.StreamResponse:
         """What moto serves: by the service that the request is signed for."""
@@ -97,6 +102,19 @@ class Front:
         row.update(status=wanted["status"], failure=wanted.get("reason"), modified=self.world.clock.now())
         table.put(request.match_info["name"], row)
         return web.json_response({"status": row["status"]})
+
+    async def set_quotas(self, request: web.Request) -> web.Response:
+        """How many instances of a type the endpoints of a region may have: {"ml.g5.xlarge": 0}"""
+        wanted = _object(await request.text())
+        if not all(_is_count(value) for value in wanted.values()):
+            return _bad('must be {"ml.g5.xlarge": count, ...}')
+        for kind, value in wanted.items():
+            self.world.table(quotas.TABLE, request.match_info["region"]).put(kind, {"value": value})
+        return web.json_response(wanted)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def _is_for_sagemaker(request: web.Request) -> bool:

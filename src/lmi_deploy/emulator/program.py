@@ -30,6 +30,7 @@ from lmi_deploy.emulator.iam.roles import MotoRoles
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.rules import FaultRules, Rule
 from lmi_deploy.emulator.runtime.invoking import Runtime
+from lmi_deploy.emulator.runtime.queueing import Queue
 from lmi_deploy.emulator.services import Services
 from lmi_deploy.emulator.store import Store, write_whole
 from lmi_deploy.emulator.world import ACCOUNT, World
@@ -85,9 +86,11 @@ class Emulator:
         self.runtime = Runtime(self.world, fleets)
         self.moto = Moto(ACCOUNT, settings.folder / "moto" if settings.folder else None)
         services = Services(self.world, self._logs)
-        self.front = Front(self.world, services, self.runtime, self.moto)
+        self.queue = Queue(self.runtime, objects)
+        self.front = Front(self.world, services, self.runtime, self.queue, self.moto)
 
     async def stop(self) -> None:
+        await self.queue.close()
         await self.runtime.close()
         await self.courses.stop()
         self.moto.close()

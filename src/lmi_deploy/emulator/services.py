@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.beside import cloudwatch
+from lmi_deploy.emulator.beside import autoscaling, cloudwatch, quotas, tagging
 from lmi_deploy.emulator.logs import operations as logs
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.sagemaker import endpoint_configs, endpoints, models, tags
@@ -20,6 +20,9 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
         **tags.OPERATIONS,
     },
     "cloudwatch": cloudwatch.OPERATIONS,
+    "application-autoscaling": autoscaling.OPERATIONS,
+    "service-quotas": quotas.OPERATIONS,
+    "resourcegroupstaggingapi": tagging.OPERATIONS,
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lmi_deploy.emulator.beside.autoscaling import forget_endpoint, scaled_variants
+from lmi_deploy.emulator.beside.quotas import require_quota
 from lmi_deploy.emulator.sagemaker.deployments import described, retain, snapshot
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, ENDPOINT_CONFIG, found, require_new
@@ -21,6 +23,7 @@ def create_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
     name = params["EndpointName"]
     arn = require_new(world, ask, ENDPOINT, name)
     pending = snapshot(world, ask, params["EndpointConfigName"])
+    require_quota(world, ask.region, pending)
     now = world.clock.now()
     row = {
         "arn": arn,
@@ -100,9 +103,24 @@ def update_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
         retain(pending, row["serving"], excluded=excluded)
     elif excluded:
         raise refused("ExcludeRetainedVariantProperties requires RetainAllVariantProperties to be true.")
+    _require_same_types(world, ask, row["serving"], pending)
+    require_quota(world, ask.region, pending)
     row.update(status="Updating", pending=pending, failure=None, guard=guard)
     _touch(world, ask, name, row)
     return {"EndpointArn": row["arn"]}
+
+
+def _require_same_types(world: World, ask: Ask, old: Row, new: Row) -> None:
+    """A variant that is scaled automatically keeps its instance type."""
+    before = {variant["name"]: variant["params"].get("InstanceType") for variant in old["variants"]}
+    scaled = scaled_variants(world, ask.region, ask.params["EndpointName"])
+    for variant in new["variants"]:
+        name = variant["name"]
+        if name in scaled and variant["params"].get("InstanceType") != before.get(name):
+            raise refused(
+                f"Cannot update the instance type of variant {name}: it has a scalable target registered. "
+                "Deregister the scalable target first."
+            )
 
 
 def _guard(world: World, ask: Ask, row: Row) -> Row | None:
@@ -149,6 +167,7 @@ def delete_endpoint(world: World, ask: Ask) -> None:
     if row["status"] in ("Creating", "Deleting"):
         raise _in_progress(row)
     row["status"] = "Deleting"
+    forget_endpoint(world, ask.region, name)
     _touch(world, ask, name, row)
 
 
