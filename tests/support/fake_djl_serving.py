@@ -186,7 +186,8 @@ def say(level: str, text: str) -> None:
 
 def main() -> None:
     # As a JVM that is told to end.
-    signal.signal(signal.SIGTERM, lambda number, frame: os._exit(143))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda number, frame: os._exit(128 + number))
     say("INFO ", f"ModelServer - Starting model server ... {sys.argv[1:]}")
     try:
         found = settings(sys.argv[1:], dict(os.environ))

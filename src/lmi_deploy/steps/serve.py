@@ -76,7 +76,10 @@ def _needs(wanted: Wanted, deps: Deps) -> frozenset[str]:
     at_hand = deps.runtimes(wanted.image or None)
     if wanted.runtime not in at_hand.names:
         why = at_hand.lacking.get(wanted.runtime, "it is not on this machine")
-        raise UsageRefused(f"--runtime {wanted.runtime}: {why}", hint=f"at hand: {', '.join(at_hand.names)}")
+        image = "name an image that is here with --image; " if wanted.runtime == "container" else ""
+        raise UsageRefused(
+            f"--runtime {wanted.runtime}: {why}", hint=f"{image}at hand: {', '.join(at_hand.names)}"
+        )
     return NEEDS[wanted.runtime]
 
 
