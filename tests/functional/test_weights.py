@@ -77,3 +77,15 @@ def test_gc_on_a_clean_bucket_says_so(house: House) -> None:
     told = house.lmi("gc")
     assert told.code == 0
     assert "nothing older than 24 h" in told.err
+
+
+def test_s5cmd_needs_the_files_on_this_machine(house: House) -> None:
+    told = house.lmi("weights", "push", recipe(house), "--set", "weights.engine=s5cmd")
+    assert (told.code, told.out) == (2, "")
+    assert "weights.engine: s5cmd sends files of this machine" in told.err
+    assert "weights.via: snapshot" in told.err
+    assert house.store.objects == {}
+
+
+def test_the_engine_is_said(house: House) -> None:
+    assert "engine: own" in house.lmi("weights", "push", recipe(house)).err

@@ -23,6 +23,7 @@ def open_weights(
     from lmi_deploy.adapters.aws.account import AwsAccount
     from lmi_deploy.adapters.aws.session import aws_session
     from lmi_deploy.adapters.s3 import Place, S3Settings, S3Store
+    from lmi_deploy.adapters.s5cmd import Errand, S5cmd
     from lmi_deploy.transfer.settings import TransferSettings
     from lmi_deploy.transfer.weights import BucketWeights
 
@@ -38,6 +39,9 @@ def open_weights(
     store = S3Store(session, place, clock=clock, settings=settings)
     by = "" if _AWS in store.where else f" (at {store.where})"
     where = f"s3://{bucket}{by}"
+    errand = Errand(
+        region=caller.region, endpoint="" if _AWS in store.where else store.where, kms_key=wish.kms_key
+    )
     return BucketWeights(
         store=store,
         owner=caller.account,
@@ -45,6 +49,7 @@ def open_weights(
         settings=bound,
         where=where,
         advise=lambda: account.upload_rule_advice(bucket),
+        carrier=S5cmd(session, errand, environ),
     )
 
 

@@ -50,7 +50,10 @@ def manifest_key(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:
-    """One file as it lies in the bucket. `checksum` is S3's own over the full object, as S3 writes it (base64)."""
+    """One file as it lies in the bucket. `checksum` is S3's own over the full object, as S3 writes it (base64).
+
+    `etag` where an outside engine brought it: S3 keeps no such checksum then, and its ETag vouches for it.
+    """
 
     path: str
     size: int
@@ -59,6 +62,7 @@ class StoredFile:
     kind: OidKind
     checksum: str
     algorithm: Literal["CRC32", "CRC64NVME"]
+    etag: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Protocol
 
 from lmi_deploy.core.events import Event
@@ -27,6 +28,11 @@ class Weights(Protocol):
         self, listing: ModelListing, files: Sequence[FileEntry], source: Source, *, key: str
     ) -> Generator[Event, None, Manifest]:
         """Bring files in, each verified before it is an object, the manifest last; nothing moves that is there."""
+
+    def carry(
+        self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, key: str
+    ) -> Generator[Event, None, Manifest]:
+        """The same, out of a folder by an outside engine, `s5cmd`; held to S3's word when it is there."""
 
     def all(self) -> tuple[Manifest, ...]:
         """Every model that is complete."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from pathlib import Path
 
 from lmi_deploy.core.events import Event, Finished, Notice, Started
 from lmi_deploy.core.facts import ModelListing
@@ -11,6 +12,7 @@ from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.core.spec import WeightsSpec
 from lmi_deploy.core.weights import BucketWish, Manifest, weights_name
 from lmi_deploy.decide.select import require_shards, select
+from lmi_deploy.errors import Unresolvable
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import Weights as Weights
 from lmi_deploy.steps.deps import Deps
@@ -41,6 +43,26 @@ def bucket_of(recipe: Recipe, wish: BucketWish) -> BucketWish:
     )
 
 
+def _is_here(recipe: Recipe, cargo: Cargo) -> bool:
+    """Whether the files are, or are to be, on this machine before they travel."""
+    return recipe.weights.via == "snapshot" or cargo.listing.source == "folder"
+
+
+def _moved(
+    recipe: Recipe, cargo: Cargo, weights: Weights, source: Source, folder: Path | None
+) -> Generator[Event, None, Manifest]:
+    """By the engine of `weights.engine`; `auto` is our own, which has S3 verify each part and stages nothing."""
+    if recipe.weights.engine != "s5cmd":
+        yield Notice(text="engine: own")
+        return (yield from weights.push(cargo.listing, cargo.weights.files, source, key=KEY))
+    if folder is None:
+        raise Unresolvable(
+            "weights.engine: s5cmd sends files of this machine, and these are streamed past it",
+            hint="add weights.via: snapshot, which fetches them here first; or leave the engine out",
+        )
+    return (yield from weights.carry(cargo.listing, cargo.weights.files, folder, key=KEY))
+
+
 def choose_cargo(recipe: Recipe, deps: Deps) -> Cargo:
     """The same choice that a deployment of the recipe makes: reads only, every check of it."""
     hub = deps.hub(recipe.model_id)
@@ -58,11 +80,12 @@ def push(recipe: Recipe, cargo: Cargo, weights: Weights, deps: Deps) -> Generato
     yield Started(key=KEY, title=title)
     hub = deps.hub(recipe.model_id)
     source: Source = hub
-    if recipe.weights.via == "snapshot":
+    folder: Path | None = None
+    if _is_here(recipe, cargo):
         folder = yield from hub.fetch(cargo.listing, cargo.weights.files, key=KEY)
         source = deps.files(folder)
-        yield Notice(text=f"in the Hub's cache: {folder}")
-    manifest = yield from weights.push(cargo.listing, cargo.weights.files, source, key=KEY)
+        yield Notice(text=f"the files are in {folder}")
+    manifest = yield from _moved(recipe, cargo, weights, source, folder)
     seconds = round(deps.clock.monotonic() - begun, 3)
     yield Finished(key=KEY, title=title, seconds=seconds, outcome=f"{len(manifest.files)} files")
     return manifest

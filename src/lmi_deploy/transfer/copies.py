@@ -46,7 +46,7 @@ def copy_weights(name: str, *, route: Route, key: str) -> Generator[Event, None,
         )
     prefix = weights_prefix(name)
     there = {stored.key: stored for stored in route.target.list(prefix)}
-    ends = Ends(_listing(manifest), _NoSource(), route.target, prefix, Board(manifest.size))
+    ends = Ends(_listing(manifest), NoSource(), route.target, prefix, Board(manifest.size))
     kept = {
         file.path: found
         for file in manifest.files
@@ -77,9 +77,9 @@ def _listing(manifest: Manifest) -> ModelListing:
     return ModelListing(model_id=manifest.model_id, commit=manifest.commit, files=())
 
 
-class _NoSource:
+class NoSource:
     def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
-        raise NotImplementedError("copies are made by S3")
+        raise NotImplementedError("the bytes do not pass here")
 
 
 class _Copy:

@@ -52,6 +52,8 @@ def _compared(store: ObjectStore, file: StoredFile, listed: Stored | None) -> st
     found = store.look(listed.key)
     if found is None:
         return "is gone"
+    if file.etag and found.etag.strip('"') == file.etag:
+        return ""
     if not found.checksum:
         return "S3 keeps no checksum of all of it: compare with deep"
     if (found.algorithm, found.checksum) != (file.algorithm, file.checksum):

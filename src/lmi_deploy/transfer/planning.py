@@ -30,7 +30,7 @@ class Work:
 
 def planned(ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored]) -> Work:
     """Look at what the bucket has: objects under the prefix, uploads on their way to it, other selections."""
-    _refuse_strangers(ends, files, there)
+    refuse_strangers(ends, files, there)
     whole = [found for entry in files if (found := _whole(ends, entry, there)) is not None]
     ends.board.add(safe=sum(file.size for file in whole))
     done = {file.path for file in whole}
@@ -56,7 +56,7 @@ def _sending(
     return sending if known is None else CopiedFile(sending, ends, known)
 
 
-def _refuse_strangers(ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored]) -> None:
+def refuse_strangers(ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored]) -> None:
     """The container downloads the whole prefix: a file more in it is a file more in the model."""
     strangers = sorted(there.keys() - {ends.key(entry) for entry in files})
     if strangers:

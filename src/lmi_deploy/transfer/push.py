@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lmi_deploy import __version__
@@ -10,13 +10,14 @@ from lmi_deploy.core.events import Event, Progress
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.weights import Manifest, StoredFile, weights_name, weights_prefix
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.object_store import ObjectStore, Stored
 from lmi_deploy.ports.source import Source
 from lmi_deploy.transfer.board import Board
+from lmi_deploy.transfer.carrying import Carriage, carried
 from lmi_deploy.transfer.ends import Ends
 from lmi_deploy.transfer.keeping import give_up
 from lmi_deploy.transfer.manifests import read_manifest, write_manifest
-from lmi_deploy.transfer.planning import planned
+from lmi_deploy.transfer.planning import planned, refuse_strangers
 from lmi_deploy.transfer.run import Run
 from lmi_deploy.transfer.settings import TransferSettings
 
@@ -28,6 +29,8 @@ class Way:
     source: Source
     store: ObjectStore
     clock: Clock
+    carriage: Carriage | None = None
+    """An outside engine instead of our own, for files that lie in a folder."""
     settings: TransferSettings = field(default_factory=TransferSettings)
 
 
@@ -47,16 +50,26 @@ def push(
         return found
     board = Board(sum(entry.size for entry in files))
     ends = Ends(listing, way.source, way.store, weights_prefix(name), board)
-    work = planned(ends, files, there)
-    run = Run(ends, way.clock, way.settings, key)
-    yield from run.all(work.sendings)
-    stored = tuple(sorted((*work.there, *run.done.values()), key=lambda file: file.path))
-    ours = _manifest(name, listing, stored, way.clock)
+    if way.carriage is None:
+        stored = yield from _sent(ends, files, there, way=way, key=key)
+    else:
+        refuse_strangers(ends, files, there)
+        stored = yield from carried(ends, files, there, by=way.carriage, key=key)
+    ours = _manifest(name, listing, tuple(sorted(stored, key=lambda file: file.path)), way.clock)
     written = write_manifest(way.store, ours)
     if written is not ours:
         # Somebody pushed the same meanwhile: whatever upload is left of the two of us, nobody needs it.
         give_up(way.store, way.store.uploads(weights_prefix(name)))
     return written
+
+
+def _sent(
+    ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored], *, way: Way, key: str
+) -> Generator[Event, None, list[StoredFile]]:
+    work = planned(ends, files, there)
+    run = Run(ends, way.clock, way.settings, key)
+    yield from run.all(work.sendings)
+    return [*work.there, *run.done.values()]
 
 
 def is_whole(manifest: Manifest, sizes: dict[str, int]) -> bool:

@@ -6,17 +6,20 @@ import json
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
-from lmi_deploy.core.events import Event
+from lmi_deploy.core.events import Event, Notice
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.weights import Flaw, Leftover, Manifest, weights_prefix
 from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.ports.carrier import Carrier
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import Weights
 from lmi_deploy.transfer import keeping
-from lmi_deploy.transfer.copies import Route, copy_weights
+from lmi_deploy.transfer.carrying import Carriage
+from lmi_deploy.transfer.copies import NoSource, Route, copy_weights
 from lmi_deploy.transfer.manifests import manifests
 from lmi_deploy.transfer.push import Way, push
 from lmi_deploy.transfer.settings import TransferSettings
@@ -34,6 +37,7 @@ class BucketWeights:
     settings: TransferSettings
     where: str
     advise: Callable[[], str] = lambda: ""
+    carrier: Carrier | None = None
 
     def address(self, name: str) -> str:
         return f"s3://{self.store.bucket}/{weights_prefix(name)}"
@@ -45,6 +49,23 @@ class BucketWeights:
         self, listing: ModelListing, files: Sequence[FileEntry], source: Source, *, key: str
     ) -> Generator[Event, None, Manifest]:
         way = Way(source=source, store=self.store, clock=self.clock, settings=self.settings)
+        return (yield from push(listing, files, way=way, key=key))
+
+    def carry(
+        self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, key: str
+    ) -> Generator[Event, None, Manifest]:
+        if self.carrier is None:
+            raise UsageRefused(
+                "weights.engine: there is no s5cmd here", hint="leave the engine out, or: auto"
+            )
+        yield Notice(text=f"engine: {self.carrier.name}")
+        way = Way(
+            source=NoSource(),
+            store=self.store,
+            clock=self.clock,
+            settings=self.settings,
+            carriage=Carriage(self.carrier, folder),
+        )
         return (yield from push(listing, files, way=way, key=key))
 
     def all(self) -> tuple[Manifest, ...]:
