@@ -31,6 +31,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--python", type=Path, help="the interpreter that handlers run in (the newest serving environment)")
     add("--engine-dir", type=Path, help="DJL's Python engine, unpacked (else fetched into the cache)")
     add("--no-containers", action="store_true", help="start no model servers; invocations are echoed")
+    add("--enforce-iam", action="store_true", help="check every call against its caller's policies")
     add("--stop-after", type=float, metavar="SECONDS", help="end by itself after so many real seconds")
     add("--parent-pid", type=int, metavar="PID", help="end when this process does")
     return parser.parse_args(argv)
@@ -47,6 +48,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             rules=load_rules(given.faults) if given.faults else (),
             stop_after=given.stop_after,
             parent=given.parent_pid,
+            enforce_iam=given.enforce_iam,
         )
         made = (
             without_containers()

@@ -11,6 +11,9 @@ from aiohttp import web
 from lmi_deploy.emulator.beside import quotas
 from lmi_deploy.emulator.beside.moto import SERVICES, Moto
 from lmi_deploy.emulator.disturbances import add_fault_routes, deliver, faulty
+from lmi_deploy.emulator.iam.elsewhere import Sent, denial, rights
+from lmi_deploy.emulator.iam.guard import AccessDenied, Guard
+from lmi_deploy.emulator.iam.requests import invoking
 from lmi_deploy.emulator.runtime.invoking import Runtime
 from lmi_deploy.emulator.runtime.queueing import Queue
 from lmi_deploy.emulator.runtime.requests import is_invocation, read_invocation
@@ -19,7 +22,7 @@ from lmi_deploy.emulator.services import Services
 from lmi_deploy.emulator.wire.dispatch import answer, called, refusal, signed
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.service_models import service_model
-from lmi_deploy.emulator.wire.signature import read_signature
+from lmi_deploy.emulator.wire.signature import Signature, read_signature
 from lmi_deploy.emulator.world import World
 
 CLOCK_PATH: Final = "/_clock"
@@ -35,6 +38,7 @@ class Front:
     runtime: Runtime
     queue: Queue
     moto: Moto
+    guard: Guard | None = None
 
     def app(self) -> web.Application:
         app = web.Application(middlewares=[deliver, faulty(self.world.faults)], client_max_size=6 * 1024**3)
@@ -62,6 +66,9 @@ class Front:
     async def invoke(self, request: web.Request) -> web.StreamResponse:
         signature = signed(request)
         asked = await read_invocation(request)
+        if self.guard is not None:
+            needed = invoking(self.world, signature.region, asked.operation, asked.endpoint)
+            self.guard.require(signature.key, [needed])
         if asked.operation == "InvokeEndpointWithResponseStream":
             return await self.runtime.stream(signature.region, asked, request)
         if asked.operation == "InvokeEndpoint":
@@ -75,7 +82,31 @@ class Front:
             raise ApiError("MissingAuthenticationTokenException", "Missing Authentication Token", status=403)
         if signature is not None and signature.service not in SERVICES:
             raise _unknown(request, signature.service)
+        if signature is not None and self.guard is not None:
+            denied = await self._denied(self.guard, request, signature)
+            if denied is not None:
+                return denied
         return await self.moto.answer(request, signature.service if signature else "sts")
+
+    async def _denied(self, guard: Guard, request: web.Request, signature: Signature) -> web.Response | None:
+        sent = Sent(
+            service=signature.service,
+            region=signature.region,
+            account=self.world.account,
+            method=request.method,
+            path=request.raw_path.partition("?")[0],
+            query=request.query,
+            headers=request.headers,
+            body=await request.read(),
+        )
+        try:
+            guard.require(signature.key, rights(sent))
+        except AccessDenied as error:
+            if "X-Amz-Target" in request.headers:
+                raise
+            body = denial(signature.service, error.message)
+            return web.Response(status=403, body=body, content_type="application/xml")
+        return None
 
     async def show_clock(self, request: web.Request) -> web.Response:
         clock = self.world.clock

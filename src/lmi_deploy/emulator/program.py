@@ -26,6 +26,7 @@ from lmi_deploy.emulator.hosting.fleets import Fleets
 from lmi_deploy.emulator.hosting.instances import Instances, Workshop
 from lmi_deploy.emulator.hosting.laying import Layer
 from lmi_deploy.emulator.hosting.objects import Fetching, MotoObjects, OutsideObjects
+from lmi_deploy.emulator.iam.guard import Guard
 from lmi_deploy.emulator.iam.roles import MotoRoles
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.rules import FaultRules, Rule
@@ -47,6 +48,7 @@ class Settings:
     speed: float = 60.0
     s3: str = ""
     rules: tuple[Rule, ...] = ()
+    enforce_iam: bool = False
     stop_after: float | None = None
     parent: int | None = None
 
@@ -85,9 +87,10 @@ class Emulator:
         self.world.hosting = self.courses
         self.runtime = Runtime(self.world, fleets)
         self.moto = Moto(ACCOUNT, settings.folder / "moto" if settings.folder else None)
-        services = Services(self.world, self._logs)
+        guard = Guard(ACCOUNT) if settings.enforce_iam else None
+        services = Services(self.world, self._logs, guard)
         self.queue = Queue(self.runtime, objects)
-        self.front = Front(self.world, services, self.runtime, self.queue, self.moto)
+        self.front = Front(self.world, services, self.runtime, self.queue, self.moto, guard)
 
     async def stop(self) -> None:
         await self.queue.close()

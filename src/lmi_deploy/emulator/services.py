@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.beside import autoscaling, cloudwatch, quotas, tagging
+from lmi_deploy.emulator.iam.guard import Guard
+from lmi_deploy.emulator.iam.requests import required_rights
 from lmi_deploy.emulator.logs import operations as logs
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.sagemaker import endpoint_configs, endpoints, models, tags
@@ -29,11 +31,16 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
 class Services:
     """Carries out what the dispatcher found to be a proper request."""
 
-    def __init__(self, world: World, log_groups: Callable[[str], LogGroups]) -> None:
+    def __init__(
+        self, world: World, log_groups: Callable[[str], LogGroups], guard: Guard | None = None
+    ) -> None:
         self._world = world
+        self._guard = guard
         self._log_groups = log_groups
 
     def handle(self, service: str, ask: Ask) -> Mapping[str, Any] | None:
+        if self._guard is not None:
+            self._guard.require(ask.key, required_rights(self._world, service, ask))
         if service == "logs" and ask.operation in logs.OPERATIONS:
             arn = f"arn:aws:logs:{ask.region}:{self._world.account}"
             return logs.OPERATIONS[ask.operation](self._log_groups(ask.region), ask, arn)

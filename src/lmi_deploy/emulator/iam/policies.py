@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import unquote
 
 Document = Mapping[str, Any]
 
@@ -17,11 +18,14 @@ class Request:
     action: str
     resource: str
     context: Mapping[str, str] = field(default_factory=dict)
-    """Condition keys in lower case, and their values."""
+    """Condition keys in lower case, and their values; several values of one key are parted by newlines."""
 
 
 def read_document(text: str | Mapping[str, Any]) -> Document:
-    found: Document = json.loads(text) if isinstance(text, str) else text
+    """As it was put: JSON, or URL-encoded JSON."""
+    if not isinstance(text, str):
+        return text
+    found: Document = json.loads(text if text.lstrip().startswith("{") else unquote(text))
     return found
 
 
@@ -29,6 +33,11 @@ def allows(documents: Iterable[Document], request: Request) -> bool:
     """What identity policies say of a request."""
     effects = {effect for document in documents for effect in _effects(document, request)}
     return "Allow" in effects and "Deny" not in effects
+
+
+def denies(documents: Iterable[Document], request: Request) -> bool:
+    """Whether a statement denies it in so many words."""
+    return any("Deny" in _effects(document, request) for document in documents)
 
 
 def trusts(document: Document, service: str) -> bool:
@@ -86,7 +95,8 @@ def _compare(operator: str, seen: str | None, wanted: list[str]) -> bool:
     is_negative = "Not" in base
     if seen is None:
         return optional or is_negative
-    return any(test(seen, text) for text in wanted) != is_negative
+    held = [any(test(one, text) for text in wanted) != is_negative for one in seen.split("\n")]
+    return all(held) if operator.startswith("ForAllValues:") else any(held)
 
 
 def _equal(seen: str, text: str) -> bool:

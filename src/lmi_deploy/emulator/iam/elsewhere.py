@@ -1,0 +1,126 @@
+"""The rights that calls of moto's services need: S3 by method and path, query and JSON services by their action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qs, unquote
+from xml.sax.saxutils import escape
+
+from lmi_deploy.emulator.iam.policies import Request
+
+FREE: Final = ("sts:GetCallerIdentity",)
+_OBJECT: Final[Mapping[str, str]] = {
+    "GET": "s3:GetObject",
+    "HEAD": "s3:GetObject",
+    "PUT": "s3:PutObject",
+    "POST": "s3:PutObject",
+    "DELETE": "s3:DeleteObject",
+}
+_OBJECT_PARTS: Final[Mapping[tuple[str, str], str]] = {
+    ("GET", "tagging"): "s3:GetObjectTagging",
+    ("PUT", "tagging"): "s3:PutObjectTagging",
+    ("DELETE", "tagging"): "s3:DeleteObjectTagging",
+    ("GET", "uploadId"): "s3:ListMultipartUploadParts",
+    ("DELETE", "uploadId"): "s3:AbortMultipartUpload",
+    ("GET", "attributes"): "s3:GetObjectAttributes",
+}
+_BUCKET: Final[Mapping[str, str]] = {
+    "GET": "s3:ListBucket",
+    "HEAD": "s3:ListBucket",
+    "PUT": "s3:CreateBucket",
+    "DELETE": "s3:DeleteBucket",
+}
+_BUCKET_PARTS: Final[Mapping[str, tuple[str, str]]] = {
+    "location": ("s3:GetBucketLocation", ""),
+    "uploads": ("s3:ListBucketMultipartUploads", ""),
+    "versioning": ("s3:GetBucketVersioning", "s3:PutBucketVersioning"),
+    "versions": ("s3:ListBucketVersions", ""),
+    "tagging": ("s3:GetBucketTagging", "s3:PutBucketTagging"),
+    "policy": ("s3:GetBucketPolicy", "s3:PutBucketPolicy"),
+    "encryption": ("s3:GetEncryptionConfiguration", "s3:PutEncryptionConfiguration"),
+    "lifecycle": ("s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration"),
+    "publicAccessBlock": ("s3:GetBucketPublicAccessBlock", "s3:PutBucketPublicAccessBlock"),
+    "ownershipControls": ("s3:GetBucketOwnershipControls", "s3:PutBucketOwnershipControls"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request as far as its rights follow from it."""
+
+    service: str
+    region: str
+    account: str
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def rights(sent: Sent) -> Iterator[Request]:
+    if sent.service == "s3":
+        yield from _s3(sent)
+        return
+    target = sent.headers.get("X-Amz-Target", "")
+    if target:
+        yield Request(f"{sent.service}:{target.rpartition('.')[2]}", "*")
+        return
+    form = {key: values[0] for key, values in parse_qs(sent.body.decode("utf-8", "replace")).items()}
+    action = f"{sent.service}:{form.get('Action', sent.query.get('Action', ''))}"
+    if action not in FREE:
+        yield Request(action, _named(sent, form))
+
+
+def _s3(sent: Sent) -> Iterator[Request]:
+    bucket, _, key = unquote(sent.path).lstrip("/").partition("/")
+    arn = f"arn:aws:s3:::{bucket}"
+    if not bucket:
+        yield Request("s3:ListAllMyBuckets", "*")
+    elif key:
+        yield Request(_object_action(sent), f"{arn}/{key}")
+        if "x-amz-copy-source" in sent.headers:
+            source = unquote(sent.headers["x-amz-copy-source"]).lstrip("/").partition("?")[0]
+            yield Request("s3:GetObject", f"arn:aws:s3:::{source}")
+    elif sent.method == "POST" and "delete" in sent.query:
+        for text in sent.body.decode("utf-8", "replace").split("<Key>")[1:]:
+            yield Request("s3:DeleteObject", f"{arn}/{text.partition('</Key>')[0]}")
+    else:
+        prefix = {"s3:prefix": sent.query["prefix"]} if "prefix" in sent.query else {}
+        yield Request(_bucket_action(sent), arn, prefix)
+
+
+def _object_action(sent: Sent) -> str:
+    for part in sent.query:
+        if (sent.method, part) in _OBJECT_PARTS:
+            return _OBJECT_PARTS[sent.method, part]
+    return _OBJECT.get(sent.method, "s3:PutObject")
+
+
+def _bucket_action(sent: Sent) -> str:
+    for part in sent.query:
+        if part in _BUCKET_PARTS:
+            read, write = _BUCKET_PARTS[part]
+            return read if sent.method in ("GET", "HEAD") else write
+    return _BUCKET.get(sent.method, "s3:PutObject")
+
+
+def _named(sent: Sent, form: Mapping[str, str]) -> str:
+    """The role, user or policy that an IAM or STS call names."""
+    for key in ("RoleArn", "PolicyArn"):
+        if key in form and "RoleName" not in form:
+            return form[key]
+    for key, kind in (("RoleName", "role"), ("UserName", "user"), ("PolicyName", "policy")):
+        if key in form:
+            return f"arn:aws:iam::{sent.account}:{kind}/{form[key]}"
+    return "*"
+
+
+def denial(service: str, message: str) -> bytes:
+    """As REST-XML (S3) and query services write it."""
+    error = f"<Code>AccessDenied</Code><Message>{escape(message)}</Message>"
+    if service == "s3":
+        return f'<?xml version="1.0" encoding="UTF-8"?><Error>{error}</Error>'.encode()
+    return f"<ErrorResponse><Error><Type>Sender</Type>{error}</Error></ErrorResponse>".encode()

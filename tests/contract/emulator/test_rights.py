@@ -1,0 +1,124 @@
+"""`--enforce-iam`: a caller may do what its policies allow, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.contract.emulator.conftest import FULL_SPEED
+from tests.support.emulated import ACCOUNT, BUCKET, IMAGE, REGION, Emulated, emulator, folder
+
+ROLE = f"arn:aws:iam::{ACCOUNT}:role/execution"
+MINE = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:*/mine-*"
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    with emulator(tmp_path_factory.mktemp("strict"), *FULL_SPEED, "--enforce-iam") as running:
+        running.role()
+        running.upload("artifacts/one", {"serving.properties": "engine=Python\n"})
+        yield running
+
+
+def user(aws: Emulated, name: str, *statements: dict[str, Any]) -> Any:
+    """Clients of a user with these rights."""
+    iam = aws.client("iam")
+    iam.create_user(UserName=name)
+    policy = {"Version": "2012-10-17", "Statement": list(statements)}
+    iam.put_user_policy(UserName=name, PolicyName="rights", PolicyDocument=json.dumps(policy))
+    key = iam.create_access_key(UserName=name)["AccessKey"]["AccessKeyId"]
+    return lambda service: aws.client(service, key=key)
+
+
+def allow(action: Any, resource: Any = "*", **conditions: Any) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": action, "Resource": resource, **conditions}
+
+
+def create_model(clients: Any, name: str, **more: Any) -> None:
+    container = {"Image": IMAGE, "ModelDataSource": {"S3DataSource": folder(f"s3://{BUCKET}/artifacts/one/")}}
+    clients("sagemaker").create_model(
+        ModelName=name, ExecutionRoleArn=ROLE, PrimaryContainer=container, **more
+    )
+
+
+def denied(client: Any, operation: str, **params: Any) -> tuple[str, str]:
+    with pytest.raises(client.exceptions.ClientError) as refusal:
+        client._make_api_call(operation, params)
+    return refusal.value.response["Error"]["Code"], refusal.value.response["Error"].get("Message", "")
+
+
+PASS = allow(
+    "iam:PassRole", ROLE, Condition={"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
+)
+
+
+def test_enough_rights_are_enough(strict: Emulated) -> None:
+    clients = user(strict, "enough", allow("sagemaker:*Model", MINE), PASS)
+    create_model(clients, "mine-1")
+    assert clients("sagemaker").describe_model(ModelName="mine-1")["ModelName"] == "mine-1"
+    assert denied(clients("sagemaker"), "DescribeModel", ModelName="other") == (
+        "AccessDeniedException",
+        f"User: arn:aws:iam::{ACCOUNT}:user/enough is not authorized to perform: sagemaker:DescribeModel on "
+        f"resource: arn:aws:sagemaker:{REGION}:{ACCOUNT}:model/other because no identity-based policy allows "
+        "the sagemaker:DescribeModel action",
+    )
+
+
+def test_the_role_must_be_passed(strict: Emulated) -> None:
+    clients = user(strict, "no-pass", allow("sagemaker:*"))
+    with pytest.raises(
+        Exception, match=r"iam:PassRole on resource: arn:aws:iam::123456789012:role/execution"
+    ):
+        create_model(clients, "mine-2")
+
+
+def test_tags_ask_for_their_own_right_and_conditions_hold(strict: Emulated) -> None:
+    tagged = {"StringEquals": {"aws:RequestTag/team": "a"}}
+    clients = user(
+        strict, "tagger", PASS, allow(["sagemaker:CreateModel", "sagemaker:AddTags"], "*", Condition=tagged)
+    )
+    create_model(clients, "mine-3", Tags=[{"Key": "team", "Value": "a"}])
+    with pytest.raises(Exception, match="not authorized to perform: sagemaker:CreateModel"):
+        create_model(clients, "mine-4", Tags=[{"Key": "team", "Value": "b"}])
+    without = user(strict, "untagging", PASS, allow("sagemaker:CreateModel"))
+    with pytest.raises(Exception, match="not authorized to perform: sagemaker:AddTags"):
+        create_model(without, "mine-5", Tags=[{"Key": "team", "Value": "a"}])
+
+
+def test_an_explicit_deny_wins(strict: Emulated) -> None:
+    clients = user(strict, "denied", allow("*"), {**allow("sagemaker:List*"), "Effect": "Deny"})
+    code, message = denied(clients("sagemaker"), "ListModels")
+    assert code == "AccessDeniedException"
+    assert message.endswith("with an explicit deny in an identity-based policy")
+
+
+def test_s3_and_the_other_services(strict: Emulated) -> None:
+    clients = user(strict, "reader", allow("s3:GetObject", f"arn:aws:s3:::{BUCKET}/artifacts/*"))
+    s3 = clients("s3")
+    assert s3.get_object(Bucket=BUCKET, Key="artifacts/one/serving.properties")["Body"].read()
+    assert denied(s3, "PutObject", Bucket=BUCKET, Key="artifacts/x", Body=b"")[0] == "AccessDenied"
+    assert denied(s3, "ListObjectsV2", Bucket=BUCKET)[0] == "AccessDenied"
+    assert denied(clients("iam"), "GetRole", RoleName="execution")[0] == "AccessDenied"
+    assert denied(clients("logs"), "DescribeLogGroups")[0] == "AccessDeniedException"
+    runtime = denied(clients("sagemaker-runtime"), "InvokeEndpoint", EndpointName="x", Body=b"")
+    assert runtime[0] == "AccessDeniedException"
+    assert clients("sts").get_caller_identity()["Arn"] == f"arn:aws:iam::{ACCOUNT}:user/reader"
+
+
+def test_an_assumed_role_has_the_rights_of_the_role(strict: Emulated) -> None:
+    iam = strict.client("iam")
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}],
+    }
+    iam.create_role(RoleName="lister", AssumeRolePolicyDocument=json.dumps(trust))
+    policy = {"Version": "2012-10-17", "Statement": [allow("sagemaker:ListModels")]}
+    iam.put_role_policy(RoleName="lister", PolicyName="p", PolicyDocument=json.dumps(policy))
+    arn = f"arn:aws:iam::{ACCOUNT}:role/lister"
+    given = strict.client("sts").assume_role(RoleArn=arn, RoleSessionName="s")["Credentials"]
+    client = strict.client("sagemaker", key=given["AccessKeyId"])
+    assert "Models" in client.list_models()
+    assert "assumed-role/lister/s is not authorized" in denied(client, "ListEndpoints")[1]
