@@ -34,6 +34,8 @@ def command(
     case = up.prepare(wanted, room.deps)
     if not as_json:
         room.view.plan(case.plan)
+    for notice in case.notices:
+        room.view.note(f"  {notice}")
     left_out = dict(case.spec.weights.left_out)
     chosen = [file.path for file in case.spec.weights.files]
     room.view.note(f"  files: {len(chosen)} chosen" + "".join(f", {n} {why}" for why, n in left_out.items()))

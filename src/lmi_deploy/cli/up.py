@@ -44,6 +44,8 @@ def command(
     wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
     case = up.prepare(wanted, room.deps, probe=not no_probe)
     room.view.plan(case.plan)
+    for notice in case.notices:
+        room.view.note(f"  {notice}")
     if not case.plan.empty:
         confirm("Go ahead?", yes=yes)
     room.play(up.carry_out(case, room.deps, probe=not no_probe))

@@ -22,6 +22,7 @@ from lmi_deploy.steps.apply import apply
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.diagnose import explain
 from lmi_deploy.steps.gather import gather
+from lmi_deploy.steps.own_code import check_own_code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,8 @@ class Case:
     artifact: Artifact
     observed: Observed
     plan: Plan
+    notices: tuple[str, ...] = ()
+    """What the user should know that stops nothing."""
 
     @property
     def ref(self) -> DeploymentRef:
@@ -41,7 +44,8 @@ class Case:
 def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
     """Everything up to the plan: reads only."""
     spec = resolve(recipe, gather(recipe, deps))
-    return look(spec, render(spec), deps, probe=probe)
+    notices = check_own_code(recipe, spec)
+    return replace(look(spec, render(spec), deps, probe=probe), notices=notices)
 
 
 def look(spec: Spec, artifact: Artifact, deps: Deps, *, probe: bool) -> Case:
