@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.real_djl import installed, unpacked
 from tests.support.recorded import Difference, load
 from tests.support.recordings import Replay
 
@@ -67,6 +69,25 @@ def test_every_recording_is_answered_as_it_was_or_as_listed() -> None:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = dict(zip(names, pool.map(replayed, names), strict=True))
     bad = [complaint for name in sorted(names) for complaint in complaints(name, found[name])]
+    assert not bad, "\n".join(bad)
+
+
+@pytest.mark.skipif(
+    "DJL_SERVING_HOME" not in os.environ, reason="no DJLServing here: DJL_SERVING_HOME is not set"
+)
+def test_the_server_that_was_recorded_still_answers_so() -> None:
+    def real(name: str) -> list[Difference]:
+        folder = Path(tempfile.mkdtemp(prefix="lmi-rec-", dir="/tmp"))
+        try:
+            handlers = RECORDINGS / "handlers"
+            replay = Replay(load(RECORDINGS / f"{name}.json"), folder, handlers, installed, unpacked)
+            return replay.differences()
+        finally:
+            shutil.rmtree(folder)
+
+    names = sorted((path.stem for path in RECORDINGS.glob("*.json")), key=patience, reverse=True)
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        bad = [str(difference) for found in pool.map(real, names) for difference in found]
     assert not bad, "\n".join(bad)
 
 

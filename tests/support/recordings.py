@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import re
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tests.support.engine import engine_dir
 from tests.support.rawhttp import PATIENCE, Seen, converse
@@ -38,6 +40,18 @@ _SINCE_EVENT = re.compile(r"\b(\d+(?:\.\d+)?) s (?:after|later)\b")
 _NONE_WITHIN = re.compile(r"no response within (\d+)s")
 
 
+class Running(Protocol):
+    """What a replay asks of the process that it started."""
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]: ...
+
+    @property
+    def run_dir(self) -> Path: ...
+
+    def wait_for(self, phase: str) -> None: ...
+
+
 @dataclass
 class Replay:
     """One recording against one server."""
@@ -45,6 +59,10 @@ class Replay:
     recording: dict[str, Any]
     folder: Path
     handlers: Path
+    launch: Callable[..., AbstractContextManager[Running]] = launched
+    """Starts the server: our own, unless it is another's turn."""
+    engine: Callable[[Path], Path] = lambda folder: engine_dir()
+    """DJL's Python engine in the worker's paths, by the folder of the replay."""
     tokens: dict[str, str] = field(default_factory=dict)
 
     def differences(self) -> list[Difference]:
@@ -60,7 +78,7 @@ class Replay:
         config.write_text(text.replace("${H}", str(self.folder)), encoding="latin-1")
         begun = time.monotonic()
         arguments = ("--port", str(port), "--config", str(config), "--drain-seconds", "4")
-        with launched(self._model(), *arguments, environ=self.recording["environment"]) as served:
+        with self.launch(self._model(), *arguments, environ=self.recording["environment"]) as served:
             if not self._watches_the_start():
                 self._wait(served.wait_for)
             signalled = threading.Timer(
@@ -83,7 +101,7 @@ class Replay:
             "answer": {},
         }
         told = self._ask(step, port).body.decode()
-        for ours, recorded in ((str(engine_dir()), ENGINE), (run_dir, "${H}/tmp")):
+        for ours, recorded in ((str(self.engine(self.folder)), ENGINE), (run_dir, "${H}/tmp")):
             told = told.replace(ours, recorded)
         seen = json.loads(self._plain(told))
         worker = self.recording["worker"]
