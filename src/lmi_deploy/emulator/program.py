@@ -18,6 +18,7 @@ from typing import Final
 from aiohttp import web
 
 from lmi_deploy.emulator.beside.cloudwatch import TableAlarms
+from lmi_deploy.emulator.beside.metrics import Metrics
 from lmi_deploy.emulator.beside.moto import Moto
 from lmi_deploy.emulator.clock import TurnedClock
 from lmi_deploy.emulator.front import Front
@@ -85,10 +86,11 @@ class Emulator:
         fleets = Fleets(made_by)
         self.courses = Courses(self.world, fleets)
         self.world.hosting = self.courses
-        self.runtime = Runtime(self.world, fleets)
+        metrics = Metrics()
+        self.runtime = Runtime(self.world, fleets, metrics)
         self.moto = Moto(ACCOUNT, settings.folder / "moto" if settings.folder else None)
         guard = Guard(ACCOUNT) if settings.enforce_iam else None
-        services = Services(self.world, self._logs, guard)
+        services = Services(self.world, self._logs, metrics, guard)
         self.queue = Queue(self.runtime, objects)
         self.front = Front(self.world, services, self.runtime, self.queue, self.moto, guard)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.beside import autoscaling, cloudwatch, quotas, tagging
+from lmi_deploy.emulator.beside import autoscaling, cloudwatch, metrics, quotas, tagging
 from lmi_deploy.emulator.iam.guard import Guard
 from lmi_deploy.emulator.iam.requests import required_rights
 from lmi_deploy.emulator.logs import operations as logs
@@ -32,9 +32,14 @@ class Services:
     """Carries out what the dispatcher found to be a proper request."""
 
     def __init__(
-        self, world: World, log_groups: Callable[[str], LogGroups], guard: Guard | None = None
+        self,
+        world: World,
+        log_groups: Callable[[str], LogGroups],
+        measured: metrics.Metrics,
+        guard: Guard | None = None,
     ) -> None:
         self._world = world
+        self._metrics = measured
         self._guard = guard
         self._log_groups = log_groups
 
@@ -44,6 +49,9 @@ class Services:
         if service == "logs" and ask.operation in logs.OPERATIONS:
             arn = f"arn:aws:logs:{ask.region}:{self._world.account}"
             return logs.OPERATIONS[ask.operation](self._log_groups(ask.region), ask, arn)
+        if service == "cloudwatch" and ask.operation in metrics.OPERATIONS:
+            now = self._world.clock.now()
+            return metrics.OPERATIONS[ask.operation](self._metrics, ask, now)
         operation = OPERATIONS.get(service, {}).get(ask.operation)
         if operation is None:
             raise ApiError(

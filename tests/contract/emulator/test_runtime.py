@@ -106,3 +106,24 @@ def test_a_variant_that_is_not_there(runtime: Any) -> None:
 def test_an_invocation_needs_a_signature(hosting: Emulated) -> None:
     with pytest.raises(OSError, match="403"):
         hosting.post(f"/endpoints/{NAME}/invocations", {})
+
+
+def test_invocations_are_measured(hosting: Emulated, runtime: Any) -> None:
+    watch = hosting.client("cloudwatch")
+    call(runtime, {"do": "echo", "text": "x"})
+    now = hosting.get("/_clock")["now"]
+    dimensions = [{"Name": "EndpointName", "Value": NAME}, {"Name": "VariantName", "Value": "AllTraffic"}]
+    asked = {"Namespace": "AWS/SageMaker", "Dimensions": dimensions}
+    window = {"StartTime": now - 3600, "EndTime": now + 60}
+    told = watch.get_metric_statistics(
+        MetricName="Invocations", **asked, **window, Period=3600, Statistics=["Sum"]
+    )
+    assert sum(point["Sum"] for point in told["Datapoints"]) >= 1
+    stat = {"Metric": {"MetricName": "ModelLatency", **asked}, "Period": 3600, "Stat": "p50"}
+    (result,) = watch.get_metric_data(MetricDataQueries=[{"Id": "a", "MetricStat": stat}], **window)[
+        "MetricDataResults"
+    ]
+    assert all(value > 0 for value in result["Values"])
+    assert len(result["Values"]) == len(result["Timestamps"]) >= 1
+    names = {item["MetricName"] for item in watch.list_metrics(Namespace="AWS/SageMaker")["Metrics"]}
+    assert {"Invocations", "ModelLatency", "Invocation5XXErrors"} <= names

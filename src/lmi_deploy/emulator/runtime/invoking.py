@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 import aiohttp
 from aiohttp import web
 
+from lmi_deploy.emulator.beside.metrics import Metrics, Point
 from lmi_deploy.emulator.hosting.fleets import Fleets
 from lmi_deploy.emulator.hosting.instances import Instance
 from lmi_deploy.emulator.runtime import errors
@@ -37,11 +39,13 @@ class Answered:
 class Runtime:
     world: World
     fleets: Fleets
+    metrics: Metrics
     _session: aiohttp.ClientSession | None = field(default=None, repr=False)
 
     async def invoke(self, region: str, asked: Invocation) -> web.Response:
         variant, instance = self.choose(region, asked)
-        answered = await self.exchange(instance, asked)
+        with self._measured(instance):
+            answered = await self.exchange(instance, asked)
         return web.Response(
             body=answered.body,
             headers={
@@ -58,18 +62,25 @@ class Runtime:
         if instance.port is None:
             return await self._stream_whole(variant, asked, request)
         async with _in_flight(instance):
-            try:
-                answer = await self.world.clock.within(LIMIT, self._post(instance, asked))
-            except (TimeoutError, aiohttp.ClientError, OSError) as exc:
-                raise self._broken(instance, exc) from exc
+            with self._measured(instance):
+                answer = await self._opened(instance, asked)
             async with answer:
-                if answer.status >= 300:
-                    raise self._refused(instance, answer.status, await answer.read())
                 response = _event_stream(variant, answer.headers)
                 await response.prepare(request)
                 await self._pass_on(answer, response)
         await response.write_eof()
         return response
+
+    async def _opened(self, instance: Instance, asked: Invocation) -> aiohttp.ClientResponse:
+        """The container's answer as soon as it begins; ModelError when it begins badly."""
+        try:
+            answer = await self.world.clock.within(LIMIT, self._post(instance, asked))
+        except (TimeoutError, aiohttp.ClientError, OSError) as exc:
+            raise self._broken(instance, exc) from exc
+        if answer.status >= 300:
+            async with answer:
+                raise self._refused(instance, answer.status, await answer.read())
+        return answer
 
     def choose(self, region: str, asked: Invocation) -> tuple[str, Instance]:
         row = self.world.table(ENDPOINT.table, region).get(asked.endpoint)
@@ -95,6 +106,29 @@ class Runtime:
         if len(answered.body) > MAX_BYTES:
             raise self._refused(instance, 0, b"Response payload size exceeded maximum allowed payload size")
         return answered
+
+    @contextlib.contextmanager
+    def _measured(self, instance: Instance) -> Iterator[None]:
+        """Invocations, their errors, and the model's latency in microseconds, as SageMaker measures them."""
+        began, failed = time.monotonic(), 0
+        try:
+            yield
+        except ApiError as error:
+            failed = int(error.fields.get("OriginalStatusCode", 0)) or 500
+            raise
+        finally:
+            latency = (time.monotonic() - began) * 1e6
+            self._measure(instance, "Invocations", 1.0, "None")
+            self._measure(instance, "InvocationsPerInstance", 1.0, "None")
+            self._measure(instance, "Invocation4XXErrors", float(400 <= failed < 500), "None")
+            self._measure(instance, "Invocation5XXErrors", float(failed >= 500), "None")
+            self._measure(instance, "ModelLatency", latency, "Microseconds")
+
+    def _measure(self, instance: Instance, metric: str, value: float, unit: str) -> None:
+        place = instance.place
+        dimensions = (("EndpointName", place.endpoint), ("VariantName", place.variant))
+        name = (place.region, "AWS/SageMaker", metric, dimensions)
+        self.metrics.put(name, Point(self.world.clock.now(), value, unit))
 
     async def close(self) -> None:
         if self._session is not None:
