@@ -6,9 +6,12 @@ from pathlib import Path
 
 import click
 
-from lmi_deploy.cli.case import open_room
+from lmi_deploy.cli.case import Room, open_room
 from lmi_deploy.cli.options import json_option
+from lmi_deploy.errors import UsageRefused
 from lmi_deploy.steps import serve
+
+ENDED_BY_CTRL_C = 130
 
 
 @click.command("serve")
@@ -29,6 +32,7 @@ from lmi_deploy.steps import serve
 @click.option(
     "--python", type=click.Path(path_type=Path), help="Interpreter of the workers; else one is made."
 )
+@click.option("--watch", "watched", is_flag=True, help="Start again when a file of DIR changes.")
 @json_option
 def command(
     *,
@@ -39,9 +43,13 @@ def command(
     port: int,
     settings: Path | None,
     python: Path | None,
+    watched: bool,
     as_json: bool,
 ) -> int:
     """Serve the model folder DIR (serving.properties, model.py) in the foreground, until Ctrl-C.
+
+    What happens to a worker here happens in the cloud, too: one that dies or times out makes its model FAILED for good
+    unless retry_threshold in serving.properties allows it, and the log says so.
 
     For people who write a handler. The worker's environment has what serving.properties and model.py ask for, and
     the folder's requirements.txt on top.
@@ -56,8 +64,24 @@ def command(
         runtime=runtime,
         image=image,
     )
+    if watched:
+        return _watch(wanted, room)
     interpreter = room.outcome(serve.prepare(wanted, room.deps))
     room.view.note(f"serving {folder} at http://{host}:{port}/invocations once it is loaded; Ctrl-C ends it")
     code = serve.run(wanted, interpreter, room.deps)
     room.view.result({"folder": str(folder), "exit_code": code})
     return code
+
+
+def _watch(wanted: serve.Wanted, room: Room) -> int:
+    from lmi_deploy.steps.watch import watch
+
+    if wanted.settings is not None:
+        raise UsageRefused(
+            "--watch and --config: one of them at a time", hint="put the keys into serving.properties"
+        )
+    try:
+        room.play(watch(wanted, room.deps))
+    except KeyboardInterrupt:
+        room.view.note("ended")
+    return ENDED_BY_CTRL_C

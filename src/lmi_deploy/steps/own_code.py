@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
+from lmi_deploy.core.javaproperties import parse_properties
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.check_handler import Finding, Wanted, check_handler
+from lmi_deploy.decide.worker_packages import worker_packages
 from lmi_deploy.engines.rendering import MODEL_PY
 from lmi_deploy.errors import Unresolvable
 
@@ -19,17 +24,36 @@ def check_own_code(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
     options = dict(spec.engine.properties)
     if options.get("option.entryPoint", MODEL_PY) != MODEL_PY:
         return (f"{file}: not checked, as options.entryPoint names another module",)
-    wanted = Wanted(
-        function=options.get("option.handler", "handle"),
-        async_mode=options.get("option.async_mode", "").lower() == "true",
-        packages=spec.engine.packages,
-        requirements=spec.inputs.requirements.decode("utf-8", "replace"),
-    )
+    requirements = spec.inputs.requirements.decode("utf-8", "replace")
+    wanted = _wanted(options, spec.engine.packages, requirements)
     found = check_handler(spec.inputs.model_py, wanted)
     if fatal := [finding for finding in found if finding.fatal]:
         raise _refused(file, fatal)
     told = [f"{file}:{finding.line}: {finding.what}; {finding.hint}" for finding in found]
     return (*told, f"{file}: {RAN}; `up` makes its warm-up call in the worker as well")
+
+
+def folder_findings(folder: Path) -> tuple[Finding, ...]:
+    """What can be said of the model.py in a model folder, as its serving.properties has it called."""
+    code, raw = _read(folder / MODEL_PY), _read(folder / "serving.properties")
+    said = parse_properties(raw)
+    if not code or said.get("option.entryPoint", MODEL_PY) != MODEL_PY:
+        return ()
+    requirements = _read(folder / "requirements.txt").decode("utf-8", "replace")
+    return check_handler(code, _wanted(said, worker_packages(raw, code), requirements))
+
+
+def _wanted(properties: Mapping[str, str], packages: tuple[str, ...], requirements: str) -> Wanted:
+    return Wanted(
+        function=properties.get("option.handler", "handle"),
+        async_mode=properties.get("option.async_mode", "").lower() == "true",
+        packages=packages,
+        requirements=requirements,
+    )
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""
 
 
 def _refused(file: str, fatal: list[Finding]) -> Unresolvable:

@@ -56,19 +56,23 @@ def run(wanted: Wanted, python: Path, deps: Deps) -> int:
     """Serve until it ends or is interrupted; the server's own exit code."""
     server: ModelServer = deps.servers[wanted.runtime]
     with tempfile.TemporaryDirectory(prefix="lmi-serve-") as home:
-        launch = Launch(
-            model_folder=wanted.folder,
-            home=Path(home),
-            python=python,
-            engine=deps.environments.engine(ENGINE_PACKAGE_VERSION),
-            host=wanted.host,
-            port=wanted.port,
-            environment={},
-            labels={},
-            image=wanted.image,
-            devices=len(deps.machine().accelerators),
-        )
-        return server.foreground(launch, settings=wanted.settings)
+        return server.foreground(launch_of(wanted, python, Path(home), deps), settings=wanted.settings)
+
+
+def launch_of(wanted: Wanted, python: Path, home: Path, deps: Deps) -> Launch:
+    """How the folder is started."""
+    return Launch(
+        model_folder=wanted.folder,
+        home=home,
+        python=python,
+        engine=deps.environments.engine(ENGINE_PACKAGE_VERSION),
+        host=wanted.host,
+        port=wanted.port,
+        environment={},
+        labels={},
+        image=wanted.image,
+        devices=len(deps.machine().accelerators),
+    )
 
 
 def _needs(wanted: Wanted, deps: Deps) -> frozenset[str]:

@@ -64,7 +64,7 @@ def judge(observed: Observed) -> tuple[Standing, str]:
     if current and observed.serving == current.server:
         return "in-step", ""
     if "failed" in phases:
-        return "failed", _why_failed(phases["failed"])
+        return "failed", why_failed(phases["failed"])
     if phases.keys() & {"starting", "loading"}:
         return "starting", "the model server is loading the model"
     if observed.serving:
@@ -77,11 +77,12 @@ def judge(observed: Observed) -> tuple[Standing, str]:
     return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
 
 
-def _why_failed(server: SeenServer) -> str:
+def why_failed(server: SeenServer) -> str:
+    """What it said last, and what it means that it still runs."""
     if server.pid is None:
         return server.message or "the model server failed; `lmi logs` says why"
     # It runs, but its model is FAILED for good, which people should see here before they see it in the cloud.
     return (
         f"{server.message or 'its worker was lost'}; as in the cloud the model is now FAILED: /ping is 500 and every "
-        "request 503 until `lmi up` starts it again (properties.retry_threshold allows more failures)"
+        "request 503 until it is started again, by `lmi up` (properties.retry_threshold allows more failures)"
     )

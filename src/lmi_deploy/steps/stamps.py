@@ -1,0 +1,36 @@
+"""A folder's files, by what shows that one of them changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+Stamps = Mapping[str, tuple[int, int]]
+"""Path in the folder to time of change (nanoseconds) and size."""
+
+
+def stamps_of(folder: Path) -> Stamps:
+    """Every file but hidden ones and what Python compiles."""
+    found: dict[str, tuple[int, int]] = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if any(part.startswith(".") or part == "__pycache__" for part in name.split("/")):
+            continue
+        try:
+            if path.is_file():
+                state = path.stat()
+                found[name] = (state.st_mtime_ns, state.st_size)
+        except FileNotFoundError:  # editors write beside and rename
+            continue
+    return found
+
+
+def difference(before: Stamps, after: Stamps) -> str:
+    """What changed, in a few words; empty for nothing."""
+    kinds = [
+        ("changed", [name for name in after if name in before and after[name] != before[name]]),
+        ("is new", [name for name in after if name not in before]),
+        ("is gone", [name for name in before if name not in after]),
+    ]
+    told = [f"{name} {kind}" for kind, names in kinds for name in names]
+    return ", ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")

@@ -1,0 +1,104 @@
+"""`lmi serve --watch`: what changes starts the server again, and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.core.events import Event, Line, Notice
+from lmi_deploy.steps.serve import Wanted
+from lmi_deploy.steps.stamps import difference, stamps_of
+from lmi_deploy.steps.watch import watch
+from tests.support.fake_servers import Behaviour
+from tests.support.house import House
+
+FINE = "def handle(inputs):\n    return None\n"
+
+
+@pytest.fixture
+def folder(house: House) -> Path:
+    model = house.root / "model"
+    model.mkdir()
+    (model / "model.py").write_text(FINE)
+    (model / "serving.properties").write_text("engine=Python\n")
+    return model
+
+
+def watched(house: House, folder: Path) -> Iterator[Event]:
+    wanted = Wanted(folder=folder, host="127.0.0.1", port=0, settings=None, python=None)
+    return watch(wanted, house.deps())
+
+
+def until(events: Iterator[Event], words: str) -> list[str]:
+    """What is told, up to a notice with these words."""
+    told = []
+    for event in events:
+        if isinstance(event, Notice | Line):
+            told.append(event.text)
+        if isinstance(event, Notice) and words in event.text:
+            return told
+    raise AssertionError(f"{words!r} was never told: {told}")
+
+
+def change(path: Path, text: str) -> None:
+    path.write_text(text)
+
+
+def test_a_change_starts_it_again_and_is_named(house: House, folder: Path) -> None:
+    events = watched(house, folder)
+    told = until(events, "serving at http://127.0.0.1:")
+    assert any("started" in line for line in told), "the log is shown"
+    change(folder / "model.py", FINE + "# more\n")
+    assert until(events, "starting again")[-1] == "model.py changed: starting again"
+    until(events, "serving at")
+    assert len(house.servers.started) == 2
+    assert len(house.servers.alive()) == 1
+    (folder / "requirements.txt").write_text("x==1\n")
+    assert until(events, "starting again")[-1] == "requirements.txt is new: starting again"
+    events.close()  # type: ignore[attr-defined]
+    assert house.servers.alive() == []
+
+
+def test_a_model_py_that_cannot_work_is_not_started_until_it_is_corrected(house: House, folder: Path) -> None:
+    (folder / "model.py").write_text("def handle():\n    pass\n")
+    events = watched(house, folder)
+    told = until(events, "not started")
+    assert told[0].startswith("model.py:1: handle() cannot be called with one argument")
+    assert house.servers.started == []
+    (folder / "model.py").write_text(FINE)
+    until(events, "serving at")
+    events.close()  # type: ignore[attr-defined]
+
+
+def test_a_failed_start_is_explained_and_waits_for_a_change(house: House, folder: Path) -> None:
+    why = "the worker ended\nModuleNotFoundError: No module named 'nothing'"
+    house.servers.next.append(Behaviour(end="failed", why=why))
+    events = watched(house, folder)
+    told = until(events, "started again when")
+    assert any(line.startswith("the model server failed: the worker ended") for line in told)
+    assert any("The package nothing, which the code imports" in line for line in told)
+    (folder / "model.py").write_text(FINE + "\n\n")
+    until(events, "serving at")
+    events.close()  # type: ignore[attr-defined]
+
+
+def test_differences_are_told_in_a_few_words(tmp_path: Path) -> None:
+    for name in "abcde":
+        (tmp_path / name).write_text(name)
+    before = stamps_of(tmp_path)
+    assert difference(before, before) == ""
+    for name in "abcd":
+        (tmp_path / name).write_text("longer")
+    (tmp_path / "e").unlink()
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "x.pyc").write_text("")
+    (tmp_path / ".hidden").write_text("")
+    assert difference(before, stamps_of(tmp_path)) == "a changed, b changed, c changed and 2 more"
+
+
+def test_watch_and_a_settings_file_exclude_each_other(house: House, folder: Path) -> None:
+    ran = house.lmi("serve", str(folder), "--watch", "--config", "x.properties")
+    assert ran.code == 2
+    assert "--watch and --config" in ran.err
