@@ -131,6 +131,19 @@ def test_a_server_is_found_though_we_were_killed_before_its_note(yard: Yard) -> 
     assert yard.servers.look(launch.home).phase == "gone"
 
 
+def test_another_server_at_its_port_is_not_taken_for_it(yard: Yard) -> None:
+    """Both saw a free port, and the other was faster."""
+    slow = yard.launch("a")
+    (slow.model_folder / "model.py").write_text(f"import time\ntime.sleep(2)\n{HANDLER}")
+    port = chosen_port("127.0.0.1", 0)
+    yard.servers.start(replace(slow, port=port))
+    fast = replace(yard.launch("b"), port=port)
+    assert yard.ready(fast) == port
+    assert yard.servers.look(slow.home).phase == "starting"
+    yard.until(slow.home, lambda seen: seen.phase == "failed")
+    assert yard.servers.failure(slow.home).startswith("DJLServing ended with exit code 1")
+
+
 def test_in_the_foreground_it_takes_the_users_own_settings(yard: Yard, tmp_path: Path) -> None:
     settings = tmp_path / "config.properties"
     settings.write_text("job_queue_size=5\ninference_address=http://0.0.0.0:1\n")

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,12 +20,16 @@ from lmi_deploy.cli import lmi
 from lmi_deploy.cli.boundary import run
 from lmi_deploy.cli.case import DepsFactory
 from lmi_deploy.cli.wiring import wire
+from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.ports.target import Target
+from lmi_deploy.runtimes.homes import chosen_port
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.targets.local import LocalTarget
 from tests.support.djl_stand_in import install
 from tests.support.fakes import FakeEnvironments
 from tests.support.image import image, podman_environ
 from tests.support.served import PATIENCE
+from tests.support.trouble import Killed, Trouble, TroubledTarget, When
 
 RECIPE = """\
 name: tiny
@@ -34,7 +38,7 @@ engine: custom
 task: text-generation
 handler: {file: model.py}
 probe: {body: hello, expect: hello}
-endpoint: {target: local}
+endpoint: {target: local, port: PORT}
 """
 HANDLER = """
 from djl_python import Output
@@ -57,12 +61,13 @@ class Street:
 
     root: Path
     environ: dict[str, str]
+    target: Callable[[Target], Target] = lambda target: target
 
     def __post_init__(self) -> None:
         (self.root / "model").mkdir()
         (self.root / "model" / "config.json").write_text("{}")
         (self.root / "model" / "model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
-        (self.root / "tiny.yaml").write_text(RECIPE)
+        (self.root / "tiny.yaml").write_text(RECIPE.replace("PORT", str(chosen_port("127.0.0.1", 0))))
         self.handler("first")
 
     def handler(self, answer: str) -> None:
@@ -73,9 +78,8 @@ class Street:
         environments = MadeEnvironments(self.root / "environments")
         local = deps.targets["local"]
         assert isinstance(local, LocalTarget)
-        return replace(
-            deps, environments=environments, targets={"local": replace(local, environments=environments)}
-        )
+        local = replace(local, environments=environments)
+        return replace(deps, environments=environments, targets={"local": self.target(local)})
 
     def lmi(self, *argv: str) -> tuple[int, str]:
         out, err = io.StringIO(), io.StringIO()
@@ -135,6 +139,34 @@ def test_an_installed_server_serves_and_is_followed_by_its_next_generation(djl: 
     assert changed[-1]["address"] == up[-1]["address"]
     assert asked(changed) == "second hi"
     assert djl.told("plan", "--runtime", "djl-serving")[-1]["pending"] is False
+
+
+TAKE_ADDRESS = 4
+"""Its place among the actions of a change."""
+
+
+@pytest.mark.parametrize("when", ["before", "between", "after"])
+def test_killed_while_the_address_changes_hands_the_next_up_converges(djl: Street, when: str) -> None:
+    chosen = ("--runtime", "djl-serving")
+    up = djl.told("up", "--yes", *chosen)
+    djl.handler("second")
+    moment: When = "after" if when == "after" else "before"
+    trouble = Trouble(at=TAKE_ADDRESS, when=moment, error=Killed)
+    djl.target = lambda target: TroubledTarget(target, trouble)
+    with pytest.raises(Killed):
+        djl.lmi("up", "--yes", *chosen)
+    djl.target = lambda target: target
+    if when == "between":
+        # The previous one has ended, the next is not at the address yet.
+        local = djl.deps().targets["local"]
+        assert isinstance(local, LocalTarget)
+        serving = local.observe(DeploymentRef(name="tiny", target="local")).serving
+        home = local.state.server("tiny", serving or "")
+        local.server_of(home).stop(home, grace=5)
+    changed = djl.told("up", "--yes", *chosen)
+    assert changed[-1]["address"] == up[-1]["address"]
+    assert asked(changed) == "second hi"
+    assert djl.told("plan", *chosen)[-1]["pending"] is False
 
 
 def test_everything_goes_with_down(djl: Street) -> None:

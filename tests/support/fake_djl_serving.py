@@ -134,15 +134,16 @@ def _not_loaded(name: str, told: list[str]) -> None:
     say("ERROR", "ModelServer - Failed to initialize startup models and workflows")
 
 
-def serve(found: dict[str, str], name: str, handle: Any) -> None:
+def serve(found: dict[str, str], name: str, folder: Path, handle: Any) -> None:
     address = urlsplit(found["inference_address"])
+    told = {"modelName": name, "modelUrl": f"file:{folder}/", "status": "Healthy", "requestInQueue": 0}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/ping":
                 self.answer(200, {name: {"status": "Healthy"}})
             elif self.path == f"/models/{name}":
-                self.answer(200, [{"modelName": name, "status": "Healthy", "requestInQueue": 0}])
+                self.answer(200, [told])
             else:
                 self.answer(404, {"code": 404, "type": "ResourceNotFoundException"})
 
@@ -197,7 +198,7 @@ def main() -> None:
         sys.exit(1)
     # The handler's own variables, for tests that want to see what reached the server.
     say("INFO ", f"variables: {' '.join(sorted(key for key in os.environ))}")
-    serve(found, name, loaded(name, folder))
+    serve(found, name, folder, loaded(name, folder))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes
 from lmi_deploy.runtimes.djl_install import Installation, settings_file, variables
-from lmi_deploy.runtimes.health import health
+from lmi_deploy.runtimes.health import Health, health
 from lmi_deploy.runtimes.homes import (
     chosen_port,
     fresh_run_folder,
@@ -65,7 +65,10 @@ class DjlServing:
             write_note(launch.home / "failure.json", {"message": message})
             return self.look(launch.home)
         argv = self._prepared(launch, installation, port, settings=None)
-        write_note(launch.home / "listening.json", {"host": launch.host, "port": port})
+        write_note(
+            launch.home / "listening.json",
+            {"host": launch.host, "port": port, "folder": str(launch.model_folder.resolve())},
+        )
         process = self._processes.start(
             ["/bin/sh", "-c", WATCHED, RUNTIME, str(launch.home), *argv],
             log=self.log(launch.home),
@@ -82,6 +85,9 @@ class DjlServing:
             return SeenServer(server=home.name, phase=phase, pid=None, port=None, runtime=RUNTIME)
         place = read_note(home / "listening.json")
         seen = health(str(place.get("host")), int(place.get("port", 0)))
+        if seen.folder and seen.folder != place.get("folder"):
+            # Between our look at the port and the end of loading somebody else took it: ours will end of it.
+            seen = Health(phase="starting", message=f"another server answers at port {place['port']}")
         return SeenServer(
             server=home.name,
             phase=seen.phase,

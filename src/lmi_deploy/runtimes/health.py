@@ -6,6 +6,7 @@ import http.client
 import json
 from dataclasses import dataclass
 from typing import Any, Literal
+from urllib.parse import unquote, urlsplit
 
 MODEL_NAME = "model"
 """As on SageMaker, where the folder /opt/ml/model gives the model its name."""
@@ -17,6 +18,8 @@ class Health:
     phase: Literal["starting", "loading", "ready", "failed"]
     message: str = ""
     in_flight: int = 0
+    folder: str = ""
+    """The model's, as the server names it; empty where it does not tell."""
 
 
 def health(host: str, port: int) -> Health:
@@ -36,15 +39,22 @@ def health(host: str, port: int) -> Health:
         return Health(phase="loading", message=_short(told))
     # 503: too many of its answers were errors. It serves all the same.
     message = "" if status == 200 else f"/ping answers {status}: {_short(told)}"
-    return Health(phase="ready", message=message, in_flight=_queued(host, port))
+    model = _model(host, port)
+    queued, url = model.get("requestInQueue"), str(model.get("modelUrl") or "")
+    return Health(
+        phase="ready",
+        message=message,
+        in_flight=queued if isinstance(queued, int) else 0,
+        folder=unquote(urlsplit(url).path).rstrip("/"),
+    )
 
 
-def _queued(host: str, port: int) -> int:
+def _model(host: str, port: int) -> dict[str, Any]:
+    """What `/models/model` tells; empty where management has an address of its own."""
     answer = _get(host, port, f"/models/{MODEL_NAME}")
     told = answer[1] if answer else None
     first = told[0] if isinstance(told, list) and told else told
-    found = first.get("requestInQueue") if isinstance(first, dict) else None
-    return found if isinstance(found, int) else 0
+    return first if isinstance(first, dict) else {}
 
 
 def _get(host: str, port: int, path: str) -> tuple[int, Any] | None:
