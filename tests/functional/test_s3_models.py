@@ -47,7 +47,10 @@ def test_a_prefix_is_planned_deployed_and_then_there(house: HouseWithBucket) -> 
 
 
 def test_a_prefix_is_pushed_under_its_bucket_and_last_folder(house: HouseWithBucket) -> None:
+    sent = house.store.sent
     first = house.lmi("weights", "push")
+    assert house.store.sent - sent < 3000, "S3 copied the files: only the manifest was sent"
+    assert house.store.calls.count("copy") == 3
     assert first.code == 0, first.err
     assert first.out.startswith("s3://fake/weights/fake--tiny/")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from lmi_deploy.core.facts import ModelListing
 
@@ -24,3 +24,19 @@ class Source(Protocol):
         Nothing outside of the buffer is kept, and never more is asked for than fits. Faults are met by trying again
         from where the bytes ended; TransferFailed, AccessError, NotFound or IntegrityError when that does not help.
         """
+
+
+class Lying(NamedTuple):
+    """Where a file lies in S3: this very version of an object, whose bytes have the oid that was listed."""
+
+    bucket: str
+    key: str
+    etag: str
+
+
+@runtime_checkable
+class StoredSource(Source, Protocol):
+    """A source whose files are objects already: S3 can copy them, and no byte need pass here."""
+
+    def lies(self, listing: ModelListing, path: str) -> Lying | None:
+        """None where this process has not seen the object."""

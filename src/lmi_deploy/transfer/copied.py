@@ -7,8 +7,8 @@ from typing import Literal
 
 from lmi_deploy.core.facts import FileEntry
 from lmi_deploy.core.weights import StoredFile
-from lmi_deploy.errors import NotFound
-from lmi_deploy.ports.object_store import Stored
+from lmi_deploy.errors import IntegrityError, NotFound
+from lmi_deploy.ports.object_store import Conflict, Stored
 from lmi_deploy.transfer.ends import Ends
 from lmi_deploy.transfer.sending import Job, Sending
 from lmi_deploy.transfer.slabs import Slab
@@ -16,11 +16,15 @@ from lmi_deploy.transfer.slabs import Slab
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Where else a file lies: its key, what the manifest there says of it, and its bucket when it is another one."""
+    """Where else a file lies: its key, what the manifest there says of it, and its bucket when it is another one.
+
+    Without a manifest `file` has no checksum; then `etag` names the version whose bytes are known.
+    """
 
     key: str
     file: StoredFile
     bucket: str = ""
+    etag: str = ""
 
 
 class CopiedFile:
@@ -55,8 +59,10 @@ class CopiedFile:
         assert known is not None
         key = self._ends.key(self.entry)
         try:
-            found = self._ends.store.copy(known.key, key, size=self.entry.size, bucket=known.bucket)
-        except NotFound:
+            found = self._ends.store.copy(
+                known.key, key, size=self.entry.size, bucket=known.bucket, etag=known.etag
+            )
+        except (NotFound, Conflict, IntegrityError):
             found = None
         self._copied = copied_file(self.entry, known.file, found)
         if self._copied is None:
@@ -70,9 +76,9 @@ def copied_file(entry: FileEntry, original: StoredFile, found: Stored | None) ->
     if found is None or found.size != entry.size:
         return None
     same = found.algorithm == original.algorithm
-    if same and found.checksum != original.checksum:
+    if same and original.checksum and found.checksum != original.checksum:
         return None
-    if not same and found.algorithm != "CRC64NVME":
+    if not found.checksum or (not same and found.algorithm != "CRC64NVME"):
         return None
     algorithm: Literal["CRC32", "CRC64NVME"] = original.algorithm if same else "CRC64NVME"
     return replace(

@@ -10,6 +10,7 @@ from lmi_deploy.core.facts import FileEntry
 from lmi_deploy.core.weights import StoredFile, weights_prefix
 from lmi_deploy.errors import Refused
 from lmi_deploy.ports.object_store import Stored, Upload
+from lmi_deploy.ports.source import StoredSource
 from lmi_deploy.transfer.copied import CopiedFile, Elsewhere
 from lmi_deploy.transfer.ends import Ends
 from lmi_deploy.transfer.large import LargeFile
@@ -52,7 +53,7 @@ def _sending(
         sending: Sending = SmallFile(entry, ends, there=there.get(key))
     else:
         sending = LargeFile(entry, ends, uploads=uploads.get(key, ()))
-    known = elsewhere.get((entry.oid, entry.size))
+    known = elsewhere.get((entry.oid, entry.size)) or _at_its_source(ends, entry)
     return sending if known is None else CopiedFile(sending, ends, known)
 
 
@@ -73,6 +74,25 @@ def _whole(ends: Ends, entry: FileEntry, there: Mapping[str, Stored]) -> StoredF
     if listed is None or listed.size != entry.size or entry.size < SMALL:
         return None
     return adopted(entry, ends.store.look(listed.key))
+
+
+def _at_its_source(ends: Ends, entry: FileEntry) -> Elsewhere | None:
+    """A source in the same bucket. Its bytes were hashed when it was listed, so the sha256 is that of its version."""
+    if not isinstance(ends.source, StoredSource) or entry.kind != "sha256":
+        return None
+    lying = ends.source.lies(ends.listing, entry.path)
+    if lying is None or lying.bucket != ends.store.bucket:
+        return None
+    file = StoredFile(
+        path=entry.path,
+        size=entry.size,
+        sha256=entry.oid,
+        oid=entry.oid,
+        kind=entry.kind,
+        checksum="",
+        algorithm="CRC32",
+    )
+    return Elsewhere(lying.key, file, etag=lying.etag)
 
 
 def _by_key(uploads: Iterable[Upload]) -> dict[str, tuple[Upload, ...]]:

@@ -18,6 +18,7 @@ from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.weights import weights_name, weights_prefix
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound
 from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.source import Arrived, Lying
 from lmi_deploy.transfer.manifests import read_manifest
 from tests.support.fake_store import FakeStore
 from tests.support.pushing import pushed, way
@@ -276,3 +277,39 @@ def test_a_bucket_says_where_it_is(moto: S3Server, bucket: str) -> None:
     assert asked == "us-west-2"
     with pytest.raises(NotFound):
         bucket_region(moto.session(), f"{bucket}-no", moto.owner, clock=SystemClock(), settings=settings)
+
+
+def test_a_prefix_in_the_same_bucket_is_copied_inside_s3(strict: ObjectStore, tmp_path: Path) -> None:
+    hub = models(strict, tmp_path)
+    listing = hub.listing(laid(strict), "main")
+    asked: list[str] = []
+    spied = Asked(hub, asked)
+    manifest, _ = pushed(listing, way(spied, strict))
+    assert asked == [], "no byte passed here"
+    prefix = weights_prefix(manifest.name)
+    assert {path: b"".join(strict.read(prefix + path)) for path in FILES} == FILES
+    assert all(file.checksum for file in manifest.files)
+
+
+def test_what_changed_since_it_was_listed_is_not_copied(strict: ObjectStore, tmp_path: Path) -> None:
+    hub = models(strict, tmp_path)
+    listing = hub.listing(laid(strict), "main")
+    strict.put("some/model/config.json", b"[]")
+    with pytest.raises(LmiError, match=r"config\.json"):
+        pushed(listing, way(hub, strict))
+    assert not [one.key for one in strict.list("weights/") if one.key.endswith("config.json")]
+    assert not list(strict.list("manifests/"))
+
+
+class Asked:
+    """The same models, and a note of every file whose bytes were asked for."""
+
+    def __init__(self, hub: S3Models, asked: list[str]) -> None:
+        self._hub, self._asked = hub, asked
+
+    def lies(self, listing: ModelListing, path: str) -> Lying | None:
+        return self._hub.lies(listing, path)
+
+    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+        self._asked.append(path)
+        return self._hub.fill(listing, path, buffer, start=start)

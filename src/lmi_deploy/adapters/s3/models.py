@@ -20,7 +20,7 @@ from lmi_deploy.core.s3_address import Prefix, read_prefix
 from lmi_deploy.core.weights import Manifest, weights_label
 from lmi_deploy.errors import IntegrityError, NotFound, TransferFailed
 from lmi_deploy.ports.object_store import ObjectStore, Stored
-from lmi_deploy.ports.source import Arrived
+from lmi_deploy.ports.source import Arrived, Lying
 
 _AT_ONCE = 4
 
@@ -74,6 +74,12 @@ class S3Models:
                 f"s3://{prefix.bucket}/{key}: it ends at byte {start + done}, {start + len(buffer)} were there before",
                 hint="somebody writes to the prefix: run the same command again when it is still",
             )
+
+    def lies(self, listing: ModelListing, path: str) -> Lying | None:
+        prefix = read_prefix(listing.model_id)
+        key = prefix.path + path
+        etag = self._etag(prefix, key)
+        return Lying(prefix.bucket, key, etag) if etag else None
 
     def folder(self, listing: ModelListing) -> Path:
         return self._cache / "models" / weights_label(listing.model_id) / listing.commit
