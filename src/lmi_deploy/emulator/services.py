@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.beside import autoscaling, cloudwatch, metrics, quotas, tagging
+from lmi_deploy.emulator.beside import autoscaling, cloudwatch, metrics, pricing, quotas, tagging
 from lmi_deploy.emulator.iam.guard import Guard
 from lmi_deploy.emulator.iam.requests import required_rights
 from lmi_deploy.emulator.logs import operations as logs
@@ -24,6 +24,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
     "cloudwatch": cloudwatch.OPERATIONS,
     "application-autoscaling": autoscaling.OPERATIONS,
     "service-quotas": quotas.OPERATIONS,
+    "pricing": pricing.OPERATIONS,
     "resourcegroupstaggingapi": tagging.OPERATIONS,
 }
 

@@ -148,3 +148,23 @@ def test_asynchronous_invocations(aws: Emulated, live: str) -> None:
     assert s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"question"
     with pytest.raises(runtime.exceptions.ClientError, match="not an asynchronous"):
         runtime.invoke_endpoint_async(EndpointName="live", InputLocation=f"s3://{BUCKET}/in/1")
+
+
+def test_prices(aws: Emulated) -> None:
+    import json
+
+    api = aws.client("pricing")
+    filters = [
+        {"Type": "TERM_MATCH", "Field": field, "Value": value}
+        for field, value in (
+            ("instanceName", "ml.g5.xlarge"),
+            ("component", "Hosting"),
+            ("regionCode", REGION),
+        )
+    ]
+    (text,) = api.get_products(ServiceCode="AmazonSageMaker", Filters=filters)["PriceList"]
+    (term,) = json.loads(text)["terms"]["OnDemand"].values()
+    (dimension,) = term["priceDimensions"].values()
+    assert 1.0 < float(dimension["pricePerUnit"]["USD"]) < 2.0
+    filters[0]["Value"] = "ml.none.large"
+    assert api.get_products(ServiceCode="AmazonSageMaker", Filters=filters)["PriceList"] == []
