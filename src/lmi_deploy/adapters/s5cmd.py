@@ -25,6 +25,8 @@ from lmi_deploy.ports.carrier import Load
 
 _MIB = 1 << 20
 _TICK = 0.2
+_FAREWELL = 5.0
+"""Seconds for the last lines of a program that is gone; somebody else may hold its streams open."""
 _FROM_OUTSIDE = (
     "HOME",
     "HTTPS_PROXY",
@@ -98,7 +100,7 @@ class S5cmd:
             child.kill()
             child.wait()
             for thread in threads:
-                thread.join()
+                thread.join(_FAREWELL)
             for stream in (child.stdin, child.stdout, child.stderr):
                 _close(stream)
         if code or told:

@@ -7,7 +7,7 @@ import hashlib
 import zlib
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,7 @@ from pathlib import Path
 from lmi_deploy.core.events import Event, Progress
 from lmi_deploy.core.facts import FileEntry
 from lmi_deploy.core.weights import StoredFile
-from lmi_deploy.errors import IntegrityError, TransferFailed
+from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
 from lmi_deploy.ports.carrier import Carrier, Load
 from lmi_deploy.ports.object_store import ObjectStore, Stored
 from lmi_deploy.transfer.ends import GO_ON, Ends
@@ -131,9 +131,11 @@ def _etag(parts: Sequence[bytes]) -> str:
 
 def _abort(ends: Ends, left: Mapping[str, StoredFile]) -> None:
     """Parts that the engine left are of no use to anybody, and paid for."""
-    for upload in ends.store.uploads(ends.prefix) if left else ():
-        if upload.key in left:
-            ends.store.abort(upload)
+    # What cannot be asked for or aborted now is found by `lmi gc`; why the sending failed is to be told, not this.
+    with suppress(LmiError):
+        for upload in ends.store.uploads(ends.prefix) if left else ():
+            if upload.key in left:
+                ends.store.abort(upload)
 
 
 def _proved(
