@@ -53,7 +53,8 @@ def other_values(line: str) -> str:
     )
 
 
-KEPT_NUMBERS = {"9", 
+KEPT_NUMBERS = {
+    "9",
     "137",
     "28",
     "8",
