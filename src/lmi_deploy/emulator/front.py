@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,7 +39,8 @@ class Front:
     runtime: Runtime
     queue: Queue
     moto: Moto
-    guard: Guard | None = None
+    guard: Guard | None
+    keep_time: Callable[[], None]
 
     def app(self) -> web.Application:
         app = web.Application(middlewares=[deliver, faulty(self.world.faults)], client_max_size=6 * 1024**3)
@@ -118,6 +120,7 @@ class Front:
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
             return _bad('must be {"advance": seconds}, with seconds of at least 0: time does not go back')
         self.world.clock.advance(seconds)
+        self.keep_time()
         return await self.show_clock(request)
 
     async def force_status(self, request: web.Request) -> web.Response:

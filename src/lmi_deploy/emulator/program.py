@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,7 +70,8 @@ class Emulator:
     ) -> None:
         store = Store(settings.folder)
         self._skew = settings.folder / "clock.json" if settings.folder else None
-        clock = TurnedClock(speed=settings.speed, skew=_read_skew(self._skew))
+        skew = max(_read_skew(self._skew), store.latest() - time.time())
+        clock = TurnedClock(speed=settings.speed, skew=skew)
         objects: Fetching = OutsideObjects(settings.s3, environ) if settings.s3 else MotoObjects(ACCOUNT)
         roles = MotoRoles(ACCOUNT)
         self.world = World(
@@ -92,13 +94,17 @@ class Emulator:
         guard = Guard(ACCOUNT) if settings.enforce_iam else None
         services = Services(self.world, self._logs, metrics, guard)
         self.queue = Queue(self.runtime, objects)
-        self.front = Front(self.world, services, self.runtime, self.queue, self.moto, guard)
+        self.front = Front(self.world, services, self.runtime, self.queue, self.moto, guard, self.keep_time)
 
     async def stop(self) -> None:
         await self.queue.close()
         await self.runtime.close()
         await self.courses.stop()
         self.moto.close()
+        self.keep_time()
+
+    def keep_time(self) -> None:
+        """How far the clock is ahead, for the next start."""
         if self._skew is not None:
             write_whole(self._skew, json.dumps({"skew": self.world.clock.skew()}))
 
@@ -106,6 +112,7 @@ class Emulator:
 async def run(settings: Settings, workshop: Workshop, environ: Mapping[str, str]) -> None:
     """Serve until SIGTERM, SIGINT, the end of the time given or of the parent."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    told = _signals()
     with _work_folder(settings) as work:
         emulator = Emulator(settings, workshop, environ, work)
         runner = web.AppRunner(emulator.front.app(), access_log=None, shutdown_timeout=1.0)
@@ -115,7 +122,7 @@ async def run(settings: Settings, workshop: Workshop, environ: Mapping[str, str]
             emulator.courses.resume()
             sys.stdout.write(announcement(address, settings.s3))
             sys.stdout.flush()
-            await _told_to_stop(settings)
+            await _told_to_stop(settings, told)
         finally:
             await runner.cleanup()
             await emulator.stop()
@@ -146,11 +153,16 @@ async def _listen(runner: web.AppRunner, port: int) -> str:
     return f"http://{HOST}:{bound}"
 
 
-async def _told_to_stop(settings: Settings) -> None:
+def _signals() -> asyncio.Event:
+    """Set by SIGTERM and SIGINT."""
     told = asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told.set)
+        asyncio.get_running_loop().add_signal_handler(number, told.set)
+    return told
+
+
+async def _told_to_stop(settings: Settings, told: asyncio.Event) -> None:
+    loop = asyncio.get_running_loop()
     end = loop.time() + settings.stop_after if settings.stop_after is not None else None
     while not told.is_set() and (end is None or loop.time() < end) and _has_parent(settings.parent):
         with contextlib.suppress(TimeoutError):

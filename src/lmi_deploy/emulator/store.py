@@ -61,6 +61,16 @@ class Store:
             self._tables[key] = Table(self.root / "tables" / kind / region if self.root else None)
         return self._tables[key]
 
+    def latest(self) -> float:
+        """The latest moment at which a record was made or changed; time must not be before it."""
+        moments = (
+            float(row.get(key) or 0.0)
+            for table in self._tables.values()
+            for _, row in table.rows()
+            for key in ("created", "modified")
+        )
+        return max(moments, default=0.0)
+
     def regions(self, kind: str) -> tuple[str, ...]:
         return tuple(region for held, region in self._tables if held == kind)
 

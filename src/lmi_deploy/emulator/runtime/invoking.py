@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -43,6 +44,7 @@ class Runtime:
     _session: aiohttp.ClientSession | None = field(default=None, repr=False)
 
     async def invoke(self, region: str, asked: Invocation) -> web.Response:
+        await self.revived(region, asked.endpoint)
         variant, instance = self.choose(region, asked)
         with self._measured(instance):
             answered = await self.exchange(instance, asked)
@@ -58,6 +60,7 @@ class Runtime:
 
     async def stream(self, region: str, asked: Invocation, request: web.Request) -> web.StreamResponse:
         """Parts as the container sends them; what goes wrong later is an event of the stream."""
+        await self.revived(region, asked.endpoint)
         variant, instance = self.choose(region, asked)
         if instance.port is None:
             return await self._stream_whole(variant, asked, request)
@@ -81,6 +84,20 @@ class Runtime:
             async with answer:
                 raise self._refused(instance, answer.status, await answer.read())
         return answer
+
+    async def revived(self, region: str, endpoint: str) -> None:
+        """After a restart of the emulator the containers of an endpoint in service may not be up again yet."""
+        row = self.world.table(ENDPOINT.table, region).get(endpoint)
+        end = time.monotonic() + LIMIT
+        while (
+            row is not None
+            and row["serving"] is not None
+            and row["status"] in SERVING
+            and row["failure"] is None
+            and (region, endpoint) not in self.fleets.routes
+            and time.monotonic() < end
+        ):
+            await asyncio.sleep(0.05)
 
     def choose(self, region: str, asked: Invocation) -> tuple[str, Instance]:
         row = self.world.table(ENDPOINT.table, region).get(asked.endpoint)

@@ -1,0 +1,102 @@
+"""The program: what it prints, how it ends, what it leaves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.contract.emulator.conftest import FULL_SPEED
+from tests.contract.server.handlers import MANY_WAYS
+from tests.support.emulated import Emulated, emulator
+
+FILES = {"model.py": MANY_WAYS, "serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n"}
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "lmi_deploy.emulator", "--port", "0", "--no-containers", *arguments]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=30)
+    return process.returncode, out, err
+
+
+def test_it_ends_after_its_time_and_has_said_what_to_export() -> None:
+    code, out, err = ended(start("--stop-after", "0.5", "--s3", "http://127.0.0.1:9"))
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].startswith("export AWS_ENDPOINT_URL=http://127.0.0.1:")
+    assert "export AWS_ENDPOINT_URL_S3=http://127.0.0.1:9" in out.splitlines()
+
+
+def test_it_ends_with_its_parent() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = start("--parent-pid", str(parent.pid))
+    parent.communicate(b"\n", timeout=30)
+    assert ended(process)[0] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_when_told(number: signal.Signals) -> None:
+    process = start()
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(number)
+    assert ended(process)[0] == 0
+
+
+def test_a_port_that_is_taken(aws: Emulated) -> None:
+    port = aws.url.rpartition(":")[2]
+    argv = [sys.executable, "-m", "lmi_deploy.emulator", "--no-containers", "--port", port]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert f"port {port} of 127.0.0.1 cannot be had" in done.stderr
+    assert "--port" in done.stderr
+
+
+def servers_of(folder: Path) -> list[int]:
+    """The processes that serve a model folder below this one."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if any(str(folder) in part for part in process.info["cmdline"] or ()) and process.pid != os.getpid():
+            found.append(process.pid)
+    return found
+
+
+def deploy(aws: Emulated) -> None:
+    aws.model("one", aws.upload("artifacts/one", FILES))
+    aws.endpoint_config("one", "one")
+    aws.endpoint("one")
+    assert aws.settled("one")["EndpointStatus"] == "InService"
+
+
+def test_containers_end_with_it(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with emulator(tmp_path, *FULL_SPEED, "--dir", str(state), containers=True) as aws:
+        deploy(aws)
+        assert servers_of(state / "hosting")
+    assert servers_of(state / "hosting") == []
+
+
+def test_containers_that_a_kill_left_are_ended_by_the_next(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    kept = (*FULL_SPEED, "--dir", str(state))
+    with emulator(tmp_path, *kept, containers=True) as aws:
+        deploy(aws)
+        before = set(servers_of(state / "hosting"))
+        aws.process.kill()
+        aws.process.wait()
+    with emulator(tmp_path, *kept, containers=True) as aws:
+        # A call that comes before the container is up again waits for it.
+        answer = aws.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName="one", ContentType="application/json", Body=b'{"do": "echo", "text": "again"}'
+        )
+        assert answer["Body"].read() == b"again"
+        assert before.isdisjoint(servers_of(state / "hosting"))
+    assert servers_of(state / "hosting") == []
