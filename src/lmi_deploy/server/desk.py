@@ -14,7 +14,9 @@ from lmi_deploy.server.inference import Counts
 from lmi_deploy.server.listener import Listener
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.models import Models
-from lmi_deploy.server.report import workers_of
+from lmi_deploy.server.report import died_unnoticed, workers_of
+
+_UNNOTICED = "the worker's Python process is gone (as in the cloud, it takes a request to find out)"
 
 
 @dataclass(slots=True)
@@ -46,9 +48,9 @@ class Desk:
 
     async def status(self, _: Said) -> Said:
         counts = self.counts
-        failed = next((pool for pool in self.models if pool.failed), None)
+        why = self._why_failed() if self.state.phase == "ready" else ""
         return {
-            "phase": "failed" if failed and self.state.phase == "ready" else self.state.phase,
+            "phase": "failed" if why else self.state.phase,
             "pid": os.getpid(),
             "port": self.listener.port,
             "model": self.model,
@@ -56,8 +58,15 @@ class Desk:
             "requests": {"served": counts.served, "failed": counts.failed, "in_flight": counts.in_flight},
             "workers": workers_of(self.models),
             "started_at": self.state.started_at,
-            "message": failed.why_failed if failed else self.state.message,
+            "message": why or self.state.message,
         }
+
+    def _why_failed(self) -> str:
+        """Of a server that listens; empty where its models answer."""
+        failed = next((pool for pool in self.models if pool.failed), None)
+        if failed is not None:
+            return failed.why_failed or "the model failed"
+        return _UNNOTICED if died_unnoticed(self.models) else ""
 
     async def stop(self, _: Said) -> Said:
         self.end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 import psutil
@@ -18,6 +19,23 @@ def workers_of(pools: Iterable[Pool]) -> list[dict[str, object]]:
         for slot in pool.running:
             found.append(_worker(slot.shift.pid, "busy" if slot.busy else "ready"))
     return found
+
+
+def died_unnoticed(pools: Iterable[Pool]) -> bool:
+    """Whether a model has lost its last worker since it was last asked anything.
+
+    HTTP clients are not told before they ask, as with the real server; whoever looks after the deployment is.
+    """
+    return any(pool.running and not any(_ours(slot.shift.pid) for slot in pool.running) for pool in pools)
+
+
+def _ours(pid: int | None) -> bool:
+    """A child of this process that runs: the number alone may be another's by now."""
+    try:
+        process = psutil.Process(pid) if pid else None
+        return process is not None and process.ppid() == os.getpid()
+    except psutil.Error:
+        return False
 
 
 def _worker(pid: int | None, phase: str) -> dict[str, object]:
