@@ -108,10 +108,7 @@ def load(options: dict[str, Any]) -> tuple[Any, Any]:
     dtype = (options.get("dtype") or ("fp32" if device == "cpu" else "auto")).lower()
     if dtype not in DTYPES:
         raise ValueError(f"option.dtype: {dtype} is not known, use one of {', '.join(DTYPES)}")
-    trusted = {
-        "trust_remote_code": options.get("trust_remote_code") == "true",
-        "revision": options.get("revision"),
-    }
+    trusted = {"trust_remote_code": yes(options, "trust_remote_code"), "revision": options.get("revision")}
     pickles = None if yes(options, "trust_insecure_model_files") else True
     if options.get("torch_threads"):
         torch.set_num_threads(int(options["torch_threads"]))

@@ -105,10 +105,7 @@ def load(options: dict[str, Any]) -> tuple[Any, Any]:
     dtype = (options.get("dtype") or ("fp32" if device == "cpu" else "auto")).lower()
     if dtype not in DTYPES:
         raise ValueError(f"option.dtype: {dtype} is not known, use one of {', '.join(DTYPES)}")
-    trusted = {
-        "trust_remote_code": options.get("trust_remote_code") == "true",
-        "revision": options.get("revision"),
-    }
+    trusted = {"trust_remote_code": yes(options, "trust_remote_code"), "revision": options.get("revision")}
     pickles = None if yes(options, "trust_insecure_model_files") else True
     if options.get("torch_threads"):
         torch.set_num_threads(int(options["torch_threads"]))
@@ -138,9 +135,8 @@ def pooling_of(folder: Path, options: dict[str, Any]) -> tuple[str, bool]:
         raise ValueError(f"modules.json names {strange[0]}, which this handler cannot do; write a model.py for it")
     trained = described(folder, "1_Pooling/config.json")
     modes = [name.removeprefix("pooling_mode_") for name, on in trained.items() if on is True and "_mode_" in name]
-    chosen = (
-        options.get("pooling") or "+".join(mode.removesuffix("s").removesuffix("_token") for mode in modes) or "mean"
-    )
+    trained_for = "+".join(mode.removesuffix("s").removesuffix("_token") for mode in modes) or "mean"
+    chosen = options.get("pooling") or trained_for
     if chosen not in POOLINGS:
         raise ValueError(f"option.pooling: {chosen} is not known, use one of {', '.join(POOLINGS)}")
     return chosen, yes(options, "normalize") if options.get("normalize") else "Normalize" in modules

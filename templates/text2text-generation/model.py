@@ -2,7 +2,6 @@
 
     {"inputs": "translate English to German: OK", "parameters": {"max_new_tokens": 64}}  -> {"generated_text": ...}
     {"inputs": ["One", "Another"]}                                                      -> a list of these
-    {"prompt": "translate English to German: OK", "max_tokens": 64}                     -> OpenAI's completion
 
 `"stream": true` sends JSON lines while the text comes. Decoding is greedy until a request asks for sampling
 (temperature above 0, top_p, top_k, do_sample) or for beams (num_beams, not streamed).
@@ -12,7 +11,7 @@ body, beside its neighbours' 200.
 
 Options read from serving.properties (`option.` before each): model_id, revision, dtype (fp32, fp16, bf16, auto),
 trust_remote_code, trust_insecure_model_files (weights other than safetensors), max_new_tokens (where a request names
-none), max_model_len, torch_threads, served_model_name.
+none), max_model_len, torch_threads.
 """
 
 from __future__ import annotations
@@ -20,12 +19,10 @@ from __future__ import annotations
 import json
 import logging
 import time
-import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -45,11 +42,7 @@ NUMBERS: dict[str, tuple[type, float, float]] = {
     "length_penalty": (float, -100, 100),
     "seed": (int, 0, 2**63 - 1),
 }
-OPENAI = {"max_tokens": "max_new_tokens", "max_completion_tokens": "max_new_tokens"}
-ENVELOPES = {
-    "inputs": {"inputs", "parameters", "stream", "model"},
-    "prompt": {"prompt", "stream", "stream_options", "model", "user"},
-}
+KNOWN = {"do_sample", *NUMBERS}
 
 
 class BadRequest(Exception):
@@ -64,14 +57,11 @@ class BadRequest(Exception):
 class Request:
     """One body, understood. `said` are the parameters by transformers' names."""
 
-    key: str
     listed: bool
     rows: list[list[int]]
     said: dict[str, Any]
     stream: bool
-    model: str
     texts: list[str] = field(default_factory=list)
-    used: int = 0
 
     def sampling(self) -> dict[str, Any]:
         """The keywords for transformers' generate; requests with equal ones can share a batch."""
@@ -121,20 +111,16 @@ def read_texts(name: str, value: Any) -> list[str]:
     return texts
 
 
-def read_parameters(given: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """Parameters by transformers' names; a null says nothing."""
-    said = {
-        names.get(name, name): read_number(name, names.get(name, name), value)
-        for name, value in given.items()
-        if value is not None and name != "do_sample"
-    }
+def read_parameters(given: dict[str, Any]) -> dict[str, Any]:
+    """A null says nothing."""
+    said = {name: read_number(name, given[name]) for name in NUMBERS if given.get(name) is not None}
     if given.get("do_sample") is not None:
         said["do_sample"] = read_flag("do_sample", given["do_sample"], False)
     return said
 
 
-def read_number(name: str, ours: str, value: Any) -> Any:
-    kind, low, high = NUMBERS[ours]
+def read_number(name: str, value: Any) -> Any:
+    kind, low, high = NUMBERS[name]
     right = (int,) if kind is int else (int, float)
     if isinstance(value, bool) or not isinstance(value, right) or not low <= value <= high:
         expected = "a whole number" if kind is int else "a number"
@@ -150,10 +136,7 @@ def load(options: dict[str, Any]) -> tuple[Any, Any]:
     dtype = (options.get("dtype") or ("fp32" if device == "cpu" else "auto")).lower()
     if dtype not in DTYPES:
         raise ValueError(f"option.dtype: {dtype} is not known, use one of {', '.join(DTYPES)}")
-    trusted = {
-        "trust_remote_code": options.get("trust_remote_code") == "true",
-        "revision": options.get("revision"),
-    }
+    trusted = {"trust_remote_code": yes(options, "trust_remote_code"), "revision": options.get("revision")}
     pickles = None if yes(options, "trust_insecure_model_files") else True
     if options.get("torch_threads"):
         torch.set_num_threads(int(options["torch_threads"]))
@@ -175,9 +158,8 @@ class Service:
     def __init__(self, options: dict[str, Any]) -> None:
         self.tokenizer, self.model = load(options)
         self.limit = int(options.get("max_new_tokens") or DEFAULT_TOKENS)
-        self.name = options.get("served_model_name") or Path(options.get("model_id") or options["model_dir"]).name
-        config = self.model.config
-        positions = getattr(config, "n_positions", None) or getattr(config, "max_position_embeddings", None)
+        # T5 states positions, too (n_positions), but they are relative: longer texts work.
+        positions = getattr(self.model.config, "max_position_embeddings", None)
         self.longest = int(options.get("max_model_len") or positions or 1_000_000)
         self.model.generation_config.update(do_sample=False, num_beams=1, max_length=None)
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="generate")
@@ -189,26 +171,22 @@ class Service:
         logging.info("warm-up: 2 tokens in %.2f s on %s", time.monotonic() - start, self.model.device)
 
     def prepare(self, body: dict[str, Any]) -> Request:
-        key = next((key for key in ENVELOPES if key in body), None)
-        if key is None:
-            raise BadRequest(f"expected inputs or prompt, got {sorted(body) or 'an empty object'}")
-        names = OPENAI if key == "prompt" else {}
-        known = {"do_sample", *names, *NUMBERS}
-        refuse_unknown(set(body), ENVELOPES[key] | (known if names else set()))
+        if "inputs" not in body:
+            raise BadRequest(f"expected inputs, got {sorted(body) or 'an empty object'}")
+        refuse_unknown(set(body), {"inputs", "parameters", "stream", "model"})
         given = read_object("parameters", body.get("parameters"))
-        refuse_unknown(set(given), known)
-        given = {name: value for name, value in body.items() if name in known} if names else given
-        said = {"max_new_tokens": self.limit, **read_parameters(given, names)}
-        stream, listed = read_flag("stream", body.get("stream"), False), isinstance(body[key], list)
+        refuse_unknown(set(given), KNOWN)
+        said = {"max_new_tokens": self.limit, **read_parameters(given)}
+        stream, listed = read_flag("stream", body.get("stream"), False), isinstance(body["inputs"], list)
         if stream and (listed or said.get("num_beams", 1) > 1):
             raise BadRequest("lists and beams cannot be streamed; send one text, or stream: false", "stream")
-        rows = [self.encode(key, text) for text in read_texts(key, body[key])]
-        return Request(key, listed, rows, said, stream, str(body.get("model") or self.name))
+        rows = [self.encode(text) for text in read_texts("inputs", body["inputs"])]
+        return Request(listed, rows, said, stream)
 
-    def encode(self, key: str, text: str) -> list[int]:
+    def encode(self, text: str) -> list[int]:
         ids = list(self.tokenizer(text)["input_ids"])
         if not 0 < len(ids) <= self.longest:
-            raise BadRequest(f"{len(ids)} tokens; this model takes from 1 to {self.longest}", key)
+            raise BadRequest(f"{len(ids)} tokens; this model takes from 1 to {self.longest}", "inputs")
         return ids
 
     def generate(self, rows: list[list[int]], seed: int | None, sampling: dict[str, Any], **more: Any) -> torch.Tensor:
@@ -232,7 +210,6 @@ class Service:
                 made = self.thread.submit(self.generate, rows, request.said.get("seed"), request.sampling()).result()
                 for (owner, _), ids in zip(part, made):
                     owner.texts.append(self.tokenizer.decode(ids, skip_special_tokens=True))
-                    owner.used += int((ids[1:] != self.tokenizer.pad_token_id).sum())
 
     def pieces(self, request: Request) -> Iterator[str]:
         """The text of a single request as it comes."""
@@ -244,40 +221,20 @@ class Service:
         running.result()
 
 
-def openai(request: Request, choices: list[dict[str, Any]]) -> dict[str, Any]:
-    head = {"id": f"cmpl-{uuid.uuid4().hex}", "object": "text_completion", "created": int(time.time())}
-    return {**head, "model": request.model, "choices": choices}
-
-
 def whole(request: Request) -> Any:
     """The answer in one piece."""
-    if request.key == "prompt":
-        ends = ["length" if request.used >= request.said["max_new_tokens"] * len(request.rows) else "stop"] * len(
-            request.rows
-        )
-        choices = [{"index": at, "text": text, "finish_reason": ends[at]} for at, text in enumerate(request.texts)]
-        prompt = sum(map(len, request.rows))
-        used = {"prompt_tokens": prompt, "completion_tokens": request.used, "total_tokens": prompt + request.used}
-        return {**openai(request, choices), "usage": used}
     answers = [{"generated_text": text} for text in request.texts]
     return answers if request.listed else answers[0]
 
 
-def lines(request: Request, pieces: Iterator[str]) -> Iterator[str]:
+def lines(pieces: Iterator[str]) -> Iterator[str]:
     """The answer as JSON lines. When it breaks the head is long sent: the last line says so, the log has the trace."""
     text = ""
     try:
         for piece in pieces:
             text += piece
-            said = {"index": 0, "text": piece, "finish_reason": None}
-            yield dump(openai(request, [said]) if request.key == "prompt" else {"token": {"text": piece}}) + "\n"
-        last = {"index": 0, "text": "", "finish_reason": "stop"}
-        yield (
-            dump(
-                openai(request, [last]) if request.key == "prompt" else {"token": {"text": ""}, "generated_text": text}
-            )
-            + "\n"
-        )
+            yield dump({"token": {"text": piece}}) + "\n"
+        yield dump({"token": {"text": ""}, "generated_text": text}) + "\n"
     except (RuntimeError, ValueError, IndexError, MemoryError) as error:
         logging.exception("the stream broke")
         message = {"message": f"generation failed: {error}", "type": "server_error", "param": None}
@@ -288,7 +245,7 @@ def body(each: Request | BadRequest) -> str:
     if isinstance(each, BadRequest):
         return dump({"error": {"message": str(each), "type": "invalid_request_error", "param": each.param}})
     # A stream cannot flow out of a group: the same lines come, but all at once.
-    return "".join(lines(each, iter(each.texts))) if each.stream else dump(whole(each))
+    return "".join(lines(iter(each.texts))) if each.stream else dump(whole(each))
 
 
 service: Service | None = None
@@ -307,7 +264,7 @@ def handle(inputs: Input) -> Output | None:
     streams = bool(requests) and all(request.stream for request in requests)
     output.add_property("Content-Type", "application/jsonlines" if streams else "application/json")
     if streams and not inputs.is_batch():
-        return output.add_stream_content(lines(requests[0], service.pieces(requests[0])), output_formatter=None)
+        return output.add_stream_content(lines(service.pieces(requests[0])), output_formatter=None)
     service.answer(requests)
     for index, each in enumerate(understood):
         output.add(body(each), batch_index=index if inputs.is_batch() else None)

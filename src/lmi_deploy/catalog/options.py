@@ -30,7 +30,6 @@ TEMPLATE_OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
         "max_new_tokens": (),
         "max_model_len": (),
         "torch_threads": (),
-        "served_model_name": (),
     },
     "text-embedding": {
         "dtype": _DTYPES,
