@@ -16,7 +16,7 @@ from benchmarks.result import RESULTS
 
 README = ROOT / "README.md"
 BEGIN, END = "<!-- figures -->", "<!-- /figures -->"
-ORDER = ("startup", "validate", "deployment", "size", "recipes", "hub")
+ORDER = ("startup", "validate", "deployment", "size", "recipes", "hub", "transfer")
 
 
 def main(arguments: list[str]) -> int:

@@ -71,6 +71,10 @@ class CloudError(LmiError):
     """A service answered with an error of its own."""
 
 
+class Conflict(LmiError):
+    """A conditional write found something else there: somebody was first."""
+
+
 class TransferFailed(LmiError):
     """Bytes did not arrive; what is whole was kept."""
 

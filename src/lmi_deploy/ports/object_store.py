@@ -14,11 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from lmi_deploy.errors import LmiError
-
-
-class Conflict(LmiError):
-    """A conditional write found something else there: somebody was first."""
+from lmi_deploy.errors import Conflict as Conflict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
