@@ -46,7 +46,7 @@ def cli_page() -> str:
 
 
 def _helps() -> Iterator[tuple[str, str]]:
-    root = click.Context(lmi, info_name="lmi", terminal_width=100)
+    root = click.Context(lmi, info_name="lmi", terminal_width=100, help_option_names=["-h", "--help"])
     yield "lmi", lmi.get_help(root)
     for name in COMMANDS:
         command = lmi.get_command(root, name)
