@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,9 +30,15 @@ def raw(aws: Emulated, body: bytes = b"{}", /, **headers: str) -> tuple[int, dic
     return answer.status, json.loads(answer.read())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _closed(aws: Emulated) -> Iterator[None]:
+    yield
+    connected(urlsplit(aws.url).netloc).close()
+
+
 @cache
 def connected(place: str) -> http.client.HTTPConnection:
-    """One for all requests; closed with the process."""
+    """One for all requests of this file."""
     connection = http.client.HTTPConnection(place, timeout=10)
     connection.connect()
     connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

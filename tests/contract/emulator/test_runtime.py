@@ -127,3 +127,35 @@ def test_invocations_are_measured(hosting: Emulated, runtime: Any) -> None:
     assert len(result["Values"]) == len(result["Timestamps"]) >= 1
     names = {item["MetricName"] for item in watch.list_metrics(Namespace="AWS/SageMaker")["Metrics"]}
     assert {"Invocations", "ModelLatency", "Invocation5XXErrors"} <= names
+
+
+@pytest.fixture
+def faults(hosting: Emulated) -> Any:
+    yield hosting.fault
+    hosting.no_faults()
+
+
+def test_a_container_that_fails_on_demand(runtime: Any, faults: Any) -> None:
+    rule = {"method": "HOSTING", "path": f"^/invoke/{NAME}/", "times": 2}
+    faults({**rule, "do": {"answer": {"status": 507, "body": "CUDA out of memory"}}})
+    for invoke in (runtime.invoke_endpoint, runtime.invoke_endpoint_with_response_stream):
+        with pytest.raises(runtime.exceptions.ModelError) as refusal:
+            invoke(EndpointName=NAME, Body=b"{}")
+        assert refusal.value.response["OriginalStatusCode"] == 507
+        assert refusal.value.response["OriginalMessage"] == "CUDA out of memory"
+    assert call(runtime, {"do": "echo", "text": "well again"})["Body"].read() == b"well again"
+
+
+def test_a_stream_that_breaks(runtime: Any, faults: Any) -> None:
+    from botocore.exceptions import EventStreamError
+
+    faults({"method": "HOSTING", "path": f"^/stream/{NAME}/", "do": {"cut": {"after": 30}}})
+    body = json.dumps({"do": "stream", "count": 50, "delay": 0.02})
+    answer = runtime.invoke_endpoint_with_response_stream(
+        EndpointName=NAME, ContentType="application/json", Body=body
+    )
+    parts: list[bytes] = []
+    with pytest.raises(EventStreamError, match="ModelStreamError"):
+        parts.extend(event["PayloadPart"]["Bytes"] for event in answer["Body"])
+    answer["Body"].close()
+    assert len(b"".join(parts)) == 30

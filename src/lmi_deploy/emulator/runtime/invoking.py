@@ -15,6 +15,7 @@ from aiohttp import web
 from lmi_deploy.emulator.beside.metrics import Metrics, Point
 from lmi_deploy.emulator.hosting.fleets import Fleets
 from lmi_deploy.emulator.hosting.instances import Instance
+from lmi_deploy.emulator.rules import Answer, Call, Cut, Hang
 from lmi_deploy.emulator.runtime import errors
 from lmi_deploy.emulator.runtime.requests import Invocation, container_headers
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
@@ -70,13 +71,16 @@ class Runtime:
             async with answer:
                 response = _event_stream(variant, answer.headers)
                 await response.prepare(request)
-                await self._pass_on(answer, response)
+                await self._pass_on(answer, response, self._cut(instance))
         await response.write_eof()
         return response
 
     async def _opened(self, instance: Instance, asked: Invocation) -> aiohttp.ClientResponse:
         """The container's answer as soon as it begins; ModelError when it begins badly."""
         try:
+            given = await self.world.clock.within(LIMIT, self._struck(instance))
+            if given is not None:
+                raise self._refused(instance, given.status, given.body)
             answer = await self.world.clock.within(LIMIT, self._post(instance, asked))
         except (TimeoutError, aiohttp.ClientError, OSError) as exc:
             raise self._broken(instance, exc) from exc
@@ -152,6 +156,9 @@ class Runtime:
             await self._session.close()
 
     async def _whole(self, instance: Instance, asked: Invocation) -> Answered:
+        given = await self._struck(instance)
+        if given is not None:
+            return given
         async with await self._post(instance, asked) as answer:
             return Answered(answer.status, answer.headers, await answer.read())
 
@@ -169,15 +176,40 @@ class Runtime:
             skip_auto_headers=("Content-Type",),
         )
 
-    async def _pass_on(self, answer: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
+    async def _struck(self, instance: Instance) -> Answered | None:
+        """A rule for phase `invoke`: the container is slow (`delay`, `hang`), or this is its answer."""
+        rule = self.world.faults.strike(Call("HOSTING", instance.place.path("invoke")))
+        if rule is None:
+            return None
+        await self.world.clock.sleep(rule.delay)
+        match rule.do:
+            case Answer(status=status, headers=headers, body=body):
+                return Answered(status, headers, body.encode())
+            case Hang(seconds=seconds):
+                await self.world.clock.sleep(seconds)
+            case _:
+                pass
+        return None
+
+    def _cut(self, instance: Instance) -> int | None:
+        """A rule for phase `stream`: after so many bytes the container's stream breaks."""
+        rule = self.world.faults.strike(Call("HOSTING", instance.place.path("stream")))
+        return rule.do.after if rule is not None and isinstance(rule.do, Cut) else None
+
+    async def _pass_on(
+        self, answer: aiohttp.ClientResponse, response: web.StreamResponse, left: int | None
+    ) -> None:
         try:
             async for chunk in answer.content.iter_any():
-                await response.write(eventstream.event("PayloadPart", chunk))
+                await response.write(eventstream.event("PayloadPart", chunk[:left]))
+                if left is not None and (left := left - len(chunk)) <= 0:
+                    raise aiohttp.ClientPayloadError
         except (aiohttp.ClientError, TimeoutError) as exc:
             told = (
                 "The Transmission Control Protocol (TCP) connection between the client and the model was "
                 f"reset or closed. ({type(exc).__name__})"
             )
+            answer.close()
             fields = {"Message": told, "ErrorCode": "StreamBroken"}
             await response.write(eventstream.exception("ModelStreamError", fields))
 
