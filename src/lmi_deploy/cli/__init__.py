@@ -29,6 +29,7 @@ COMMANDS: dict[str, Entry] = {
     "validate": Entry("validate", "Check recipes without touching the network."),
     "render": Entry("render", "Write the files that would ship, without shipping them."),
     "serve": Entry("serve", "Serve a model folder in the foreground."),
+    "emulator": Entry("emulator", "SageMaker on this machine, for rehearsals."),
     "init": Entry("init", "Look at a model and write a commented recipe for it."),
     "weights": Entry("weights", "Models in a bucket: push, ls, verify, rm, copy."),
     "gc": Entry("gc", "Free what interrupted pushes left in a bucket."),

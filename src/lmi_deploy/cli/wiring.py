@@ -61,6 +61,20 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
     )
 
 
+def run_emulator(flags: list[str]) -> int:
+    """Start the emulator with this terminal, and wait for its end; UsageRefused where its extra is not installed."""
+    from importlib.util import find_spec
+
+    from lmi_deploy.adapters.clock import SystemClock
+    from lmi_deploy.adapters.detached import LocalProcesses
+    from lmi_deploy.errors import UsageRefused
+
+    if find_spec("moto") is None or find_spec("aiohttp") is None:
+        raise UsageRefused("the emulator is not installed", hint="pip install 'lmi-deploy[emulator]'")
+    argv = [sys.executable, "-m", "lmi_deploy.emulator", *flags]
+    return LocalProcesses(SystemClock()).foreground(argv, environment=os.environ)
+
+
 def environments_at(environ: Mapping[str, str]) -> LocalEnvironments:
     """Serving environments and DJL's engine, in the cache folder."""
     from lmi_deploy.adapters.environments import LocalEnvironments

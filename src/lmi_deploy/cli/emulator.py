@@ -1,0 +1,44 @@
+"""`lmi emulator`: a program of its own, started and waited for."""
+
+from __future__ import annotations
+
+import click
+
+from lmi_deploy.cli.options import json_option
+from lmi_deploy.cli.views import open_view
+
+
+@click.command("emulator")
+@click.option("--port", default=4566, show_default=True, help="Of 127.0.0.1; 0: any free one.")
+@click.option("--dir", "folder", metavar="DIR", help="Keep the state there, over restarts.")
+@click.option(
+    "--speed", type=float, metavar="N", help="Emulated seconds in a real one, while nothing is at work."
+)
+@click.option("--faults", metavar="FILE", help="Fault rules from the start (docs/faults.md).")
+@click.option("--s3", metavar="URL", help="An S3 server in place of the built-in one.")
+@click.option("--enforce-iam", is_flag=True, help="Check every call against its caller's policies.")
+@click.option("--no-containers", is_flag=True, help="Start no model servers; invocations are echoed.")
+@click.option("--stop-after", type=float, metavar="SECONDS", help="End by itself.")
+@json_option
+def command(*, as_json: bool, **given: object) -> int:
+    """SageMaker on this machine, for rehearsals: one address for all services, any keys, any region.
+
+    It prints what to export, and ends with everything it started on Ctrl-C. docs/emulator.md says what is emulated.
+    """
+    from lmi_deploy.cli.wiring import run_emulator
+
+    code = run_emulator(_flags(given))
+    open_view(as_json=as_json).result({"exit_code": code})
+    return code
+
+
+def _flags(given: dict[str, object]) -> list[str]:
+    """The command line again, as the program reads it."""
+    flags: list[str] = []
+    for name, value in given.items():
+        flag = "--" + ("dir" if name == "folder" else name.replace("_", "-"))
+        if value is True:
+            flags.append(flag)
+        elif value is not None and value is not False:
+            flags += [flag, str(value)]
+    return flags
