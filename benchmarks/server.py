@@ -70,12 +70,12 @@ def run() -> Result:
         model = write_model(Path(folder, "m"), HANDLER)
         with serving(model) as served, _worker(model, Path(folder, "sock")) as own_socket:
             port = served.port
-            samples = asyncio.run(_turns(port, own_socket))
+            samples = ours, theirs, _ = asyncio.run(_turns(port, own_socket))
             first = [first_chunk(port, http(b"stream")) for _ in range(CHUNKS)]
     return Result(
         what=f"an echo of {len(BODY)} bytes by DJL's own Python engine {VERSION}, one worker; client on this machine",
         figures=[
-            *_speed(*samples),
+            *_speed(ours, theirs),
             Figure.typical("Model server: first chunk of a stream", first),
             *_recordings(),
         ],
