@@ -63,8 +63,10 @@ class TurnedClock:
         try:
             while (left := moment - self.now()) > 0:
                 turned = self._turned
+                # Not wait_for: in Python 3.11 it loses a cancellation that comes with the event.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(turned.wait(), left / self._rate())
+                    async with asyncio.timeout(left / self._rate()):
+                        await turned.wait()
         finally:
             self._shift(waiting=-1)
 

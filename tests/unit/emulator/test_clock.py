@@ -85,5 +85,18 @@ def test_work_has_its_limit() -> None:
     run(scene())
 
 
+def test_a_cancellation_that_comes_with_a_turn_is_not_lost() -> None:
+    async def scene() -> None:
+        clock = TurnedClock(speed=0.001)
+        sleeper = asyncio.create_task(clock.sleep(1000))
+        await asyncio.sleep(0)
+        clock.advance(1)
+        sleeper.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sleeper
+
+    run(scene())
+
+
 def test_it_starts_ahead_by_what_it_was_ahead_before() -> None:
     assert TurnedClock(skew=5000).skew() == pytest.approx(5000, abs=5)
