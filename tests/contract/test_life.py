@@ -162,7 +162,8 @@ def home(tmp_path: Path) -> Iterator[Home]:
     home = Home(tmp_path, port)
     home.handler("first")
     yield home
-    home.lmi("down", "tiny", "--yes")
+    if home.deployment.exists():
+        home.lmi("down", "tiny", "--yes")
     for process in home.processes():  # of a test that failed
         process.kill()
 
@@ -190,13 +191,13 @@ def test_a_first_up_that_is_killed_goes_on_or_is_cleared_away(home: Home, at: in
 @pytest.mark.parametrize("at", range(len(CHANGE)), ids=CHANGE)
 def test_a_change_that_is_killed_goes_on_or_is_cleared_away(home: Home, at: int) -> None:
     home.up_serves("first")
-    for answer, when in zip(("second", "third"), MOMENTS, strict=True):
-        home.handler(answer)
-        home.killed("up", at=at, when=when, action=CHANGE[at])
-        assert home.answer().endswith(" to me")  # whichever generation it is, one answers all the time
-        home.up_serves(answer)
-    home.handler("fourth")
-    home.killed("up", at=at, when=MOMENTS[at % 2], action=CHANGE[at])
+    home.handler("second")
+    home.killed("up", at=at, when="before", action=CHANGE[at])
+    assert home.answer().endswith(" to me")  # whichever generation it is, one answers all the time
+    home.up_serves("second")
+    home.handler("third")
+    home.killed("up", at=at, when="after", action=CHANGE[at])
+    assert home.answer().endswith(" to me")
     home.down_leaves_nothing()
 
 
