@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterable
+from functools import lru_cache
 
 _POLYNOMIAL = 0xEDB88320
 
@@ -39,6 +40,7 @@ def _append(first: int, second: int, length: int) -> int:
     return _multiply(_power_of_x(8 * length), first) ^ second
 
 
+@lru_cache(maxsize=64)  # every part of a file has one of two lengths
 def _power_of_x(exponent: int) -> int:
     power, square = 1 << 31, 1 << 30
     while exponent:
