@@ -72,8 +72,10 @@ def _usage(mistake: click.ClickException, argv: Sequence[str]) -> int:
 def _interrupted(argv: Sequence[str]) -> int:
     from lmi_deploy.errors import Interrupted
 
-    hint = "what was begun is recorded: `lmi status` shows it, `lmi up` goes on, `lmi down` clears it away"
-    return _told(Interrupted("interrupted", hint=hint), argv)
+    recorded = (
+        "what was begun is recorded: `lmi status` shows it, `lmi up` goes on, `lmi down` clears it away"
+    )
+    return _told(Interrupted("interrupted", hint=recorded if {*argv[:1]} & {"up", "down"} else ""), argv)
 
 
 def _closed_pipe() -> int:

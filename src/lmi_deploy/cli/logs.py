@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext, suppress
+
 import click
 
 from lmi_deploy.cli.case import open_room
@@ -21,12 +23,14 @@ def command(*, name: str | None, follow: bool, as_json: bool) -> None:
     room = open_room(as_json=as_json)
     ref = find_deployment(name, room.deps)
     count = 0
-    for line in room.deps.targets[ref.target].logs(ref, follow=follow):
-        count += 1
-        if as_json:
-            room.view.rows([{"line": line}])
-        else:
-            room.view.piece(line + "\n")
+    # Following ends when the user says so: Ctrl-C is how it is meant to end.
+    with suppress(KeyboardInterrupt) if follow else nullcontext():
+        for line in room.deps.targets[ref.target].logs(ref, follow=follow):
+            count += 1
+            if as_json:
+                room.view.rows([{"line": line}])
+            else:
+                room.view.piece(line + "\n")
     found = status(ref, room.deps) if not follow else None
     if found is not None and found.standing == "failed":
         room.view.note(
