@@ -18,7 +18,7 @@ from typing import Any
 from tests.support.engine import engine_dir
 from tests.support.served import worker_python
 
-PATIENCE = 30.0
+PATIENCE = 150.0
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/djl-inference:0.36.0-lmi27.0.0-cu130"

@@ -75,6 +75,10 @@ class Embedded:
             )
         # At its very end it answers no more, and would be taken for one that has only just started.
         write_note(previous / _REPLACED, {"by": home.name})
+        # Both accept for a moment; when this returns, it is the new one that answers.
+        deadline = self._clock.monotonic() + _ANSWER_TIMEOUT
+        while self.look(previous).phase == "ready" and self._clock.monotonic() < deadline:
+            self._clock.sleep(0.02)
 
     def stop(self, home: Path, *, grace: float) -> None:
         process = self._process(home)
