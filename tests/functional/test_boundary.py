@@ -33,7 +33,7 @@ CODES = {
     "Interrupted": 130,
 }
 NOT_YET = {"Conflict"}
-"""Raised out of a table of S3's codes, which this search does not follow; the store's contract suite raises it."""
+"""The S3 adapter raises it as its own subclass `Unmet`; tests/contract/store raises it on every store."""
 
 
 def _made(name: str) -> LmiError:
