@@ -83,6 +83,14 @@ class DeployFailed(LmiError):
     """The deployment did not come to answer."""
 
 
+class NoCapacity(DeployFailed):
+    """AWS has no such instance to give at the moment; another type, or later, may do."""
+
+
+class QuotaExceeded(CloudError):
+    """The account may not have as many; asking again does not help."""
+
+
 class Overdue(LmiError):
     """A deadline passed before the world settled."""
 

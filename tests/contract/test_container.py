@@ -14,7 +14,7 @@ import pytest
 from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.adapters.detached import LocalProcesses
 from lmi_deploy.core.naming import digest, short
-from lmi_deploy.core.record import SeenServer
+from lmi_deploy.core.observed import SeenServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.runtimes.at_hand import Machinery

@@ -19,7 +19,7 @@ import pytest
 from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.adapters.detached import LocalProcesses
 from lmi_deploy.core.naming import digest, short
-from lmi_deploy.core.record import SeenServer
+from lmi_deploy.core.observed import SeenServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import Launch, ModelServer

@@ -15,8 +15,9 @@ from lmi_deploy.catalog.packaged import templates
 from lmi_deploy.core.artifact import SLOT, Artifact
 from lmi_deploy.core.facts import Facts, Machine
 from lmi_deploy.core.javaproperties import parse_properties
+from lmi_deploy.core.observed import LocalHeld, LocalObserved, SeenServer
 from lmi_deploy.core.plan import Plan, StartServer
-from lmi_deploy.core.record import DeploymentRef, Generation, Held, Intent, Observed, Record, SeenServer
+from lmi_deploy.core.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.diff import diff, teardown
 from lmi_deploy.decide.diff.local import server_name, summary
@@ -61,11 +62,11 @@ def walk(name: str, *sets: str, change: Callable[[Facts], Facts] = lambda facts:
     return Walked(spec, render(spec))
 
 
-def nothing(new: Walked) -> Observed:
-    return Observed(ref=new.ref, exists=False, record=None)
+def nothing(new: Walked) -> LocalObserved:
+    return LocalObserved(ref=new.ref, exists=False, record=None)
 
 
-def serving(live: Walked) -> Observed:
+def serving(live: Walked) -> LocalObserved:
     """`live` is up, and nothing else."""
     place = live.spec.place
     generation = Generation(
@@ -78,7 +79,7 @@ def serving(live: Walked) -> Observed:
         summary=dict(summary(live.spec, live.artifact)),
         since="2026-11-21T10:00:00+00:00",
     )
-    return Observed(
+    return LocalObserved(
         ref=live.ref,
         exists=True,
         record=Record(ref=live.ref, generations=(generation,)),
@@ -88,7 +89,7 @@ def serving(live: Walked) -> Observed:
     )
 
 
-def half_finished(new: Walked) -> Observed:
+def half_finished(new: Walked) -> LocalObserved:
     """A first `up` was interrupted while the model was loaded."""
     place = new.spec.place
     start = StartServer(
@@ -101,7 +102,7 @@ def half_finished(new: Walked) -> Observed:
         port=place.port,
     )
     intent = Intent(action="StartServer", names=dump(start), outcome="pid 41")
-    return Observed(
+    return LocalObserved(
         ref=new.ref,
         exists=True,
         record=Record(ref=new.ref, intents=(intent,)),
@@ -112,11 +113,11 @@ def half_finished(new: Walked) -> Observed:
 
 def plans(name: str) -> dict[str, Plan]:
     new, old = walk(name), walk(name, *CHANGE)
-    here = Held(engine=True, environment=True, missing_weights=0)
+    here = LocalHeld(engine=True, environment=True, missing_weights=0)
     to_fetch = new.spec.weights.size if new.spec.model.source == "hub" else 0
-    bare = Held(engine=False, environment=False, missing_weights=to_fetch)
+    bare = LocalHeld(engine=False, environment=False, missing_weights=to_fetch)
 
-    def planned(seen: Observed, held: Held) -> Plan:
+    def planned(seen: LocalObserved, held: LocalHeld) -> Plan:
         return diff(new.spec, new.artifact, seen, held)
 
     return {

@@ -18,7 +18,10 @@ from lmi_deploy.cli.boundary import run
 from lmi_deploy.cli.case import DepsFactory
 from lmi_deploy.cli.wiring import port_of
 from lmi_deploy.core.facts import AtHand, Machine
-from lmi_deploy.core.record import DeploymentRef, Observed
+from lmi_deploy.core.observed import LocalObserved
+from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.errors import AccessError
+from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.target import Target
 from lmi_deploy.steps.deps import Deps
@@ -59,6 +62,11 @@ class Ran:
         return last
 
 
+def no_cloud(region: str) -> Cloud:
+    """These tests are about one machine."""
+    raise AccessError("no cloud here", hint="none is needed")
+
+
 @dataclass
 class House:
     """`deps` builds everything anew from disk, as a new process would; the world (servers, Hub, cache) stays."""
@@ -97,15 +105,18 @@ class House:
             servers=servers,
             environments=self.environments,
             journal=lambda ref: self.journal(FolderJournal(folder=state, ref=ref)),
-            lock=FolderLock(state.root, self.clock, command="lmi test"),
+            cloud=no_cloud,
+            lock=lambda ref: FolderLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
             machine=lambda: Machine(memory=8_000_000_000, cores=2),
             port=lambda name: port_of(name, state, self.servers.look, self._free_port),
             runtimes=lambda image: AtHand(names=("embedded",)),
         )
 
-    def observed(self, ref: DeploymentRef = REF) -> Observed:
-        return self.deps().targets["local"].observe(ref)
+    def observed(self, ref: DeploymentRef = REF) -> LocalObserved:
+        observed = self.deps().targets["local"].observe(ref)
+        assert isinstance(observed, LocalObserved)
+        return observed
 
     def lmi(self, *argv: str, stdin: bytes = b"", terminal: bool = False) -> Ran:
         """One command line, its streams kept apart; with `terminal`, stdin and stderr are one, and stdout a pipe."""

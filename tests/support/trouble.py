@@ -9,8 +9,9 @@ from typing import Any, Literal
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.exchange import Head, HttpRequest
+from lmi_deploy.core.observed import Held, Observed
 from lmi_deploy.core.plan import Action
-from lmi_deploy.core.record import DeploymentRef, Generation, Observed
+from lmi_deploy.core.record import DeploymentRef, Generation
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.hub import Hub
@@ -70,6 +71,9 @@ class TroubledTarget:
 
     def observe(self, ref: DeploymentRef) -> Observed:
         return self.target.observe(ref)
+
+    def held(self, spec: Spec, hub: Hub) -> Held:
+        return self.target.held(spec, hub)
 
     def known(self) -> tuple[DeploymentRef, ...]:
         return self.target.known()

@@ -168,6 +168,12 @@ class FolderLock:
             return ""
         return f"{found['command']} (pid {process.pid} on {found['host']}, since {found['since']})"
 
+    def unlock(self, name: str, lock_id: str) -> str:
+        raise UsageRefused(
+            f"{name}: a lock on this machine ends with its process, and needs no unlocking",
+            hint=f"it is held by {self.holder(name) or 'nobody'}",
+        )
+
     def _path(self, name: str) -> Path:
         if mistake := name_mistake(name):
             raise UsageRefused(f"{name}: not a deployment's name", hint=mistake)

@@ -10,7 +10,7 @@ from lmi_deploy.steps.up import Case
 
 def how_to_ask(spec: Spec, address: str) -> str:
     """Where it runs, how to ask it from a shell and from Python, how to end it."""
-    name, place = spec.name, f"{address} (runtime {spec.place.runtime}, {spec.place.device})"
+    name, place = spec.name, f"{address} (runtime {spec.machine.runtime}, {spec.machine.device})"
     body, kind = spec.probe.body, spec.probe.content_type
     asked = '"What is the capital of France?"' if spec.probe.prompt else f"--body {_quoted(body)}"
     return f"""
@@ -35,7 +35,7 @@ def how_to_ask_fields(case: Case, address: str) -> dict[str, Any]:
         "deployment": case.spec.name,
         "target": case.spec.target,
         "address": address,
-        "runtime": case.spec.place.runtime,
+        "runtime": case.spec.machine.runtime,
         "changed": not case.plan.empty,
         "model": case.spec.model.model_id,
         "commit": case.spec.model.commit,

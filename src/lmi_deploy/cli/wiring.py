@@ -10,7 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmi_deploy.core.record import DeploymentRef, SeenServer, promised_port
+from lmi_deploy.core.observed import SeenServer
+from lmi_deploy.core.record import DeploymentRef, promised_port
 from lmi_deploy.steps.deps import Deps
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
     from lmi_deploy.adapters.folder import FolderJournal, FolderLock
     from lmi_deploy.adapters.machine import machine
     from lmi_deploy.adapters.model_folder import FolderFiles
+    from lmi_deploy.cli.wiring_cloud import open_cloud
     from lmi_deploy.cli.wiring_weights import open_weights
     from lmi_deploy.targets.local import LocalTarget
 
@@ -41,6 +43,8 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
     environments = environments_at(environ)
     servers = servers_at(environ)
     local = LocalTarget(state=state, servers=servers, environments=environments, clock=clock)
+
+    lock = FolderLock(state.root, clock, command=f"lmi {' '.join(sys.argv[1:2])}")
 
     def journal(ref: DeploymentRef) -> Journal:
         return FolderJournal(folder=state, ref=ref)
@@ -53,7 +57,8 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
         servers=servers,
         environments=environments,
         journal=journal,
-        lock=FolderLock(state.root, clock, command=f"lmi {' '.join(sys.argv[1:2])}"),
+        lock=lambda ref: lock,
+        cloud=lambda region: open_cloud(region, clock, environ),
         clock=clock,
         machine=lambda: machine(environ),
         port=lambda name: port_of(name, state, local.look, _first_free),

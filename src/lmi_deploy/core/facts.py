@@ -59,6 +59,19 @@ class AtHand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CloudFacts:
+    """Target sagemaker: who asks, and where. `bucket` is the default one of account and region, whether or not it is
+    there already."""
+
+    account: str
+    partition: str
+    region: str
+    principal: str
+    """ARN of the caller."""
+    bucket: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """Everything `resolve` may know beyond the recipe."""
 
@@ -74,3 +87,5 @@ class Facts:
     port: int | None = None
     """Target local: the port this deployment has already, else one that is free."""
     runtimes: AtHand = field(default_factory=lambda: AtHand(names=("embedded",)))
+    cloud: CloudFacts | None = None
+    """Target sagemaker."""

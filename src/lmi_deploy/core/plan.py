@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import assert_never
 
+from lmi_deploy.core.cloud_actions import CloudAction, cloud_title
 from lmi_deploy.core.facts import FileEntry
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import ProbeSpec
@@ -100,7 +100,7 @@ class RemoveDeployment:
     name: str
 
 
-Action = (
+LocalAction = (
     InstallEngine
     | BuildEnvironment
     | FetchWeights
@@ -113,6 +113,8 @@ Action = (
     | RemoveArtifact
     | RemoveDeployment
 )
+"""The last three, and PutArtifact, are SageMaker's too."""
+Action = LocalAction | CloudAction
 
 
 def key(action: Action) -> str:
@@ -121,7 +123,7 @@ def key(action: Action) -> str:
     return f"{type(action).__name__}:{subject}"
 
 
-def title(action: Action) -> str:  # noqa: C901 (one line an action, matched to the end)
+def title(action: Action) -> str:  # noqa: C901 (one line an action; the cloud's are matched to the end)
     """An action in a few words, as a person would say it."""
     match action:
         case InstallEngine(version=version):
@@ -149,7 +151,7 @@ def title(action: Action) -> str:  # noqa: C901 (one line an action, matched to 
         case RemoveDeployment(name=name):
             return f"remove the record of {name}"
         case _:
-            assert_never(action)
+            return cloud_title(action)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The history of a deployment, and what a target saw of it. The world, observed, outranks the record."""
+"""The history of a deployment. The world, observed, outranks it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,18 @@ class DeploymentRef:
 
     name: str
     target: TargetName
+    region: str = ""
+    """SageMaker: empty where AWS's own chain says it."""
+    bucket: str = ""
+    """SageMaker: empty for the account's default, or the one that the endpoint's tags name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """One spec that was brought up: what rollback and status need of it."""
+    """One spec that was brought up: what rollback and status need of it.
+
+    On SageMaker `server` is the endpoint config, `runtime` is "sagemaker", `host` the region and `port` 0.
+    """
 
     server: str
     spec: str
@@ -54,48 +61,6 @@ class Record:
     @property
     def current(self) -> Generation | None:
         return self.generations[-1] if self.generations else None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenServer:
-    """A model server as it was found: `phase` is its own word, `gone` when no process answers."""
-
-    server: str
-    phase: Literal["starting", "loading", "ready", "failed", "draining", "gone"]
-    pid: int | None
-    port: int | None
-    served: int = 0
-    failed: int = 0
-    in_flight: int = 0
-    memory: int = 0
-    """Bytes, resident, of the server and its workers."""
-    since: str = ""
-    message: str = ""
-    runtime: str = "embedded"
-    counted: bool = True
-    """Whether the server tells how many requests it served."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """What this machine has already, so that it need not be made again."""
-
-    engine: bool
-    environment: bool
-    missing_weights: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
-    """A deployment as it is now. `serving` names the server that answers at the deployment's address."""
-
-    ref: DeploymentRef
-    exists: bool
-    """Whether anything of it was found: a folder, a record, a process."""
-    record: Record | None
-    servers: tuple[SeenServer, ...] = ()
-    artifacts: tuple[str, ...] = ()
-    serving: str | None = None
 
 
 def promised_port(record: Record | None) -> int | None:

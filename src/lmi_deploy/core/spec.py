@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 from lmi_deploy.core.facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.core.naming import digest, short
-from lmi_deploy.core.recipe import Engine, Pairs, RuntimeName, TargetName, Task
+from lmi_deploy.core.place import LocalPlace, Place, SageMakerPlace
+from lmi_deploy.core.recipe import Engine, Pairs, TargetName, Task
+from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.weights import selection_digest
 
 
@@ -82,25 +84,6 @@ class ProbeSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalPlace:
-    runtime: RuntimeName
-    host: str
-    port: int
-    device_memory: int
-    """Bytes that the model can live in: the accelerator's, else the machine's."""
-    device: str
-    startup_timeout: int
-    """Seconds."""
-    environment: Pairs
-    """Variables that the server is started with, as the container would be."""
-    image: str = ""
-    """What runtime `container` runs; empty for the others."""
-
-
-Place = LocalPlace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Spec:
     name: str
     model: ModelSpec
@@ -112,7 +95,32 @@ class Spec:
 
     @property
     def target(self) -> TargetName:
-        return "local"
+        match self.place:
+            case LocalPlace():
+                return "local"
+            case SageMakerPlace():
+                return "sagemaker"
+
+    @property
+    def ref(self) -> DeploymentRef:
+        """How the deployment is found again."""
+        match self.place:
+            case LocalPlace():
+                return DeploymentRef(name=self.name, target="local")
+            case SageMakerPlace(region=region, bucket=bucket):
+                return DeploymentRef(name=self.name, target="sagemaker", region=region, bucket=bucket)
+
+    @property
+    def machine(self) -> LocalPlace:
+        """Its place, where that is this machine: for the rooms of target local."""
+        assert isinstance(self.place, LocalPlace)
+        return self.place
+
+    @property
+    def cloud(self) -> SageMakerPlace:
+        """Its place, where that is SageMaker: for the rooms of target sagemaker."""
+        assert isinstance(self.place, SageMakerPlace)
+        return self.place
 
     @property
     def digest(self) -> str:

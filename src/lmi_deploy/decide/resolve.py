@@ -12,21 +12,17 @@ from lmi_deploy.core.spec import (
     EngineSpec,
     HandlerSpec,
     Inputs,
-    LocalPlace,
     ModelSpec,
     ProbeSpec,
     Spec,
 )
-from lmi_deploy.decide.runtimes import runtime_of
+from lmi_deploy.decide.places import STARTUP_TIMEOUT, place_of
 from lmi_deploy.decide.select import require_shards, select
 from lmi_deploy.decide.tasks import architecture_of, task_of
 from lmi_deploy.engines.engine import EngineModule
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
 
-LOCAL_HOST = "127.0.0.1"
-STARTUP_TIMEOUT = 600
-"""Seconds, where the recipe says nothing: the LMI deployment guide's own figure for the health check."""
 PREDICT_TIMEOUT = 60
 """Seconds: SageMaker ends a real-time invocation then, so more would only hide that on other targets."""
 _CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
@@ -47,7 +43,7 @@ def resolve(recipe: Recipe, facts: Facts) -> Spec:
         weights=weights,
         inputs=Inputs(model_py=facts.model_py or b"", requirements=facts.requirements or b""),
         probe=_probe(recipe, module, handler, model.task),
-        place=_place(recipe, facts),
+        place=place_of(recipe, facts, weights),
     )
 
 
@@ -116,31 +112,6 @@ def _probe(recipe: Recipe, module: EngineModule, handler: HandlerSpec, task: Tas
     return ProbeSpec(
         prompt=question.prompt, body=request.body.decode(), content_type=content_type, expect=expect
     )
-
-
-def _place(recipe: Recipe, facts: Facts) -> LocalPlace:
-    machine, port = facts.machine, recipe.endpoint.port or facts.port
-    if machine is None or port is None:
-        raise Unresolvable("endpoint.target: local needs to know this machine", hint="this is a bug of lmi")
-    device, memory = _device(machine.accelerators, machine.memory)
-    runtime = runtime_of(recipe, facts.runtimes)
-    return LocalPlace(
-        runtime=runtime,
-        host=LOCAL_HOST,
-        port=port,
-        device=device,
-        device_memory=memory,
-        startup_timeout=recipe.timeouts.container_startup or STARTUP_TIMEOUT,
-        environment=recipe.container.environment,
-        image=(recipe.container.image or "") if runtime == "container" else "",
-    )
-
-
-def _device(accelerators: tuple[tuple[str, int], ...], memory: int) -> tuple[str, int]:
-    if not accelerators:
-        return "CPU", memory
-    name = accelerators[0][0]
-    return f"{len(accelerators)} x {name}", sum(size for _, size in accelerators)
 
 
 def _refuse_remote_code(recipe: Recipe, facts: Facts) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from lmi_deploy.core.plan import Action
-from lmi_deploy.core.record import Generation
+from lmi_deploy.core.record import DeploymentRef, Generation, Record
 
 
 class Journal(Protocol):
@@ -17,3 +17,19 @@ class Journal(Protocol):
 
     def settle(self, generation: Generation) -> None:
         """This generation serves now; the intents are history."""
+
+
+class Records(Protocol):
+    """Every record that is kept in one place."""
+
+    def names(self) -> tuple[str, ...]:
+        """Every deployment of which anything is kept."""
+
+    def read(self, name: str) -> Record | None:
+        """None where there is none, or one that cannot be read."""
+
+    def journal(self, ref: DeploymentRef) -> Journal:
+        """What writes this deployment's record."""
+
+    def remove(self, name: str) -> None:
+        """All that is kept of it; the lock is its holder's to release."""

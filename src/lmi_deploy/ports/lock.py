@@ -12,3 +12,6 @@ class Lock(Protocol):
 
     def holder(self, name: str) -> str:
         """Who holds it now, in words; empty when nobody does."""
+
+    def unlock(self, name: str, lock_id: str) -> str:
+        """Take away the lock of this id, whose holder is dead, and say who held it; Refused where the id is another."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from lmi_deploy.core.record import SeenServer
+from lmi_deploy.core.observed import SeenServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

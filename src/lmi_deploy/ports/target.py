@@ -8,8 +8,9 @@ from typing import Any, Protocol
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.exchange import Head, HttpRequest
+from lmi_deploy.core.observed import Held, Observed
 from lmi_deploy.core.plan import Action
-from lmi_deploy.core.record import DeploymentRef, Observed
+from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.ports.hub import Hub
 
@@ -22,6 +23,9 @@ Perform = Mapping[type[Action], Callable[[Any], Generator[Event, None, Outcome]]
 class Target(Protocol):
     def observe(self, ref: DeploymentRef) -> Observed:
         """The deployment as it is now: reads only."""
+
+    def held(self, spec: Spec, hub: Hub) -> Held:
+        """What is there already around the deployment: reads only."""
 
     def known(self) -> tuple[DeploymentRef, ...]:
         """Every deployment that can be found here."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from lmi_deploy.core.javaproperties import parse_properties
-from lmi_deploy.core.record import SeenServer
+from lmi_deploy.core.observed import SeenServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
-from lmi_deploy.core.record import SeenServer
+from lmi_deploy.core.observed import SeenServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from lmi_deploy.core.record import SeenServer
+from lmi_deploy.core.observed import SeenServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import Launch

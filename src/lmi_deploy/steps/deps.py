@@ -11,6 +11,7 @@ from lmi_deploy.core.recipe import TargetName
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.journal import Journal
@@ -24,7 +25,8 @@ from lmi_deploy.ports.weights import Weights
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deps:
     """`hub` picks the source of a model id; `port` is the one a deployment has already, else a free one;
-    `runtimes` is asked with the recipe's own image."""
+    `runtimes` is asked with the recipe's own image; `cloud` with a region, empty for the one of
+    AWS's own chain."""
 
     hub: Callable[[str], Hub]
     files: Callable[[Path], Source]
@@ -33,7 +35,8 @@ class Deps:
     servers: Mapping[str, ModelServer]
     environments: Environments
     journal: Callable[[DeploymentRef], Journal]
-    lock: Lock
+    lock: Callable[[DeploymentRef], Lock]
+    cloud: Callable[[str], Cloud]
     clock: Clock
     machine: Callable[[], Machine]
     port: Callable[[str], int]

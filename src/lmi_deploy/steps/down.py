@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lmi_deploy.core.events import Event
-from lmi_deploy.core.plan import Plan
+from lmi_deploy.core.plan import Plan, title
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.decide.diff import teardown
 from lmi_deploy.errors import DeployFailed
@@ -31,10 +31,10 @@ def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:
         return
     ref = ending.ref
     target = deps.targets[ref.target]
-    with deps.lock.hold(ref.name):
+    with deps.lock(ref).hold(ref.name):
         fresh = prepare(ref, deps)
         yield from apply(fresh.plan, target.ending(ref), deps.journal(ref), deps.clock)
-        left = target.observe(ref)
-        if left.exists or left.servers:
-            names = ", ".join(server.server for server in left.servers) or "its folder"
-            raise DeployFailed(f"{ref.name}: still there after down: {names}", hint="run `lmi down` again")
+        left = teardown(target.observe(ref))
+        if not left.empty:
+            names = "; ".join(title(action) for action in left.actions)
+            raise DeployFailed(f"{ref.name}: still to do after down: {names}", hint="run `lmi down` again")

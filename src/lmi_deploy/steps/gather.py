@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lmi_deploy.core.facts import Facts, FileEntry, ModelListing, Tensors
+from lmi_deploy.core.buckets import default_bucket
+from lmi_deploy.core.facts import CloudFacts, Facts, FileEntry, ModelListing, Tensors
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.core.safetensors import LENGTH_BYTES, header_length, parameters
 from lmi_deploy.errors import IntegrityError, NotFound, Unresolvable
@@ -30,9 +31,31 @@ def gather(recipe: Recipe, deps: Deps) -> Facts:
         shards=shards(read_json(hub, listing, _INDEX)),
         model_py=_own_file(folder, recipe.handler.file, "handler.file"),
         requirements=_own_file(folder, recipe.requirements, "requirements"),
-        machine=deps.machine(),
-        port=deps.port(recipe.name),
-        runtimes=deps.runtimes(recipe.container.image),
+        **_around(recipe, deps),
+    )
+
+
+def _around(recipe: Recipe, deps: Deps) -> dict[str, Any]:
+    """What the place of the deployment is like."""
+    match recipe.endpoint.target:
+        case "local":
+            return {
+                "machine": deps.machine(),
+                "port": deps.port(recipe.name),
+                "runtimes": deps.runtimes(recipe.container.image),
+            }
+        case "sagemaker":
+            return {"cloud": _cloud_facts(recipe, deps)}
+
+
+def _cloud_facts(recipe: Recipe, deps: Deps) -> CloudFacts:
+    caller = deps.cloud(recipe.endpoint.region or "").caller
+    return CloudFacts(
+        account=caller.account,
+        partition=caller.partition,
+        region=caller.region,
+        principal=caller.arn,
+        bucket=recipe.endpoint.bucket or default_bucket(caller.account, caller.region),
     )
 
 

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.events import Event
-from lmi_deploy.core.plan import Plan, ProbeServer, RemoveArtifact, StopServer
+from lmi_deploy.core.observed import Observed
+from lmi_deploy.core.plan import Plan
 from lmi_deploy.core.recipe import Recipe
-from lmi_deploy.core.record import DeploymentRef, Generation, Held, Observed
+from lmi_deploy.core.record import DeploymentRef, Generation
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.decide.diff import diff
-from lmi_deploy.decide.diff.local import server_name, summary
+from lmi_deploy.decide.diff import CLEARING, PROBES, diff, generation, proof, summary
 from lmi_deploy.decide.render import render
 from lmi_deploy.decide.resolve import resolve
-from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.target import Target
 from lmi_deploy.steps.apply import apply
@@ -38,7 +37,7 @@ class Case:
 
     @property
     def ref(self) -> DeploymentRef:
-        return DeploymentRef(name=self.spec.name, target=self.spec.target)
+        return self.spec.ref
 
 
 def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
@@ -50,10 +49,11 @@ def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
 
 def look(spec: Spec, artifact: Artifact, deps: Deps, *, probe: bool) -> Case:
     """The plan against the world as it is at this moment."""
-    observed = deps.targets[spec.target].observe(DeploymentRef(name=spec.name, target=spec.target))
-    plan = diff(spec, artifact, observed, _held(spec, deps))
+    target = deps.targets[spec.target]
+    observed = target.observe(spec.ref)
+    plan = diff(spec, artifact, observed, target.held(spec, deps.hub(spec.model.model_id)))
     if not probe:
-        plan = replace(plan, actions=tuple(a for a in plan.actions if not isinstance(a, ProbeServer)))
+        plan = replace(plan, actions=tuple(a for a in plan.actions if not isinstance(a, PROBES)))
     return Case(spec=spec, artifact=artifact, observed=observed, plan=plan)
 
 
@@ -64,7 +64,7 @@ def carry_out(case: Case, deps: Deps, *, probe: bool = True) -> Iterator[Event]:
         if probe:
             yield from _prove(case, target, deps)
         return
-    with deps.lock.hold(case.spec.name):
+    with deps.lock(case.ref).hold(case.spec.name):
         fresh = look(case.spec, case.artifact, deps, probe=probe)
         journal = deps.journal(case.ref)
         perform = target.raising(fresh.spec, fresh.artifact, deps.hub(fresh.spec.model.model_id))
@@ -99,35 +99,17 @@ def _unharmed(case: Case, target: Target) -> str:
 def _split(plan: Plan) -> tuple[Plan, Plan]:
     """What brings the new generation up, and what clears the old one away."""
     cut = len(plan.actions)
-    while cut and isinstance(plan.actions[cut - 1], (RemoveArtifact, StopServer)):
+    while cut and isinstance(plan.actions[cut - 1], CLEARING):
         cut -= 1
     return replace(plan, actions=plan.actions[:cut]), replace(plan, actions=plan.actions[cut:])
 
 
-def _held(spec: Spec, deps: Deps) -> Held:
-    hub = deps.hub(spec.model.model_id)
-    return Held(
-        engine=deps.environments.engine_ready(ENGINE_PACKAGE_VERSION),
-        environment=deps.environments.ready(spec.environment),
-        missing_weights=hub.missing(spec.model.listing(spec.weights.files), spec.weights.files),
-    )
-
-
 def _prove(case: Case, target: Target, deps: Deps) -> Iterator[Event]:
-    server = server_name(case.spec, case.artifact)
+    action = proof(case.spec, case.artifact)
     perform = target.raising(case.spec, case.artifact, deps.hub(case.spec.model.model_id))
-    yield from perform[ProbeServer](ProbeServer(server=server, probe=case.spec.probe))
+    yield from perform[type(action)](action)
 
 
 def _generation(case: Case, deps: Deps) -> Generation:
-    spec, place = case.spec, case.spec.place
-    return Generation(
-        server=server_name(spec, case.artifact),
-        spec=spec.digest,
-        artifact=case.artifact.digest,
-        runtime=place.runtime,
-        host=place.host,
-        port=place.port,
-        summary=dict(summary(spec, case.artifact)),
-        since=deps.clock.now().isoformat(timespec="seconds"),
-    )
+    since = deps.clock.now().isoformat(timespec="seconds")
+    return generation(case.spec, case.artifact, case.plan, case.observed, since=since)

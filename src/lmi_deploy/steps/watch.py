@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmi_deploy.core.events import Event, Line, Notice
-from lmi_deploy.core.record import SeenServer
+from lmi_deploy.core.observed import SeenServer
+from lmi_deploy.decide.standing.local import why_failed
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.steps.deps import Deps
@@ -16,7 +17,6 @@ from lmi_deploy.steps.diagnose import advice, of_log
 from lmi_deploy.steps.own_code import folder_findings
 from lmi_deploy.steps.serve import Wanted, launch_of, prepare
 from lmi_deploy.steps.stamps import Stamps, difference, stamps_of
-from lmi_deploy.steps.status import why_failed
 
 POLL = 0.4
 """Seconds between two looks at the folder, the log and the server."""

@@ -11,7 +11,8 @@ from lmi_deploy.core import plan
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.events import Event, Progress
 from lmi_deploy.core.exchange import Head, HttpRequest
-from lmi_deploy.core.record import DeploymentRef, Observed, SeenServer
+from lmi_deploy.core.observed import LocalHeld, LocalObserved, SeenServer
+from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.errors import AccessError, DeployFailed, NotFound, Overdue
@@ -47,16 +48,23 @@ class LocalTarget:
         """The server of one home, by the runtime that it was started with."""
         return self.server_of(home).look(home)
 
-    def observe(self, ref: DeploymentRef) -> Observed:
+    def observe(self, ref: DeploymentRef) -> LocalObserved:
         servers = tuple(self.look(home) for home in self.state.servers(ref.name))
         record = self.state.read(ref.name)
-        return Observed(
+        return LocalObserved(
             ref=ref,
             exists=self.state.exists(ref.name),
             record=record,
             servers=servers,
             artifacts=self.state.artifacts(ref.name),
             serving=_serving(servers, self.state, ref.name),
+        )
+
+    def held(self, spec: Spec, hub: Hub) -> LocalHeld:
+        return LocalHeld(
+            engine=self.environments.engine_ready(ENGINE_PACKAGE_VERSION),
+            environment=self.environments.ready(spec.environment),
+            missing_weights=hub.missing(spec.model.listing(spec.weights.files), spec.weights.files),
         )
 
     def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
@@ -175,7 +183,7 @@ class _Rise:
         return f"pid {seen.pid}" if seen.pid else seen.phase
 
     def _run(self, server: str, *, host: str, port: int) -> SeenServer:
-        home, place = self._home(server), self.spec.place
+        home, place = self._home(server), self.spec.machine
         home.mkdir(parents=True, exist_ok=True)
         # Noted before anything runs: whoever finds the home knows whom to ask.
         (home / _RUNTIME).write_text(place.runtime)
@@ -233,7 +241,7 @@ class _Rise:
         seen = self._server().look(self._home(action.server))
         if seen.port is None:
             raise AccessError(f"{action.server} has no address yet", hint="run `lmi up` again")
-        answer = prove(self.spec, self.spec.place.host, seen.port, clock=self.target.clock)
+        answer = prove(self.spec, self.spec.machine.host, seen.port, clock=self.target.clock)
         yield answer
         return f"answered in {answer.seconds:.1f} s"
 
@@ -244,13 +252,13 @@ class _Rise:
             self.target.server_of(previous).stop(previous, grace=_DRAIN)
             self._server().stop(mine, grace=_DRAIN)
             self._run(action.server, host=action.host, port=action.port)
-            yield from self._ready(action.server, plan.key(action), timeout=self.spec.place.startup_timeout)
+            yield from self._ready(action.server, plan.key(action), timeout=self.spec.machine.startup_timeout)
         else:
             self._server().take_over(mine, previous, host=action.host, port=action.port)
         return f"{action.host}:{action.port}"
 
     def _server(self) -> ModelServer:
-        return self.target.servers[self.spec.place.runtime]
+        return self.target.servers[self.spec.machine.runtime]
 
     def _home(self, server: str) -> Path:
         return self.target.state.server(self.ref.name, server)

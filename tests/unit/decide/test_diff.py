@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lmi_deploy.adapters.frozen_json import dump
 from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.observed import LocalHeld, LocalObserved, SeenServer
 from lmi_deploy.core.plan import (
     Action,
     AwaitReady,
@@ -25,7 +26,7 @@ from lmi_deploy.core.plan import (
     TakeAddress,
     key,
 )
-from lmi_deploy.core.record import DeploymentRef, Generation, Held, Intent, Observed, Record, SeenServer
+from lmi_deploy.core.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.diff import diff, teardown
 from lmi_deploy.decide.diff.local import server_name, summary
@@ -63,7 +64,7 @@ def _at(name: str, port: int) -> int:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> Observed:
+def worlds(draw: st.DrawFn) -> LocalObserved:
     """Any mixture of servers in any phase, artifacts, and a record or none; at most one server holds a port."""
     ports = draw(st.permutations([PORT, OTHER_PORT, 9001]))
     names = draw(st.lists(st.sampled_from([WANTED, *OTHERS]), unique=True))
@@ -85,7 +86,7 @@ def worlds(draw: st.DrawFn) -> Observed:
     )
     artifacts = draw(st.lists(st.sampled_from([ARTIFACT.digest, "b" * 64]), unique=True))
     ready = (s.server for s in servers if current and s.phase == "ready" and s.port == recorded)
-    return Observed(
+    return LocalObserved(
         ref=REF,
         exists=True,
         record=record if current or draw(st.booleans()) else None,
@@ -96,11 +97,11 @@ def worlds(draw: st.DrawFn) -> Observed:
 
 
 HELD = st.builds(
-    Held, engine=st.booleans(), environment=st.booleans(), missing_weights=st.sampled_from([0, 5])
+    LocalHeld, engine=st.booleans(), environment=st.booleans(), missing_weights=st.sampled_from([0, 5])
 )
 
 
-def after(plan: Plan, seen: Observed, held: Held) -> tuple[Observed, Held]:  # noqa: C901 (matched to the end)
+def after(plan: Plan, seen: LocalObserved, held: LocalHeld) -> tuple[LocalObserved, LocalHeld]:  # noqa: C901 (matched to the end)
     """The world once every action has had its effect; an action that could not be carried out is an error here."""
     servers = {server.server: server for server in seen.servers}
     artifacts, exists = set(seen.artifacts), seen.exists
@@ -115,7 +116,7 @@ def after(plan: Plan, seen: Observed, held: Held) -> tuple[Observed, Held]:  # n
             case PutArtifact(artifact=digest):
                 artifacts.add(digest)
             case StartServer(server=name, artifact=digest, port=port):
-                assert held == Held(engine=True, environment=True, missing_weights=0)
+                assert held == LocalHeld(engine=True, environment=True, missing_weights=0)
                 assert digest in artifacts
                 assert servers.get(name) is None
                 assert port not in {s.port for s in servers.values() if s.phase != "gone"}
@@ -141,7 +142,7 @@ def after(plan: Plan, seen: Observed, held: Held) -> tuple[Observed, Held]:  # n
     return world, held
 
 
-def settled(seen: Observed, spec: Spec, artifact: Artifact) -> Observed:
+def settled(seen: LocalObserved, spec: Spec, artifact: Artifact) -> LocalObserved:
     name = server_name(spec, artifact)
     record = Record(ref=REF, generations=(generation(name, spec.place.port),))
     at = next((s for s in seen.servers if s.port == spec.place.port and s.phase == "ready"), None)
@@ -150,7 +151,7 @@ def settled(seen: Observed, spec: Spec, artifact: Artifact) -> Observed:
 
 @MANY
 @given(worlds(), HELD)
-def test_after_the_plan_nothing_is_left_to_do(seen: Observed, held: Held) -> None:
+def test_after_the_plan_nothing_is_left_to_do(seen: LocalObserved, held: LocalHeld) -> None:
     plan = diff(SPEC, ARTIFACT, seen, held)
     world, held = after(plan, seen, held)
     world = settled(world, SPEC, ARTIFACT)
@@ -161,7 +162,9 @@ def test_after_the_plan_nothing_is_left_to_do(seen: Observed, held: Held) -> Non
 
 @MANY
 @given(worlds(), HELD)
-def test_what_serves_is_not_touched_before_the_new_one_has_answered(seen: Observed, held: Held) -> None:
+def test_what_serves_is_not_touched_before_the_new_one_has_answered(
+    seen: LocalObserved, held: LocalHeld
+) -> None:
     plan = diff(SPEC, ARTIFACT, seen, held)
     probed = next((n for n, action in enumerate(plan.actions) if isinstance(action, ProbeServer)), 0)
     early: tuple[Action, ...] = plan.actions[:probed]
@@ -171,7 +174,7 @@ def test_what_serves_is_not_touched_before_the_new_one_has_answered(seen: Observ
 
 @MANY
 @given(worlds(), HELD)
-def test_every_action_has_a_key_of_its_own(seen: Observed, held: Held) -> None:
+def test_every_action_has_a_key_of_its_own(seen: LocalObserved, held: LocalHeld) -> None:
     for plan in (diff(SPEC, ARTIFACT, seen, held), teardown(seen)):
         keys = [key(action) for action in plan.actions]
         assert len({*keys}) == len(keys)
@@ -179,7 +182,7 @@ def test_every_action_has_a_key_of_its_own(seen: Observed, held: Held) -> None:
 
 @MANY
 @given(worlds(), HELD)
-def test_after_a_teardown_nothing_is_there(seen: Observed, held: Held) -> None:
+def test_after_a_teardown_nothing_is_there(seen: LocalObserved, held: LocalHeld) -> None:
     world, _ = after(teardown(seen), seen, held)
     assert not world.exists
     assert teardown(world).empty
@@ -187,19 +190,19 @@ def test_after_a_teardown_nothing_is_there(seen: Observed, held: Held) -> None:
 
 
 def test_nothing_there_is_nothing_to_tear_down() -> None:
-    assert teardown(Observed(ref=REF, exists=False, record=None)).empty
+    assert teardown(LocalObserved(ref=REF, exists=False, record=None)).empty
 
 
 def test_a_change_is_told_by_what_appears_and_what_goes() -> None:
     before = replace(generation("old0", PORT), summary={"model": "org/other", "option.dtype": "bf16"})
-    seen = Observed(
+    seen = LocalObserved(
         ref=REF,
         exists=True,
         record=Record(ref=REF, generations=(before,)),
         servers=(SeenServer(server="old0", phase="ready", pid=1, port=PORT),),
         serving="old0",
     )
-    plan = diff(SPEC, ARTIFACT, seen, Held(engine=True, environment=True, missing_weights=0))
+    plan = diff(SPEC, ARTIFACT, seen, LocalHeld(engine=True, environment=True, missing_weights=0))
     told = {change.field: (change.before, change.after) for change in plan.changes}
     assert told["model"] == ("org/other", "org/m")
     assert told["option.dtype"] == ("bf16", "")

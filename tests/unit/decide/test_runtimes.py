@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from lmi_deploy.core.facts import AtHand
+from lmi_deploy.core.observed import LocalHeld, LocalObserved, SeenServer
 from lmi_deploy.core.plan import TakeAddress, title
 from lmi_deploy.core.recipe import Engine, Recipe, RuntimeName
-from lmi_deploy.core.record import DeploymentRef, Generation, Held, Observed, Record, SeenServer
+from lmi_deploy.core.record import DeploymentRef, Generation, Record
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.diff import diff
 from lmi_deploy.decide.diff.local import server_name
@@ -92,8 +93,8 @@ def test_only_a_container_has_an_image_and_it_is_part_of_the_servers_name() -> N
 )
 def test_only_what_the_runtime_needs_is_made(runtime: RuntimeName, made: list[str]) -> None:
     one = spec(runtime)
-    nothing = Observed(ref=REF, exists=False, record=None)
-    held = Held(engine=False, environment=False, missing_weights=0)
+    nothing = LocalObserved(ref=REF, exists=False, record=None)
+    held = LocalHeld(engine=False, environment=False, missing_weights=0)
     kinds = [type(action).__name__ for action in diff(one, render(one), nothing, held).actions]
     assert kinds == [*made, "PutArtifact", "StartServer", "AwaitReady", "ProbeServer"]
 
@@ -123,8 +124,8 @@ def test_where_no_socket_can_be_handed_over_the_plan_says_so(
         since="",
     )
     record = Record(ref=REF, generations=(generation,))
-    seen = Observed(ref=REF, exists=True, record=record, servers=(old,), serving="old")
-    held = Held(engine=True, environment=True, missing_weights=0)
+    seen = LocalObserved(ref=REF, exists=True, record=record, servers=(old,), serving="old")
+    held = LocalHeld(engine=True, environment=True, missing_weights=0)
     (take,) = (a for a in diff(one, render(one), seen, held).actions if isinstance(a, TakeAddress))
     assert take.loads_again is again
     assert ("refuses requests while the model is loaded there again" in title(take)) is again

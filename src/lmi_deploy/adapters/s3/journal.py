@@ -60,6 +60,9 @@ class BucketRecords:
         )
         self._store.delete(keys)
 
+    def journal(self, ref: DeploymentRef) -> BucketJournal:
+        return BucketJournal(self._store, ref)
+
     def open(self, name: str) -> tuple[Record | None, Stored | None]:
         """The record and the version of it that was read; ValueError where it is none."""
         found = self._store.get(self.key(name))

@@ -3,18 +3,64 @@
 from __future__ import annotations
 
 from lmi_deploy.core.artifact import Artifact
-from lmi_deploy.core.plan import Plan
-from lmi_deploy.core.record import Held, Observed
-from lmi_deploy.core.spec import LocalPlace, Spec
-from lmi_deploy.decide.diff import local
+from lmi_deploy.core.cloud_actions import DeleteEndpointConfig, DeleteModel, ProbeEndpoint
+from lmi_deploy.core.observed import CloudHeld, CloudObserved, Held, LocalHeld, LocalObserved, Observed
+from lmi_deploy.core.place import LocalPlace, SageMakerPlace
+from lmi_deploy.core.plan import Action, Plan, ProbeServer, RemoveArtifact, StopServer
+from lmi_deploy.core.record import Generation
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.decide.diff import local, sagemaker
 
-__all__ = ["diff", "teardown"]
-
-teardown = local.teardown
+PROBES = (ProbeServer, ProbeEndpoint)
+"""The actions that ask for one real answer."""
+CLEARING = (RemoveArtifact, StopServer, DeleteEndpointConfig, DeleteModel)
+"""What clears an old generation away, once the new one serves."""
 
 
 def diff(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Plan:
     """The actions that make the world what `spec` says; none when it is so already."""
+    match spec.place, observed, held:
+        case LocalPlace(), LocalObserved(), LocalHeld():
+            return local.diff(spec, artifact, observed, held)
+        case SageMakerPlace(), CloudObserved(), CloudHeld():
+            return sagemaker.diff(spec, artifact, observed, held)
+        case _:
+            raise AssertionError("a place, and what was seen of another")
+
+
+def teardown(observed: Observed) -> Plan:
+    """Everything of the deployment; empty when nothing of it is there."""
+    match observed:
+        case LocalObserved():
+            return local.teardown(observed)
+        case CloudObserved():
+            return sagemaker.teardown(observed)
+
+
+def proof(spec: Spec, artifact: Artifact) -> Action:
+    """The one real inference that proves what serves already."""
     match spec.place:
         case LocalPlace():
-            return local.diff(spec, artifact, observed, held)
+            return ProbeServer(server=local.server_name(spec, artifact), probe=spec.probe)
+        case SageMakerPlace():
+            return ProbeEndpoint(endpoint=spec.name, probe=spec.probe)
+
+
+def generation(spec: Spec, artifact: Artifact, plan: Plan, observed: Observed, *, since: str) -> Generation:
+    """What serves once the plan is carried out."""
+    match spec.place, observed:
+        case LocalPlace(), _:
+            return local.generation(spec, artifact, since=since)
+        case SageMakerPlace(), CloudObserved():
+            return sagemaker.generation(spec, artifact, plan, observed, since=since)
+        case _:
+            raise AssertionError("a place, and what was seen of another")
+
+
+def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
+    """A generation in the words of its recipe: what `status` shows and `invoke` needs."""
+    match spec.place:
+        case LocalPlace():
+            return local.summary(spec, artifact)
+        case SageMakerPlace():
+            return sagemaker.summary(spec, artifact)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.naming import digest, short
+from lmi_deploy.core.observed import LocalHeld, LocalObserved, SeenServer
 from lmi_deploy.core.plan import (
     Action,
     AwaitReady,
@@ -22,7 +23,7 @@ from lmi_deploy.core.plan import (
     StopServer,
     TakeAddress,
 )
-from lmi_deploy.core.record import Held, Observed, SeenServer
+from lmi_deploy.core.record import Generation
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.runtimes import NEEDS, hands_over
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
@@ -34,13 +35,13 @@ _TOLD = frozenset({"engine", "option.model_id", "option.entryPoint"})
 
 def server_name(spec: Spec, artifact: Artifact) -> str:
     """One generation, named by all that makes its answers and its address what they are."""
-    place = spec.place
+    place = spec.machine
     chosen = [artifact.digest, spec.model.commit, spec.weights.selection, spec.environment]
     image = [place.image] if place.image else []
     return short(digest([*chosen, place.runtime, place.host, place.port, list(place.environment), *image]))
 
 
-def diff(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Plan:
+def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, held: LocalHeld) -> Plan:
     """Refuses nothing: whatever lies in a deployment's own folder is ours."""
     wanted = server_name(spec, artifact)
     actions: tuple[Action, ...] = ()
@@ -56,16 +57,16 @@ def diff(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Plan
     )
 
 
-def teardown(observed: Observed) -> Plan:
+def teardown(observed: LocalObserved) -> Plan:
     """Everything of the deployment, the serving process first; empty when nothing of it is there."""
-    if not observed.exists:
+    if not (observed.exists or observed.servers):
         return Plan(deployment=observed.ref.name, actions=())
     actions = tuple(_sweep(observed, keep_server=None, keep_artifact=None))
     return Plan(deployment=observed.ref.name, actions=(*actions, RemoveDeployment(name=observed.ref.name)))
 
 
-def _prepare(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Iterator[Action]:
-    needs = NEEDS[spec.place.runtime]
+def _prepare(spec: Spec, artifact: Artifact, observed: LocalObserved, held: LocalHeld) -> Iterator[Action]:
+    needs = NEEDS[spec.machine.runtime]
     if not held.engine and "engine" in needs:
         yield InstallEngine(version=ENGINE_PACKAGE_VERSION)
     if not held.environment and "environment" in needs:
@@ -85,8 +86,8 @@ def _prepare(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> 
         yield PutArtifact(artifact=artifact.digest, files=tuple(f.path for f in artifact.files))
 
 
-def _bring_up(spec: Spec, artifact: Artifact, observed: Observed, wanted: str) -> Iterator[Action]:
-    place = spec.place
+def _bring_up(spec: Spec, artifact: Artifact, observed: LocalObserved, wanted: str) -> Iterator[Action]:
+    place = spec.machine
     holder = _server(observed, observed.serving)
     shared = holder is not None and holder.port == place.port
     reused = _usable(observed, wanted, None if shared else place.port)
@@ -115,7 +116,7 @@ def _bring_up(spec: Spec, artifact: Artifact, observed: Observed, wanted: str) -
         )
 
 
-def _usable(observed: Observed, wanted: str, port: int | None) -> bool:
+def _usable(observed: LocalObserved, wanted: str, port: int | None) -> bool:
     """Whether the server is there and need only be waited for: alive, at `port` where it matters, not found silent."""
     present = _server(observed, wanted)
     if present is None or present.phase not in ALIVE:
@@ -128,7 +129,9 @@ def _usable(observed: Observed, wanted: str, port: int | None) -> bool:
     return not silent and (port is None or present.port in (None, port))
 
 
-def _sweep(observed: Observed, *, keep_server: str | None, keep_artifact: str | None) -> Iterator[Action]:
+def _sweep(
+    observed: LocalObserved, *, keep_server: str | None, keep_artifact: str | None
+) -> Iterator[Action]:
     """What is there and no longer wanted. A server that is gone leaves a folder, which goes the same way."""
     for server in observed.servers:
         if server.server != keep_server:
@@ -138,11 +141,11 @@ def _sweep(observed: Observed, *, keep_server: str | None, keep_artifact: str | 
             yield RemoveArtifact(artifact=found)
 
 
-def _server(observed: Observed, name: str | None) -> SeenServer | None:
+def _server(observed: LocalObserved, name: str | None) -> SeenServer | None:
     return next((server for server in observed.servers if server.server == name), None)
 
 
-def _changes(spec: Spec, artifact: Artifact, observed: Observed) -> tuple[Change, ...]:
+def _changes(spec: Spec, artifact: Artifact, observed: LocalObserved) -> tuple[Change, ...]:
     """Field by field against the generation that serves, by the summary that its record keeps."""
     current = observed.record.current if observed.record and observed.serving else None
     before = {key: str(value) for key, value in current.summary.items()} if current else {}
@@ -167,18 +170,33 @@ def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
         "weights": spec.weights.selection,
         "artifact": artifact.digest[:10],
         "environment": spec.environment,
-        "runtime": spec.place.runtime,
-        **({"image": spec.place.image} if spec.place.image else {}),
-        "address": f"{spec.place.host}:{spec.place.port}",
+        "runtime": spec.machine.runtime,
+        **({"image": spec.machine.image} if spec.machine.image else {}),
+        "address": f"{spec.machine.host}:{spec.machine.port}",
         **{key: value for key, value in spec.engine.properties if key not in _TOLD},
     }
 
 
-def _figures(spec: Spec, held: Held) -> tuple[tuple[str, str], ...]:
+def generation(spec: Spec, artifact: Artifact, *, since: str) -> Generation:
+    """What the record keeps of it."""
+    place = spec.machine
+    return Generation(
+        server=server_name(spec, artifact),
+        spec=spec.digest,
+        artifact=artifact.digest,
+        runtime=place.runtime,
+        host=place.host,
+        port=place.port,
+        summary=dict(summary(spec, artifact)),
+        since=since,
+    )
+
+
+def _figures(spec: Spec, held: LocalHeld) -> tuple[tuple[str, str], ...]:
     return (
         ("weights", f"{spec.weights.size}"),
         ("to fetch", f"{held.missing_weights}"),
-        ("device", spec.place.device),
-        ("device memory", f"{spec.place.device_memory}"),
+        ("device", spec.machine.device),
+        ("device memory", f"{spec.machine.device_memory}"),
         ("fit", "not checked"),
     )

@@ -1,0 +1,110 @@
+"""What was seen of a deployment and of its surroundings, before anything is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lmi_deploy.core.hosting import Resource, Scaling, SeenEndpoint, SeenEndpointConfig
+from lmi_deploy.core.record import DeploymentRef, Record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenServer:
+    """A model server as it was found: `phase` is its own word, `gone` when no process answers."""
+
+    server: str
+    phase: Literal["starting", "loading", "ready", "failed", "draining", "gone"]
+    pid: int | None
+    port: int | None
+    served: int = 0
+    failed: int = 0
+    in_flight: int = 0
+    memory: int = 0
+    """Bytes, resident, of the server and its workers."""
+    since: str = ""
+    message: str = ""
+    runtime: str = "embedded"
+    counted: bool = True
+    """Whether the server tells how many requests it served."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalHeld:
+    """What this machine has already, so that it need not be made again."""
+
+    engine: bool
+    environment: bool
+    missing_weights: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalObserved:
+    """A deployment as it is now. `serving` names the server that answers at the deployment's address."""
+
+    ref: DeploymentRef
+    exists: bool
+    """Whether anything of it was found: a folder, a record, a process."""
+    record: Record | None
+    servers: tuple[SeenServer, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    serving: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Of one instance hour, on demand. `source` says who told it and when."""
+
+    hourly: float
+    currency: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudHeld:
+    """What the account and the region have around a deployment on SageMaker."""
+
+    bucket: bool
+    weights: bool
+    """Whether the manifest of the chosen files is in the bucket."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """By instance type; absent where nobody could tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudObserved:
+    """A deployment on SageMaker. `resources` are all that carry its tag, the endpoint among them."""
+
+    ref: DeploymentRef
+    record: Record | None
+    endpoint: SeenEndpoint | None
+    config: SeenEndpointConfig | None = None
+    """Of the endpoint; None where it was not looked at or is gone."""
+    resources: tuple[Resource, ...] = ()
+    stranger: str = ""
+    """Why the endpoint of this name is not ours to touch; empty where it is, or where there is none."""
+    artifacts: tuple[str, ...] = ()
+    scaling: Scaling | None = None
+    log_group: str = ""
+    """Its name, where CloudWatch has one."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything of ours was found. A log group alone is history, and no deployment."""
+        ours = self.endpoint is not None and not self.stranger
+        return bool(ours or self.record or self.resources or self.artifacts)
+
+    @property
+    def serving(self) -> str | None:
+        """The endpoint config that answers now."""
+        if self.endpoint is None or self.stranger or self.endpoint.status not in SERVING:
+            return None
+        return self.endpoint.config
+
+
+SERVING = frozenset({"InService", "Updating", "SystemUpdating", "RollingBack"})
+"""Endpoint statuses in which requests are answered."""
+
+Observed = LocalObserved | CloudObserved
+Held = LocalHeld | CloudHeld

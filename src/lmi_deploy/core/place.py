@@ -1,0 +1,70 @@
+"""Places where a spec runs: every choice about them made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.core.hosting import Delivery, Scaling
+from lmi_deploy.core.recipe import Pairs, RuntimeName, Vpc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalPlace:
+    runtime: RuntimeName
+    host: str
+    port: int
+    device_memory: int
+    """Bytes that the model can live in: the accelerator's, else the machine's."""
+    device: str
+    startup_timeout: int
+    """Seconds."""
+    environment: Pairs
+    """Variables that the server is started with, as the container would be."""
+    image: str = ""
+    """What runtime `container` runs; empty for the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """One way to run it; the first of a list that can be had is taken."""
+
+    instance: str
+    volume_gb: int
+    """0: the instance has a disk of its own, or SageMaker's default volume is large enough."""
+    host_ami: str
+    """Empty: SageMaker's default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SageMakerPlace:
+    account: str
+    partition: str
+    region: str
+    bucket: str
+    role: str
+    """ARN of the execution role."""
+    image: str
+    placements: tuple[Placement, ...]
+    count: int
+    environment: Pairs
+    """All that the container's environment holds, ours included, sorted by name."""
+    delivery: Delivery
+    model_download: int
+    """Seconds."""
+    startup_timeout: int
+    """Seconds."""
+    network_isolation: bool
+    vpc: Vpc | None
+    kms_key: str
+    """Empty: AWS's own key."""
+    scaling: Scaling | None
+    tags: Pairs
+    """The user's own."""
+    ttl: int
+    """Seconds; 0: lives until it is taken down."""
+    weights_via: str
+    """stream, snapshot or job."""
+    token_secret: str
+
+
+Place = LocalPlace | SageMakerPlace

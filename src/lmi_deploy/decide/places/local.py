@@ -1,0 +1,37 @@
+"""This machine: which runtime, which port, which device."""
+
+from __future__ import annotations
+
+from lmi_deploy.core.facts import Facts
+from lmi_deploy.core.place import LocalPlace
+from lmi_deploy.core.recipe import Recipe
+from lmi_deploy.decide.places.timeouts import STARTUP_TIMEOUT
+from lmi_deploy.decide.runtimes import runtime_of
+from lmi_deploy.errors import Unresolvable
+
+LOCAL_HOST = "127.0.0.1"
+
+
+def place_of(recipe: Recipe, facts: Facts) -> LocalPlace:
+    machine, port = facts.machine, recipe.endpoint.port or facts.port
+    if machine is None or port is None:
+        raise Unresolvable("endpoint.target: local needs to know this machine", hint="this is a bug of lmi")
+    device, memory = _device(machine.accelerators, machine.memory)
+    runtime = runtime_of(recipe, facts.runtimes)
+    return LocalPlace(
+        runtime=runtime,
+        host=LOCAL_HOST,
+        port=port,
+        device=device,
+        device_memory=memory,
+        startup_timeout=recipe.timeouts.container_startup or STARTUP_TIMEOUT,
+        environment=recipe.container.environment,
+        image=(recipe.container.image or "") if runtime == "container" else "",
+    )
+
+
+def _device(accelerators: tuple[tuple[str, int], ...], memory: int) -> tuple[str, int]:
+    if not accelerators:
+        return "CPU", memory
+    name = accelerators[0][0]
+    return f"{len(accelerators)} x {name}", sum(size for _, size in accelerators)

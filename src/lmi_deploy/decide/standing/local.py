@@ -1,0 +1,39 @@
+"""A model server on this machine: its process, its phase and its record."""
+
+from __future__ import annotations
+
+from lmi_deploy.core.observed import LocalObserved, SeenServer
+from lmi_deploy.core.record import Standing
+
+
+def judge(observed: LocalObserved) -> tuple[Standing, str]:
+    """The standing, and the reason when it is not in step."""
+    current = observed.record.current if observed.record else None
+    phases = {server.phase: server for server in observed.servers}
+    if not observed.exists:
+        return "absent", "nothing of that name is here"
+    if current and observed.serving == current.server:
+        return "in-step", ""
+    if "failed" in phases:
+        return "failed", why_failed(phases["failed"])
+    if phases.keys() & {"starting", "loading"}:
+        return "starting", "the model server is loading the model"
+    if observed.serving:
+        return "drifted", "another generation serves than the record says; `lmi up` settles it"
+    if current:
+        return (
+            "drifted",
+            "its model server is gone (killed, or the machine restarted); `lmi up` brings it back",
+        )
+    return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
+
+
+def why_failed(server: SeenServer) -> str:
+    """What it said last, and what it means that it still runs."""
+    if server.pid is None:
+        return server.message or "the model server failed; `lmi logs` says why"
+    # It runs, but its model is FAILED for good, which people should see here before they see it in the cloud.
+    return (
+        f"{server.message or 'its worker was lost'}; as in the cloud the model is now FAILED: /ping is 500 and every "
+        "request 503 until it is started again, by `lmi up` (properties.retry_threshold allows more failures)"
+    )

@@ -1,0 +1,46 @@
+"""One account in one region: everything that a deployment on SageMaker is done with, opened late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.ports.account import Account, Caller
+from lmi_deploy.ports.cloud_logs import CloudLogs
+from lmi_deploy.ports.hosting import Hosting
+from lmi_deploy.ports.jobs import Jobs
+from lmi_deploy.ports.journal import Records
+from lmi_deploy.ports.limits import Limits
+from lmi_deploy.ports.lock import Lock
+from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.prices import Prices
+from lmi_deploy.ports.roles import Roles
+from lmi_deploy.ports.scalers import Scalers
+from lmi_deploy.ports.secrets import Secrets
+from lmi_deploy.ports.tagged import Tagged
+from lmi_deploy.ports.weights import Weights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Depot:
+    """One bucket of ours: weights, artifacts, records and locks. Opened for a bucket that is there and ours."""
+
+    bucket: str
+    store: ObjectStore
+    weights: Weights
+    records: Records
+    lock: Lock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cloud:
+    caller: Caller
+    account: Account
+    hosting: Hosting
+    scalers: Scalers
+    tagged: Tagged
+    logs: CloudLogs
+    prices: Prices
+    limits: Limits
+    roles: Roles
+    secrets: Secrets
+    jobs: Jobs

@@ -1,0 +1,57 @@
+"""SageMaker's hosting, in our own words.
+
+Every create states its tags; "already exists" raises Conflict, and the caller looks. Deleting what is not there is no
+error. Throttling is waited out inside, within bounds. Failures: AccessError (credentials; rights, with action, resource
+and principal named; network), CloudError (the service's own words), QuotaExceeded, NoCapacity, Conflict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from lmi_deploy.core.exchange import Head, HttpRequest
+from lmi_deploy.core.hosting import (
+    EndpointConfigSettings,
+    ModelSettings,
+    SeenEndpoint,
+    SeenEndpointConfig,
+    SeenModel,
+)
+from lmi_deploy.core.recipe import Pairs
+
+
+class Hosting(Protocol):
+    def endpoint(self, name: str) -> SeenEndpoint | None: ...
+
+    def endpoint_config(self, name: str) -> SeenEndpointConfig | None: ...
+
+    def model(self, name: str) -> SeenModel | None: ...
+
+    def tags(self, arn: str) -> Pairs:
+        """Asked of SageMaker itself, which knows at once; the tagging API may lag."""
+
+    def create_model(self, name: str, settings: ModelSettings, tags: Pairs) -> None: ...
+
+    def create_endpoint_config(self, name: str, settings: EndpointConfigSettings, tags: Pairs) -> None: ...
+
+    def create_endpoint(self, name: str, config: str, tags: Pairs) -> None: ...
+
+    def update_endpoint(self, name: str, config: str, *, keep_count: bool) -> None: ...
+
+    def tag(self, arn: str, tags: Pairs) -> None: ...
+
+    def delete_endpoint(self, name: str) -> None: ...
+
+    def delete_endpoint_config(self, name: str) -> None: ...
+
+    def delete_model(self, name: str) -> None: ...
+
+    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+        """The head, then the body as it comes: streamed where the request asks for it (`X-Lmi-Stream: 1`, not sent).
+
+        A model's own error is a head with its status and body; UsageRefused for more than 6 MB, before it is sent.
+        """
+
+    def address(self, name: str) -> str:
+        """The invocation URL, for people."""

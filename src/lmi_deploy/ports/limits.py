@@ -1,0 +1,21 @@
+"""What the account may have, and what the region offers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    name: str
+    code: str
+    value: float
+
+
+class Limits(Protocol):
+    def endpoint_instances(self, instance: str) -> Quota | None:
+        """The quota `<instance> for endpoint usage`; None where the region has none, so does not offer it.
+
+        AccessError where it may not be asked.
+        """

@@ -1,0 +1,26 @@
+"""Execution roles, looked at before anything is created."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """One action on one resource (an ARN, or *)."""
+
+    action: str
+    resource: str
+
+
+class Roles(Protocol):
+    def assumable(self, role: str) -> str:
+        """Why SageMaker may not assume the role of this ARN, in words; empty where it may. NotFound: no such role.
+
+        AccessError where it may not be looked at.
+        """
+
+    def lacking(self, principal: str, rights: Sequence[Right]) -> tuple[Right, ...]:
+        """Those that the principal's policies do not allow. AccessError where that may not be simulated."""
