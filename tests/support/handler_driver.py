@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from lmi_deploy.server.stream import Stream
 from lmi_deploy.server.wire import Answer, Entry, Pair, WireReader, pack_request
 
 STARTED = b"Python engine started."
@@ -114,8 +115,9 @@ class Worker:
         await asyncio.wait_for(started.wait(), PATIENCE)
         if self._process.returncode is not None:
             raise RuntimeError("the worker did not start:\n" + "\n".join(self.log))
-        source, self._writer = await asyncio.open_unix_connection(socket)
-        self._reader = WireReader(source)
+        loop = asyncio.get_running_loop()
+        _, self._stream = await loop.create_unix_connection(Stream, str(socket))
+        self._reader = WireReader(self._stream)
 
     async def _listen(self, started: asyncio.Event) -> None:
         assert self._process.stdout
@@ -127,8 +129,8 @@ class Worker:
         started.set()
 
     async def _end(self) -> None:
-        if hasattr(self, "_writer"):
-            self._writer.close()
+        if hasattr(self, "_stream"):
+            self._stream.close()
         if self._process.returncode is None:
             self._process.kill()
         await self._listening
@@ -137,8 +139,7 @@ class Worker:
         return self._runner.run(self._exchange(pack_request([*properties, ("handler", "handle")], content)))
 
     async def _exchange(self, request: bytes) -> Reply:
-        self._writer.write(request)
-        await self._writer.drain()
+        self._stream.write(request)
         async with asyncio.timeout(PATIENCE):
             answer = await self._reader.answer()
             frames = await self._frames() if answer.streamed else ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -12,6 +11,7 @@ from lmi_deploy.server.answers import Reply
 from lmi_deploy.server.httpwire import BadExpectation, Malformed, Request, RequestReader, TooLarge
 from lmi_deploy.server.refusals import Refusal
 from lmi_deploy.server.settings import ServerSettings
+from lmi_deploy.server.stream import Stream
 from lmi_deploy.server.wire import Pair
 
 # The real server keeps what a slow client has not read in memory, without a limit; here up to this much a connection.
@@ -29,7 +29,7 @@ class Exchange:
 
     def __init__(self, connection: Connection, request: Request) -> None:
         self.request = request
-        given = request.header(connection.settings.request_id_key)
+        given = request.header(connection.settings.request_id_key.lower())
         self.request_id = given if given is not None else str(uuid.uuid4())
         self.status = 0
         self._connection = connection
@@ -59,11 +59,11 @@ class Exchange:
 
     async def send_chunk(self, blob: bytes) -> None:
         if blob and self.request.method != "HEAD":
-            await self._connection.write(answers.chunk(blob))
+            await self._connection.send(answers.chunk(blob))
 
     async def end_stream(self) -> None:
         if self.request.method != "HEAD":
-            await self._connection.write(answers.LAST_CHUNK)
+            await self._connection.send(answers.LAST_CHUNK)
 
     async def _send(
         self,
@@ -82,35 +82,32 @@ class Exchange:
         head = answers.head(
             status, reason or answers.reason_of(status), [*headers, *named, *framing, *closing]
         )
-        await self._connection.write(head + body)
+        await self._connection.send(head + body)
 
 
-class Connection:
+class Connection(Stream):
     """Serves one client until it leaves, an error closes the connection, or the server drains."""
 
     def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        *,
-        settings: ServerSettings,
-        application: Application,
+        self, settings: ServerSettings, application: Application, opened: Callable[[Connection], None]
     ) -> None:
+        super().__init__()
         self.settings = settings
         self.keep = True
         self.draining = False
         self.idle = True
-        self._reader = reader
-        self._writer = writer
         self._application = application
-        self._requests = RequestReader(reader, writer, max_body=settings.max_request_size)
-        writer.transport.set_write_buffer_limits(high=WRITE_AHEAD)
+        self._opened = opened
+        self._requests = RequestReader(self, max_body=settings.max_request_size)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport.set_write_buffer_limits(high=WRITE_AHEAD)
+        self._opened(self)
 
     def gone(self) -> bool:
-        return self._writer.is_closing() or self._reader.at_eof()
-
-    def close(self) -> None:
-        self._writer.close()
+        """Whether the client has left."""
+        return self.closing or (self.at_end and not self.have)
 
     async def run(self) -> None:
         """Requests one after the other; never raises for what a client does."""
@@ -118,22 +115,23 @@ class Connection:
             while self.keep and not self.draining:
                 await self._one()
         except (OSError, EOFError, Hangup):
-            self._writer.transport.abort()
-        finally:
-            self._writer.close()
-            with contextlib.suppress(OSError):
-                await self._writer.wait_closed()
+            self.abort()
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        self.close()
+        await self.closed()
 
-    async def write(self, raw: bytes) -> None:
+    async def send(self, raw: bytes) -> None:
         """Hand bytes to the socket; waits when the client is far behind, and gives up when it stands still."""
-        if self._writer.is_closing():
+        if self.closing:
             raise Hangup
-        self._writer.write(raw)
-        if self._writer.transport.get_write_buffer_size() <= WRITE_AHEAD:
+        self.write(raw)
+        if not self.full:
             return
         try:
             async with asyncio.timeout(self.settings.chunked_read_timeout):
-                await self._writer.drain()
+                await self.drain()
         except TimeoutError as exc:
             raise Hangup from exc
 
@@ -145,7 +143,7 @@ class Connection:
                 self.keep = False
                 return
             self.idle = False
-            await self._requests.body(request)
+            request = await self._requests.body(request)
         except Malformed:
             await self._malformed()
         except TooLarge as exc:
@@ -162,4 +160,4 @@ class Connection:
 
     async def _bare(self, status: int, reason: str, *, keep: bool) -> None:
         self.keep = keep
-        await self.write(answers.head(status, reason, [("content-length", "0")]))
+        await self.send(answers.head(status, reason, [("content-length", "0")]))

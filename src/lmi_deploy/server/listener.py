@@ -6,7 +6,6 @@ import asyncio
 import socket
 
 from lmi_deploy.server.connection import Application, Connection
-from lmi_deploy.server.httpwire import READ_AHEAD
 from lmi_deploy.server.settings import ServerSettings
 
 BACKLOG = 1024
@@ -44,9 +43,9 @@ class Listener:
 
     async def open(self) -> None:
         """Accept clients on the reserved socket."""
-        self._server = await asyncio.start_server(
-            self._client, sock=self._socket, backlog=BACKLOG, limit=READ_AHEAD
-        )
+        assert self._socket is not None, "reserved before it is opened"
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._connection, sock=self._socket, backlog=BACKLOG)
 
     async def replace(self, other: socket.socket) -> None:
         """Accept on another server's socket, and drop our own."""
@@ -80,15 +79,10 @@ class Listener:
         for task in self._connections.values():
             task.cancel()
 
-    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection = Connection(reader, writer, settings=self._settings, application=self._application)
+    def _connection(self) -> Connection:
+        return Connection(self._settings, self._application, self._opened)
+
+    def _opened(self, connection: Connection) -> None:
         connection.draining = self._draining
-        task = asyncio.current_task()
-        if task is not None:
-            self._connections[connection] = task
-        try:
-            await connection.run()
-        except asyncio.CancelledError:
-            writer.transport.abort()
-        finally:
-            self._connections.pop(connection, None)
+        self._connections[connection] = task = asyncio.create_task(connection.run())
+        task.add_done_callback(lambda _: self._connections.pop(connection, None))

@@ -93,22 +93,28 @@ class SyncShift:
     async def _asked(self, jobs: Sequence[Job]) -> Answer | None:
         """None when the worker died in the middle of an earlier stream."""
         limit = self._settings.limits.predict_timeout
+        until = asyncio.get_running_loop().time() + limit
         try:
-            async with asyncio.timeout(limit):
+            if self._streaming is not None:
                 # As in the real server, waiting for an earlier stream to end counts against predict_timeout.
-                await self._stream_over()
-                if self._silent:
-                    return None
-                await self._worker.send(*batches.request_of(jobs, self._settings.handler))
-                return await self._worker.answer()
+                async with asyncio.timeout_at(until):
+                    await self._stream_over()
+            if self._silent:
+                return None
+            await self._worker.send(*batches.request_of(jobs, self._settings.handler), until)
+            return await self._worker.answer(until)
         except TimeoutError as exc:
             raise Spent(refusals.timed_out(), f"predict_timeout: no answer within {limit:.0f} s") from exc
         except WorkerLost as exc:
             raise Spent(refusals.disconnected(), await self._worker.obituary()) from exc
 
     async def _stream_over(self) -> None:
-        if self._streaming is not None and not self._streaming.done():
-            await asyncio.wait({self._streaming})
+        running = self._streaming
+        if running is None:
+            return
+        await asyncio.wait({running})
+        if self._streaming is running:
+            self._streaming = None
 
     async def _stream(self, job: Job) -> None:
         more = True

@@ -5,10 +5,12 @@ Big endian throughout; there is no frame length, so a reader must parse a messag
 
 from __future__ import annotations
 
-import asyncio
+import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+
+from lmi_deploy.server.stream import Stream
 
 Pair = tuple[str, str]
 Entry = tuple[str | None, bytes]
@@ -54,8 +56,10 @@ def pack_text(text: str | None) -> bytes:
 def pack_request(properties: Sequence[Pair], content: Sequence[Entry]) -> bytes:
     """One request, properties in the order given."""
     parts = [_count(properties)]
-    for key, value in properties:
-        parts += (pack_text(key), pack_text(value))
+    for pair in properties:
+        for text in pair:
+            raw = text.encode("utf-8", "surrogateescape")
+            parts += (_I32.pack(len(raw)), raw)
     parts.append(_count(content))
     for name, blob in content:
         parts += (pack_text(name), _I32.pack(len(blob)), blob)
@@ -68,53 +72,98 @@ def _count(items: Sequence[object]) -> bytes:
     return _I16.pack(len(items))
 
 
+class _Short(Exception):
+    """The message is not all there; it takes `need` bytes at the least."""
+
+    def __init__(self, need: int) -> None:
+        super().__init__(need)
+        self.need = need
+
+
 class WireReader:
     """Reads answers and frames off a worker's socket."""
 
-    def __init__(self, source: asyncio.StreamReader, *, largest: int = LARGEST_BLOB) -> None:
-        self._source = source
+    def __init__(self, stream: Stream, *, largest: int = LARGEST_BLOB) -> None:
+        self._stream = stream
         self._largest = largest
 
-    async def answer(self) -> Answer:
-        """The next answer; `asyncio.IncompleteReadError` when the worker has gone."""
-        code = await self._i16()
-        message = await self._text() or ""
-        properties = tuple(
-            [(await self._text() or "", await self._text() or "") for _ in await self._turns()]
-        )
-        count = await self._i16()
-        if count == STREAM:
-            return Answer(code, message, properties, streamed=True)
-        content = tuple([(await self._text(), await self._blob()) for _ in _turns(count)])
-        return Answer(code, message, properties, content)
+    async def answer(self, until: float = math.inf) -> Answer:
+        """The next answer; EOFError when the worker has gone, TimeoutError at `until` by the loop's clock."""
+        while True:
+            try:
+                answer, size = _answer(_Cursor(self._stream.have, self._largest))
+            except _Short as short:
+                await self._stream.more(short.need, until)
+            else:
+                self._stream.used(size)
+                return answer
 
     async def frame(self) -> tuple[bool, bytes]:
         """The next frame of a streamed answer, and whether more follow."""
-        more = (await self._source.readexactly(1)) != b"\x00"
-        return more, await self._blob()
+        while True:
+            cursor = _Cursor(self._stream.have, self._largest)
+            try:
+                more, blob = cursor.raw(1) != b"\x00", cursor.blob()
+            except _Short as short:
+                await self._stream.more(short.need)
+            else:
+                self._stream.used(cursor.at)
+                return more, blob
 
-    async def _turns(self) -> Iterable[int]:
-        return _turns(await self._i16())
 
-    async def _i16(self) -> int:
-        value: int = _I16.unpack(await self._source.readexactly(2))[0]
+class _Cursor:
+    """A place in the bytes that were received."""
+
+    def __init__(self, have: bytearray, largest: int) -> None:
+        self.at = 0
+        self._have = have
+        self._largest = largest
+
+    def i16(self) -> int:
+        self.at += 2
+        if self.at > len(self._have):
+            raise _Short(self.at)
+        value: int = _I16.unpack_from(self._have, self.at - 2)[0]
         return value
 
-    async def _length(self) -> int:
-        length: int = _I32.unpack(await self._source.readexactly(4))[0]
+    def raw(self, size: int) -> bytearray:
+        begin = self.at
+        self.at += size
+        if self.at > len(self._have):
+            raise _Short(self.at)
+        return self._have[begin : self.at]
+
+    def length(self) -> int:
+        self.at += 4
+        if self.at > len(self._have):
+            raise _Short(self.at)
+        length: int = _I32.unpack_from(self._have, self.at - 4)[0]
         if length > self._largest:
             raise WireError(f"an answer of {length} bytes: the limit is {self._largest}")
         return length
 
-    async def _text(self) -> str | None:
-        length = await self._length()
-        if length < 0:
-            return None
-        return (await self._source.readexactly(length)).decode("utf-8", "replace")
+    def text(self) -> str | None:
+        length = self.length()
+        return None if length < 0 else self.raw(length).decode("utf-8", "replace")
 
-    async def _blob(self) -> bytes:
-        length = await self._length()
-        return await self._source.readexactly(length) if length > 0 else b""
+    def blob(self) -> bytes:
+        begin = self.at + 4
+        self.at = begin + max(self.length(), 0)
+        if self.at > len(self._have):
+            raise _Short(self.at)
+        return bytes(memoryview(self._have)[begin : self.at])
+
+
+def _answer(at: _Cursor) -> tuple[Answer, int]:
+    """One answer, and how many bytes it took."""
+    code = at.i16()
+    message = at.text() or ""
+    properties = tuple([(at.text() or "", at.text() or "") for _ in _turns(at.i16())])
+    count = at.i16()
+    if count == STREAM:
+        return Answer(code, message, properties, streamed=True), at.at
+    content = tuple([(at.text(), at.blob()) for _ in _turns(count)])
+    return Answer(code, message, properties, content), at.at
 
 
 def _turns(count: int) -> range:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 import re
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
@@ -14,7 +15,8 @@ from pathlib import Path
 
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.properties import ModelSettings, worker_environment
-from lmi_deploy.server.wire import Answer, WireError, WireReader, pack_request
+from lmi_deploy.server.stream import Stream
+from lmi_deploy.server.wire import Answer, Entry, Pair, WireError, WireReader, pack_request
 
 STARTED = "Python engine started."
 START_LIMIT = 120.0
@@ -63,7 +65,7 @@ class Worker:
         self._log = log
         self._socket = engine.run_dir / f"djl_sock.{FIRST_NUMBER + next(engine.numbers)}"
         self._process: Process | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._stream: Stream | None = None
         self._pumps: list[asyncio.Task[None]] = []
         self._last: deque[str] = deque(maxlen=KEPT_LINES)
         self._started = asyncio.Event()
@@ -88,34 +90,37 @@ class Worker:
         await self._connect()
         await self._initialise()
 
-    async def send(self, properties: list[tuple[str, str]], content: list[tuple[str | None, bytes]]) -> None:
-        """Write one request; `WorkerLost` when nobody reads it."""
-        if self._writer is None or self._writer.is_closing():
+    async def send(self, properties: list[Pair], content: list[Entry], until: float = math.inf) -> None:
+        """Write one request; `WorkerLost` when nobody reads it, TimeoutError when it is not read by `until`."""
+        stream = self._stream
+        if stream is None or stream.closing:
             raise WorkerLost("Backend Python process is stopped.")
-        try:
-            self._writer.write(pack_request(properties, content))
-            await self._writer.drain()
-        except OSError as exc:
-            raise WorkerLost("Python worker disconnected.") from exc
+        stream.write(pack_request(properties, content))
+        if stream.full:
+            try:
+                async with asyncio.timeout_at(until if until < math.inf else None):
+                    await stream.drain()
+            except ConnectionError as exc:
+                raise WorkerLost("Python worker disconnected.") from exc
 
-    async def answer(self) -> Answer:
-        """The next answer; `WorkerLost` when there will be none."""
+    async def answer(self, until: float = math.inf) -> Answer:
+        """The next answer; `WorkerLost` when there will be none, TimeoutError at `until` by the loop's clock."""
         try:
-            return await self._line().answer()
-        except (OSError, asyncio.IncompleteReadError, WireError) as exc:
+            return await self._line().answer(until)
+        except (EOFError, WireError) as exc:
             raise WorkerLost("Python worker disconnected.") from exc
 
     async def frame(self) -> tuple[bool, bytes]:
         """The next frame of a stream."""
         try:
             return await self._line().frame()
-        except (OSError, asyncio.IncompleteReadError, WireError) as exc:
+        except (EOFError, WireError) as exc:
             raise WorkerLost("Python worker disconnected.") from exc
 
     async def stop(self) -> None:
         """End the process: close its connection, then SIGTERM, then SIGKILL; remove its files."""
-        if self._writer is not None:
-            self._writer.close()
+        if self._stream is not None:
+            self._stream.close()
         process = self._process
         if process is not None and process.returncode is None:
             await _end(process)
@@ -192,13 +197,14 @@ class Worker:
 
     async def _connect(self) -> None:
         try:
-            reader, self._writer = await asyncio.open_unix_connection(str(self._socket), limit=1 << 20)
+            loop = asyncio.get_running_loop()
+            _, self._stream = await loop.create_unix_connection(Stream, str(self._socket))
         except OSError as exc:
             await self._quiet()
             raise self._failure(
                 "start", f"the worker's socket {self._socket} does not answer: {exc}"
             ) from exc
-        self.wire = WireReader(reader, largest=self._engine.largest_blob)
+        self.wire = WireReader(self._stream, largest=self._engine.largest_blob)
 
     async def _initialise(self) -> None:
         limit = self._settings.limits.model_loading_timeout

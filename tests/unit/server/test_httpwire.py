@@ -7,30 +7,21 @@ import asyncio
 import pytest
 
 from lmi_deploy.server.httpwire import BadExpectation, Malformed, Request, RequestReader, TooLarge
-
-
-class Sink:
-    """Stands in for the writing side of a connection."""
-
-    def __init__(self) -> None:
-        self.written = b""
-
-    def write(self, raw: bytes) -> None:
-        self.written += raw
+from tests.support.streams import stream_of
 
 
 def read(raw: bytes, *, max_body: int = 1000) -> tuple[Request | None, bytes]:
     """The request in `raw`, and what was written to the client meanwhile."""
 
     async def go() -> tuple[Request | None, bytes]:
-        source, sink = asyncio.StreamReader(limit=65536), Sink()
-        source.feed_data(raw)
-        source.feed_eof()
-        reader = RequestReader(source, sink, max_body=max_body)  # type: ignore[arg-type]
-        request = await reader.head()
-        if request is not None:
-            await reader.body(request)
-        return request, sink.written
+        async with stream_of(raw) as (stream, client):
+            reader = RequestReader(stream, max_body=max_body)
+            request = await reader.head()
+            if request is not None:
+                request = await reader.body(request)
+            stream.close()
+            await stream.closed()
+            return request, client.recv(100)
 
     return asyncio.run(go())
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.server.wire import Answer, WireError, WireReader, pack_request, pack_text, unpack_map
+from tests.support.streams import stream_of
 
 Pairs = list[tuple[str, str]]
 Entries = list[tuple[str | None, bytes]]
@@ -28,10 +29,8 @@ def packed_answer(
 
 def read(raw: bytes, *, largest: int = 1000) -> Answer:
     async def go() -> Answer:
-        source = asyncio.StreamReader()
-        source.feed_data(raw)
-        source.feed_eof()
-        return await WireReader(source, largest=largest).answer()
+        async with stream_of(raw) as (stream, _):
+            return await WireReader(stream, largest=largest).answer()
 
     return asyncio.run(go())
 
@@ -53,12 +52,11 @@ def test_the_worked_example_of_a_request() -> None:
 
 def test_frames_follow_a_streamed_answer() -> None:
     async def go() -> list[tuple[bool, bytes]]:
-        source = asyncio.StreamReader()
         head = struct.pack(">h", 200) + pack_text("OK") + struct.pack(">hh", 0, -1)
-        source.feed_data(head + b"\x01" + pack_text("one") + b"\x00" + pack_text(""))
-        reader = WireReader(source)
-        assert (await reader.answer()).streamed
-        return [await reader.frame(), await reader.frame()]
+        async with stream_of(head + b"\x01" + pack_text("one") + b"\x00" + pack_text("")) as (stream, _):
+            reader = WireReader(stream)
+            assert (await reader.answer()).streamed
+            return [await reader.frame(), await reader.frame()]
 
     assert asyncio.run(go()) == [(True, b"one"), (False, b"")]
 
