@@ -241,11 +241,15 @@ def test_what_is_kept_is_listed_and_freed(environments: LocalEnvironments, cache
     (cache / "engines/djl-python-9.9").mkdir(parents=True)
     (cache / "samples/smol").mkdir(parents=True)
     (cache / "samples/smol/weights").write_bytes(b"x" * 100_000)
+    (cache / "models/org--tiny/abc").mkdir(parents=True)
+    (cache / "models/org--tiny/abc/model.safetensors").write_bytes(b"x" * 50_000)
     assert [(entry.kind, entry.name) for entry in environments.entries()] == [
         ("environment", "e1"),
         ("engine", "djl-python-9.9"),
         ("sample", "smol"),
+        ("model", "org--tiny/abc"),
     ]
+    assert environments.remove("org--tiny/abc") >= 50_000
     assert environments.remove("smol") >= 100_000
     assert environments.remove("e1") > 0
     assert not environments.ready("e1")

@@ -61,9 +61,14 @@ def test_a_changed_object_is_an_integrity_error(house: House) -> None:
     assert "model.safetensors: sha256" in told.err
 
 
-def test_weights_that_a_deployment_uses_stay(house: House) -> None:
+SERVING = '{"schema": 1, "generations": [{"summary": {"weights_name": "NAME"}}]}'
+UNFINISHED = '{"schema": 1, "intents": [{"action": "PushWeights", "names": {"weights": "NAME"}}]}'
+
+
+@pytest.mark.parametrize("record", [SERVING, UNFINISHED])
+def test_weights_that_a_deployment_uses_stay(house: House, record: str) -> None:
     name = house.lmi("weights", "push", recipe(house), "--json").result["name"]
-    record = f'{{"schema": 1, "generations": [{{"summary": {{"weights_name": "{name}"}}}}]}}'
+    record = record.replace("NAME", name)
     house.store.put("deployments/prod/record.json", record.encode())
     told = house.lmi("weights", "rm", "--yes", name)
     assert told.code == 5

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
@@ -39,12 +40,16 @@ _GRACE = 2.0
 
 
 class LocalEnvironments:
-    """`<cache>/environments/<environment>/`, `<cache>/engines/djl-python-<version>/`, `<cache>/samples/<name>/`."""
+    """`<cache>/environments/<environment>/`, `<cache>/engines/djl-python-<version>/`, `<cache>/samples/<name>/`.
+
+    Models out of a bucket lie beside them, in `<cache>/models/<label>/<commit>/`: listed and freed here, too.
+    """
 
     def __init__(self, cache: Path, environ: Mapping[str, str], wheelhouse: Path | None) -> None:
         self._environments = cache / "environments"
         self._engines = cache / "engines"
         self._samples = cache / "samples"
+        self._models = cache / "models"
         self._environ = environ
         self._wheelhouse = wheelhouse
 
@@ -183,6 +188,9 @@ class LocalEnvironments:
             yield kept.entry("engine", path, "unfinished" if unfinished else "", sizes=sizes)
         for path in kept.folders(self._samples):
             yield kept.entry("sample", path, "", sizes=sizes)
+        for label in kept.folders(self._models):
+            for path in kept.folders(label):
+                yield replace(kept.entry("model", path, "", sizes=sizes), name=f"{label.name}/{path.name}")
 
     def _remove_environment(self, home: Path) -> int:
         try:

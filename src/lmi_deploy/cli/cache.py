@@ -13,9 +13,9 @@ from lmi_deploy.ui.words import size
 
 @click.group("cache")
 def command() -> None:
-    """Show and free what lmi keeps on this machine: serving environments, DJL's engine, sample models.
+    """Show and free what lmi keeps on this machine: serving environments, DJL's engine, models out of a bucket.
 
-    Model files are in the Hub's own cache; `hf cache` shows and frees those.
+    Files from the Hub are in the Hub's own cache; `hf cache` shows and frees those.
     """
 
 

@@ -127,10 +127,15 @@ class BucketWeights:
         return found
 
     def _named(self, key: str) -> tuple[str, ...]:
-        """The weights that a record's generations name. One that cannot be read names none, and frees none."""
+        """The weights that a record's generations name, and those that an unfinished `up` brings.
+
+        A record that cannot be read names none, and frees none.
+        """
         body = b"".join(self.store.read(key))
         try:
-            generations = json.loads(body).get("generations", ())
-        except (ValueError, AttributeError):
+            record = json.loads(body)
+            kept = [one["summary"].get("weights_name", "") for one in record.get("generations", ())]
+            begun = [one["names"].get("weights", "") for one in record.get("intents", ())]
+        except (ValueError, AttributeError, KeyError, TypeError):
             raise UsageRefused(f"{key}: not a record", hint="look at it before anything is removed") from None
-        return tuple(str(one["summary"].get("weights_name", "")) for one in generations)
+        return tuple(str(name) for name in (*kept, *begun) if name)
