@@ -1,0 +1,134 @@
+"""What SageMaker's instance types are made of. Every type that an endpoint may name is known, of some only the name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from lmi_deploy.catalog import limits
+
+Kind = Literal["gpu", "neuron", "gaudi", "cpu"]
+Architecture = Literal["x86_64", "arm64"]
+
+_GIB: Final = 2**30
+_KINDS: Final[dict[str, Kind]] = {"p2": "gpu", "p6e-gb200": "gpu", "dl1": "gaudi"}
+"""Families that have accelerators although the table does not describe them."""
+_OWN_DISK: Final = ("g5", "g6", "g7", "p5", "p6", "trn1", "trn2")
+"""Families with local disks that no letter `d` gives away: the rule of SageMaker's own SDK, with the p6 and g7 that
+are younger than it. SageMaker refuses a volume size for them (aws/sagemaker-python-sdk issue 4828)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerators:
+    """All of one instance; they are alike."""
+
+    kind: Literal["gpu", "neuron"]
+    name: str
+    count: int
+    memory: int
+    """Bytes of one, as EC2 states them."""
+    usable: int | None
+    """Bytes of one that torch sees in all, the least over drivers. None: nobody has said."""
+    compute_capability: float | None
+    """Of a GPU."""
+    cores: int | None
+    """NeuronCores of one device."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """None stands for what the table does not know; `known` tells whether it knows anything but the name."""
+
+    name: str
+    kind: Kind
+    architecture: Architecture
+    known: bool
+    vcpu: int | None = None
+    memory: int | None = None
+    """Bytes."""
+    nvme: int | None = None
+    """Bytes of local disks, all together."""
+    network_gbps: float | None = None
+    """The baseline, not what bursts reach."""
+    accelerators: Accelerators | None = None
+
+    @property
+    def family(self) -> str:
+        return self.name.split(".")[1]
+
+    @property
+    def ec2_name(self) -> str:
+        return self.name.removeprefix("ml.")
+
+    @property
+    def refuses_volume(self) -> bool:
+        """Whether SageMaker refuses VolumeSizeInGB, as for every type with disks of its own."""
+        return bool(self.nvme) or "d" in self.family or self.family.startswith(_OWN_DISK)
+
+
+def source() -> tuple[str, str]:
+    """Where the table comes from, and its date."""
+    return _table()["source"], _table()["date"]
+
+
+def names() -> tuple[str, ...]:
+    """Every type that an endpoint may name."""
+    return limits.names("instance_types")
+
+
+@cache
+def instance(name: str) -> Instance | None:
+    """None where SageMaker has no such type for endpoints."""
+    if name not in names():
+        return None
+    family = name.split(".")[1]
+    held = _table()["types"].get(name)
+    architecture: Architecture = "arm64" if _is_arm(family) else "x86_64"
+    if held is None:
+        kind = _KINDS.get(family, "cpu")
+        return Instance(name=name, kind=kind, architecture=architecture, known=False)
+    accelerators = _accelerators(held)
+    return Instance(
+        name=name,
+        kind=accelerators.kind if accelerators else "cpu",
+        architecture=architecture,
+        known=True,
+        vcpu=held["vcpu"],
+        memory=held["memory_gib"] * _GIB,
+        nvme=held["nvme_gb"] * 10**9,
+        network_gbps=held.get("network_gbps"),
+        accelerators=accelerators,
+    )
+
+
+def _accelerators(held: dict[str, Any]) -> Accelerators | None:
+    name = held.get("accelerator")
+    if name is None:
+        return None
+    device = _table()["accelerators"][name]
+    seen = device.get("torch_gib")
+    return Accelerators(
+        kind=device["kind"],
+        name=name,
+        count=held["count"],
+        memory=device["memory_mib"] * 2**20,
+        usable=int(seen[0] * _GIB) if seen else None,
+        compute_capability=device.get("compute_capability"),
+        cores=device.get("cores"),
+    )
+
+
+def _is_arm(family: str) -> bool:
+    """Graviton carries a `g` after the generation (c7g, m6gd); Grace comes with the GB200."""
+    letters = family.lstrip("abcdefghijklmnopqrstuvwxyz").lstrip("0123456789")
+    return letters.startswith("g") or family.endswith("gb200")
+
+
+@cache
+def _table() -> dict[str, Any]:
+    path = Path(__file__).with_name("instances.json")
+    table: dict[str, Any] = json.loads(path.read_text(encoding="ascii"))
+    return table

@@ -1,0 +1,93 @@
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.catalog import instances, limits
+from lmi_deploy.catalog.instances import Instance, instance
+
+
+def _of(name: str) -> Instance:
+    found = instance(name)
+    assert found is not None
+    return found
+
+
+def test_every_type_that_sagemaker_knows_is_known_and_no_other() -> None:
+    assert {name for name in instances.names() if instance(name)} == set(limits.names("instance_types"))
+    assert instance("ml.g9.xlarge") is None
+    assert instance("g5.xlarge") is None
+
+
+def test_the_table_describes_only_types_that_an_endpoint_may_name() -> None:
+    table = json.loads(Path(instances.__file__).with_name("instances.json").read_text())
+    assert set(table["types"]) <= set(instances.names())
+    assert {row["accelerator"] for row in table["types"].values() if "accelerator" in row} == set(
+        table["accelerators"]
+    )
+
+
+def test_a_described_gpu_type() -> None:
+    found = _of("ml.g5.12xlarge")
+    assert (found.kind, found.vcpu, found.memory) == ("gpu", 48, 192 * 2**30)
+    assert (found.nvme, found.network_gbps, found.ec2_name) == (3_800_000_000_000, 40, "g5.12xlarge")
+    assert found.accelerators is not None
+    assert (found.accelerators.name, found.accelerators.count) == ("NVIDIA A10G", 4)
+    assert found.accelerators.memory == 22888 * 2**20
+    assert found.accelerators.usable is not None
+    assert found.accelerators.usable < found.accelerators.memory
+
+
+def test_a_type_of_which_only_the_name_is_known() -> None:
+    found = _of("ml.m7i.48xlarge")
+    assert not found.known
+    assert (found.vcpu, found.memory, found.nvme, found.accelerators) == (None, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("ml.c5.xlarge", "cpu"),
+        ("ml.inf2.xlarge", "neuron"),
+        ("ml.p2.xlarge", "gpu"),
+        ("ml.dl1.24xlarge", "gaudi"),
+    ],
+)
+def test_the_kind_is_known_of_every_type(name: str, kind: str) -> None:
+    assert _of(name).kind == kind
+
+
+@pytest.mark.parametrize(
+    "name",
+    (
+        "ml.g4dn.xlarge ml.g5.xlarge ml.g6.xlarge ml.g6e.xlarge ml.g7.2xlarge ml.g7e.2xlarge ml.p4d.24xlarge "
+        "ml.p5en.48xlarge ml.p6-b200.48xlarge ml.p6e-gb200.36xlarge ml.trn1n.32xlarge ml.trn2.48xlarge "
+        "ml.c5d.large ml.r7gd.medium"
+    ).split(),
+)
+def test_types_with_disks_of_their_own_refuse_a_volume(name: str) -> None:
+    assert _of(name).refuses_volume
+
+
+@pytest.mark.parametrize(
+    "name", ["ml.c5.xlarge", "ml.m5.large", "ml.inf2.xlarge", "ml.p3.2xlarge", "ml.t2.medium"]
+)
+def test_types_without_disks_take_a_volume(name: str) -> None:
+    assert not _of(name).refuses_volume
+
+
+def test_the_volume_rule_agrees_with_the_disks_of_every_described_type() -> None:
+    described = [_of(name) for name in instances.names() if _of(name).known]
+    assert [each.name for each in described if each.refuses_volume != bool(each.nvme)] == []
+
+
+def test_graviton_is_told_from_x86() -> None:
+    arm = {_of(name).family for name in instances.names() if _of(name).architecture == "arm64"}
+    assert arm == {family for family in _families() if re.fullmatch(r"[cmr]\dgn?d?", family)} | {"p6e-gb200"}
+    assert "c7g" in arm
+    assert "g5" not in arm
+
+
+def _families() -> set[str]:
+    return {_of(name).family for name in instances.names()}
