@@ -60,11 +60,22 @@ def test_the_kind_is_known_of_every_type(name: str, kind: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    (
-        "ml.g4dn.xlarge ml.g5.xlarge ml.g6.xlarge ml.g6e.xlarge ml.g7.2xlarge ml.g7e.2xlarge ml.p4d.24xlarge "
-        "ml.p5en.48xlarge ml.p6-b200.48xlarge ml.p6e-gb200.36xlarge ml.trn1n.32xlarge ml.trn2.48xlarge "
-        "ml.c5d.large ml.r7gd.medium"
-    ).split(),
+    [
+        "ml.g4dn.xlarge",
+        "ml.g5.xlarge",
+        "ml.g6.xlarge",
+        "ml.g6e.xlarge",
+        "ml.g7.2xlarge",
+        "ml.g7e.2xlarge",
+        "ml.p4d.24xlarge",
+        "ml.p5en.48xlarge",
+        "ml.p6-b200.48xlarge",
+        "ml.p6e-gb200.36xlarge",
+        "ml.trn1n.32xlarge",
+        "ml.trn2.48xlarge",
+        "ml.c5d.large",
+        "ml.r7gd.medium",
+    ],
 )
 def test_types_with_disks_of_their_own_refuse_a_volume(name: str) -> None:
     assert _of(name).refuses_volume
