@@ -6,26 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from lmi_deploy.core.recipe import Pairs, Vpc
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSettings:
-    """All of CreateProcessingJob but name and tags."""
-
-    role: str
-    image: str
-    instance: str
-    count: int
-    volume_gb: int
-    command: tuple[str, ...]
-    environment: Pairs
-    inputs: tuple[tuple[str, str, str], ...]
-    """(name, s3:// prefix, folder in the container)."""
-    timeout: int
-    """Seconds."""
-    kms_key: str = ""
-    vpc: Vpc | None = None
+from lmi_deploy.core.recipe import Pairs
+from lmi_deploy.core.transfer_job import JobSettings as JobSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,9 +29,18 @@ class Work:
     sendings: tuple[Sending, ...]
 
 
-def planned(ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored]) -> Work:
-    """Look at what the bucket has: objects under the prefix, uploads on their way to it, other selections."""
-    refuse_strangers(ends, files, there)
+def planned(
+    ends: Ends,
+    files: Sequence[FileEntry],
+    there: Mapping[str, Stored],
+    *,
+    all_files: Sequence[FileEntry] = (),
+) -> Work:
+    """Look at what the bucket has: objects under the prefix, uploads on their way to it, other selections.
+
+    `all_files` of the model, where `files` are a part of them.
+    """
+    refuse_strangers(ends, all_files or files, there)
     whole = [found for entry in files if (found := _whole(ends, entry, there)) is not None]
     ends.board.add(safe=sum(file.size for file in whole))
     done = {file.path for file in whole}

@@ -55,7 +55,7 @@ def push(
     else:
         refuse_strangers(ends, files, there)
         stored = yield from carried(ends, files, there, by=way.carriage, key=key)
-    ours = _manifest(name, listing, tuple(sorted(stored, key=lambda file: file.path)), way.clock)
+    ours = manifest_of(name, listing, tuple(sorted(stored, key=lambda file: file.path)), way.clock)
     written = write_manifest(way.store, ours)
     if written is not ours:
         # Somebody pushed the same meanwhile: whatever upload is left of the two of us, nobody needs it.
@@ -78,7 +78,8 @@ def is_whole(manifest: Manifest, sizes: dict[str, int]) -> bool:
     return sizes == {prefix + file.path: file.size for file in manifest.files}
 
 
-def _manifest(name: str, listing: ModelListing, files: tuple[StoredFile, ...], clock: Clock) -> Manifest:
+def manifest_of(name: str, listing: ModelListing, files: tuple[StoredFile, ...], clock: Clock) -> Manifest:
+    """What the bucket is told once every file is there."""
     return Manifest(
         name=name,
         model_id=listing.model_id,
