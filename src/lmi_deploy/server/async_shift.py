@@ -11,7 +11,7 @@ from lmi_deploy.server import refusals
 from lmi_deploy.server.batches import alphabetical
 from lmi_deploy.server.jobs import Frame, Job
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.shift import Spent
+from lmi_deploy.server.shift import Following, Spent
 from lmi_deploy.server.wire import Answer, WireError, unpack_map
 from lmi_deploy.server.worker import Worker, WorkerLost
 
@@ -25,6 +25,7 @@ class AsyncShift:
 
     def __init__(self, worker: Worker, log: Log) -> None:
         self.lost: asyncio.Future[Spent] = asyncio.get_running_loop().create_future()
+        self.ahead: Sequence[Job] = ()  # everything is sent at once, and nothing waited for
         self._worker = worker
         self._log = log
         self._pending: dict[str, Job] = {}
@@ -49,7 +50,7 @@ class AsyncShift:
             await asyncio.sleep(0.05)
             self._forget_abandoned(0)
 
-    async def serve(self, jobs: Sequence[Job]) -> None:
+    async def serve(self, jobs: Sequence[Job], _: Following, /) -> None:
         for job in jobs:
             await self._send(job)
 

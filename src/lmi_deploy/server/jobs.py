@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from lmi_deploy.server.wire import Answer, Entry, Pair
@@ -78,6 +78,11 @@ class JobQueue:
         self._jobs.append(job)
         self._wake()
 
+    def put_back(self, jobs: Sequence[Job]) -> None:
+        """Jobs that were taken and not begun, before all others."""
+        self._jobs.extendleft(reversed(jobs))
+        self._wake()
+
     async def take(self, *, most: int, delay: float, idle: float | None) -> list[Job]:
         """Up to `most` jobs: the first as soon as there is one, the others within `delay` seconds after it.
 
@@ -87,13 +92,19 @@ class JobQueue:
         if first is None:
             return []
         batch = [first]
-        until = asyncio.get_running_loop().time() + delay
+        try:
+            await self._fill(batch, most, asyncio.get_running_loop().time() + delay)
+        except asyncio.CancelledError:
+            self.put_back(batch)
+            raise
+        return batch
+
+    async def _fill(self, batch: list[Job], most: int, until: float) -> None:
         while len(batch) < most:
             job = await self._one(until - asyncio.get_running_loop().time())
             if job is None:
-                break
+                return
             batch.append(job)
-        return batch
 
     def drain(self) -> list[Job]:
         """Everything that waits, taken out at once."""
@@ -102,9 +113,11 @@ class JobQueue:
         return waiting
 
     async def _one(self, limit: float | None) -> Job | None:
-        job = self._next()
+        job = self.next()
         if job is not None:
             return job
+        if limit is None:
+            return await self._waited()
         try:
             async with asyncio.timeout(limit):
                 return await self._waited()
@@ -121,11 +134,12 @@ class JobQueue:
                 if turn.done() and not turn.cancelled():
                     self._wake()  # woken and timed out in the same moment: the job is for the next taker
                 raise
-            job = self._next()
+            job = self.next()
             if job is not None:
                 return job
 
-    def _next(self) -> Job | None:
+    def next(self) -> Job | None:
+        """The first whose client is still there, without waiting for one."""
         while self._jobs:
             job = self._jobs.popleft()
             if not job.gone():

@@ -196,28 +196,43 @@ class Pool:
         """A worker's life: take jobs, answer them, until it is lost or idle for too long."""
         limits = self.settings.limits
         delay = limits.max_batch_delay if limits.batch_size > 1 else 0.0
-        while slot.alive:
+        while slot.alive or slot.shift.ahead:
             idle = limits.max_idle_time if slot.temporary else None
-            jobs = await self.queue.take(most=limits.batch_size, delay=delay, idle=idle)
+            jobs = slot.shift.ahead or await self.queue.take(most=limits.batch_size, delay=delay, idle=idle)
             if not jobs:
                 self._log.event("worker idle", model=self.settings.name, pid=slot.shift.pid, seconds=idle)
                 await self._retire(slot)
                 return
-            slot.busy = True
-            try:
-                await slot.shift.serve(jobs)
-            except Spent as exc:
-                await self._lose(slot, jobs, exc)
-            finally:
-                slot.busy = False
+            await self._serve(slot, jobs)
             if len(self.running) > 1 and not self.settings.async_mode:
-                await (
-                    slot.shift.finished()
-                )  # a worker in the middle of a stream leaves the next request to the others
+                # A worker in the middle of a stream leaves the next request to the others.
+                await slot.shift.finished()
+        await slot.shift.finished()
+        await slot.shift.stop()
+
+    async def _serve(self, slot: Slot, jobs: Sequence[Job]) -> None:
+        slot.busy = True
+        try:
+            await slot.shift.serve(jobs, self._following)
+        except Spent as exc:
+            await self._lose(slot, jobs, exc)
+        except asyncio.CancelledError:
+            for job in (*jobs, *slot.shift.ahead):
+                job.settle(refusals.shut_down(self.settings.name))
+            raise
+        finally:
+            slot.busy = False
+
+    def _following(self) -> Job | None:
+        """The next job, when this is the one worker to do it."""
+        alone = self.settings.limits.batch_size == 1 and len(self.running) == 1
+        return self.queue.next() if alone else None
 
     async def _lose(self, slot: Slot, jobs: Sequence[Job], spent: Spent) -> None:
         slot.alive = False
         slot.died = asyncio.get_running_loop().time()
+        self.queue.put_back(slot.shift.ahead)
+        slot.shift.ahead = ()
         self._failures += spent.counted
         if self._failures > self.settings.limits.retry_threshold and not self.settings.never_fails:
             self._fail(spent.told)

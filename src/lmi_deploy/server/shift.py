@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from lmi_deploy.server import batches, refusals
@@ -13,6 +13,9 @@ from lmi_deploy.server.properties import ModelSettings
 from lmi_deploy.server.refusals import Refusal
 from lmi_deploy.server.wire import Answer, WireError
 from lmi_deploy.server.worker import Worker, WorkerLost
+
+BRISK = 0.002  # seconds of a quick call
+BRISK_CALLS = 16  # that many in a row, and the next ones are taken to be quick, too
 
 
 class Spent(Exception):
@@ -28,18 +31,26 @@ class Spent(Exception):
         self.counted = counted
 
 
+Following = Callable[[], Job | None]
+
+
 class Shift(Protocol):
     """What a pool needs of a worker, whichever engine it runs. `lost` is set when it dies outside of `serve`."""
 
     lost: asyncio.Future[Spent]
+    ahead: Sequence[Job]
 
     @property
     def pid(self) -> int | None: ...
 
     async def start(self) -> None: ...
 
-    async def serve(self, jobs: Sequence[Job]) -> None:
-        """Answer the jobs; `Spent` when the worker was lost over them."""
+    async def serve(self, jobs: Sequence[Job], following: Following, /) -> None:
+        """Answer the jobs; `Spent` when the worker was lost over them.
+
+        The worker may be sent what `following` gives before it has answered: that is `ahead` then, to be served next,
+        and not begun when the worker is lost meanwhile: it reads a request only after it answered the one before.
+        """
 
     async def finished(self) -> None:
         """Until nothing is being answered any more."""
@@ -56,6 +67,8 @@ class SyncShift:
         self._worker = worker
         self._settings = settings
         self._log = log
+        self.ahead: Sequence[Job] = ()
+        self._brisk = 0
         self._silent = False
         self._stopped = False
         self._streaming: asyncio.Task[None] | None = None
@@ -74,9 +87,9 @@ class SyncShift:
     async def finished(self) -> None:
         await self._stream_over()
 
-    async def serve(self, jobs: Sequence[Job]) -> None:
+    async def serve(self, jobs: Sequence[Job], following: Following, /) -> None:
         try:
-            answer = await self._asked(jobs)
+            answer = await self._asked(jobs, following)
         except WireError as exc:
             _settle(jobs, refusals.untranslatable(str(exc)))
             return
@@ -90,10 +103,13 @@ class SyncShift:
         else:
             _hand_out(jobs, answer)
 
-    async def _asked(self, jobs: Sequence[Job]) -> Answer | None:
+    async def _asked(self, jobs: Sequence[Job], following: Following) -> Answer | None:
         """None when the worker died in the middle of an earlier stream."""
         limit = self._settings.limits.predict_timeout
-        until = asyncio.get_running_loop().time() + limit
+        begun = asyncio.get_running_loop().time()
+        until = begun + limit
+        sent = jobs is self.ahead
+        self.ahead = ()
         try:
             if self._streaming is not None:
                 # As in the real server, waiting for an earlier stream to end counts against predict_timeout.
@@ -101,12 +117,32 @@ class SyncShift:
                     await self._stream_over()
             if self._silent:
                 return None
-            await self._worker.send(*batches.request_of(jobs, self._settings.handler), until)
-            return await self._worker.answer(until)
+            if not sent:
+                await self._worker.send(*batches.request_of(jobs, self._settings.handler), until)
+            if self._brisk >= BRISK_CALLS:
+                await self._send_ahead(following(), until)
+            answer = await self._worker.answer(until)
         except TimeoutError as exc:
             raise Spent(refusals.timed_out(), f"predict_timeout: no answer within {limit:.0f} s") from exc
         except WorkerLost as exc:
             raise Spent(refusals.disconnected(), await self._worker.obituary()) from exc
+        took = asyncio.get_running_loop().time() - begun
+        self._brisk = self._brisk + 1 if took < BRISK and not answer.streamed else 0
+        return answer
+
+    async def _send_ahead(self, job: Job | None, until: float) -> None:
+        """Between quick calls the way to the worker and back costs more than the call: the next is there already.
+
+        Never between slow ones: what a client that leaves asked must not be run, and another worker may come free.
+        """
+        if job is None:
+            return
+        self.ahead = (job,)
+        try:
+            await self._worker.send(job.properties, job.content, until)
+        except WireError as exc:
+            self.ahead = ()
+            job.settle(refusals.untranslatable(str(exc)))
 
     async def _stream_over(self) -> None:
         running = self._streaming

@@ -21,8 +21,9 @@ SYNC = MANY_WAYS.replace('"t%d" % number', 'inputs_text + "-%d" % number').repla
 SYNC = SYNC.replace('asked.get("exit_at"))', 'asked.get("exit_at"), asked["text"])')
 
 
-def test_by_the_synchronous_engine(tmp_path: Path) -> None:
-    properties = "engine=Python\nminWorkers=2\nmaxWorkers=2\n"
+@pytest.mark.parametrize("workers", [1, 2])
+def test_by_the_synchronous_engine(tmp_path: Path, workers: int) -> None:
+    properties = f"engine=Python\nminWorkers={workers}\nmaxWorkers={workers}\n"
     with serving(write_model(tmp_path / "m", SYNC, properties)) as served:
         faults = asyncio.run(everybody(served.port, '{"outputs": "%s-%d"}\n', "%s"))
         status = served.ask({"do": "status"})
@@ -34,6 +35,31 @@ def test_by_the_asynchronous_engine(tmp_path: Path) -> None:
     properties = "engine=Python\noption.async_mode=true\nminWorkers=1\nmaxWorkers=1\n"
     with serving(write_model(tmp_path / "m", ASYNC, properties)) as served:
         assert asyncio.run(everybody(served.port, "%s-%d\n", "%s\n")) == []
+
+
+def test_a_worker_that_dies_among_quick_calls_leaves_nobody_without_an_answer(tmp_path: Path) -> None:
+    """Calls as quick as these are sent ahead to the worker: what it had not begun is not lost with it."""
+
+    async def go(port: int) -> list[int]:
+        asked = [b'{"do": "echo", "text": "x"}'] * 200
+        asked[150] = b'{"do": "exit"}'
+        lines = [await asyncio.open_connection("127.0.0.1", port) for _ in asked]
+        for (_, writer), body in zip(lines, asked, strict=True):
+            writer.write(b"POST /invocations HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        async with asyncio.timeout(30):
+            heads = [await reader.readuntil(b"\r\n\r\n") for reader, _ in lines]
+        for _, writer in lines:
+            writer.close()
+        return [int(head.split()[1]) for head in heads]
+
+    with serving(write_model(tmp_path / "m", SYNC)) as served:
+        statuses = asyncio.run(go(served.port))
+        failed = statuses.count(503)
+        assert served.ask({"do": "status"})["requests"] == {
+            "served": 200 - failed, "failed": failed, "in_flight": 0,
+        }  # fmt: skip
+    assert set(statuses) == {200, 503}
+    assert statuses[150] == 503
 
 
 async def everybody(port: int, piece: str, whole: str) -> list[str]:

@@ -54,6 +54,21 @@ def test_a_lone_job_leaves_after_the_delay_and_an_idle_taker_with_nothing() -> N
     asyncio.run(go())
 
 
+def test_who_stops_waiting_for_more_loses_nothing() -> None:
+    async def go() -> None:
+        queue = JobQueue(10)
+        queue.put(job("a"))
+        waiting = asyncio.create_task(queue.take(most=4, delay=60, idle=None))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        queue.put(job("b"))
+        queue.put_back([job("0"), job("1")])
+        assert names(await queue.take(most=4, delay=0, idle=None)) == ["0", "1", "a", "b"]
+
+    asyncio.run(go())
+
+
 def test_two_takers_never_get_the_same_job() -> None:
     async def go() -> None:
         queue = JobQueue(100)
