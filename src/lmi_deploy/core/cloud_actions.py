@@ -8,6 +8,7 @@ from typing import assert_never
 from lmi_deploy.core.hosting import EndpointConfigSettings, ModelSettings, Scaling
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import ProbeSpec
+from lmi_deploy.core.transfer_job import JobSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +34,14 @@ class PushWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTransferJob:
-    """The same by a processing job near the bucket."""
+    """The same by a processing job near the bucket. What it is handed through the bucket is added when it starts."""
 
     job: str
     weights: str
     model_id: str
     commit: str
     size: int
-    instance: str
-    count: int
+    settings: JobSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,8 +170,8 @@ def cloud_title(action: CloudAction) -> str:  # noqa: C901 (one line an action, 
             return f"make the bucket {bucket}"
         case PushWeights(model_id=model, commit=commit):
             return f"push {model} at {commit[:8]} to the bucket"
-        case RunTransferJob(model_id=model, instance=instance, count=count):
-            return f"move {model} to the bucket by a job on {count} x {instance}"
+        case RunTransferJob(model_id=model, settings=settings):
+            return f"move {model} to the bucket by a job on {settings.count} x {settings.instance}"
         case CreateModel(model=model):
             return f"create the model {model}"
         case CreateEndpointConfig(config=config, settings=settings):

@@ -36,6 +36,19 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlace:
+    """Where a transfer job runs (`weights.via: job`)."""
+
+    image: str
+    """Any with a Python of 3.11 or newer; our own packages come through the bucket."""
+    instance: str
+    count: int
+    volume_gb: int
+    timeout: int
+    """Seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SageMakerPlace:
     account: str
     partition: str
@@ -65,6 +78,8 @@ class SageMakerPlace:
     weights_via: str
     """stream, snapshot or job."""
     token_secret: str
+    job: JobPlace | None = None
+    """With `weights_via` job alone."""
 
 
 Place = LocalPlace | SageMakerPlace

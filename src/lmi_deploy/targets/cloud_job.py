@@ -1,0 +1,126 @@
+"""A transfer inside AWS: handed out, started, watched to its end, and cleared away after its manifest is there."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lmi_deploy.core import plan
+from lmi_deploy.core.cloud_actions import RunTransferJob
+from lmi_deploy.core.events import Event, Line, Progress
+from lmi_deploy.core.recipe import Pairs
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.core.transfer_job import INPUT, JOBS, JobSettings, Order, job_prefix, order_text
+from lmi_deploy.core.weights import manifest_key
+from lmi_deploy.errors import Conflict, Overdue, TransferFailed
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.ports.jobs import SeenJob
+from lmi_deploy.ports.target import Outcome
+
+Luggage = Callable[[], Mapping[str, bytes]]
+"""What the job needs of us, by file name: `start.py` and the wheels."""
+RESOURCES: Final = "/opt/ml/config/resourceconfig.json"
+"""Where SageMaker tells an instance who it is (CreateProcessingJob, developer guide)."""
+_MEMORY: Final = 1_000_000_000
+"""Bytes that a job's instance may take: they have plenty, and nobody beside it."""
+_LAST: Final = 30
+_GRACE: Final = 1800
+"""Seconds beyond the job's own limit, for its machines to come and go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferJobs:
+    cloud: Cloud
+    depot: Depot
+    clock: Clock
+    luggage: Luggage
+    pace: Callable[[], Iterator[float]]
+    """Seconds between two looks."""
+
+    def run(self, action: RunTransferJob, spec: Spec, *, tags: Pairs) -> Generator[Event, None, Outcome]:
+        """TransferFailed, with the job's last lines, where it does not end with the weights in the bucket."""
+        if self._complete(action):
+            return "there already"
+        if self.cloud.jobs.job(action.job) is None:
+            self._start(action, spec, tags)
+        ended = yield from self._watched(action)
+        if not self._complete(action):
+            raise self._failure(action, ended)
+        self._clear(action.job)
+        return "every file verified, the manifest written"
+
+    def _complete(self, action: RunTransferJob) -> bool:
+        return self.depot.store.look(manifest_key(action.weights)) is not None
+
+    def _start(self, action: RunTransferJob, spec: Spec, tags: Pairs) -> None:
+        order = Order(
+            job=action.job,
+            bucket=self.depot.bucket,
+            owner=spec.cloud.account,
+            kms_key=spec.cloud.kms_key,
+            listing=spec.model.listing(spec.weights.files),
+            token_secret=spec.cloud.token_secret,
+            memory=_MEMORY,
+        )
+        told = f"{job_prefix(action.job)}in/"
+        self.depot.store.put(f"{told}order.json", order_text(order).encode())
+        settings = self._handed(action.settings, ours=self._packed(), told=told)
+        try:
+            self.cloud.jobs.start(action.job, settings, tags)
+        except Conflict:
+            return  # a reply was lost: it runs, and is watched
+
+    def _handed(self, settings: JobSettings, *, ours: str, told: str) -> JobSettings:
+        bucket = f"s3://{self.depot.bucket}/"
+        inputs = (("lmi", bucket + ours, f"{INPUT}/lmi"), ("order", bucket + told, f"{INPUT}/order"))
+        start = ("python3", f"{INPUT}/lmi/start.py", f"{INPUT}/lmi", f"{INPUT}/order/order.json", RESOURCES)
+        return replace(settings, inputs=inputs, command=start)
+
+    def _packed(self) -> str:
+        """The prefix of what runs, named by its content: put once for every version of lmi."""
+        files = self.luggage()
+        seal = hashlib.sha256()
+        for name, content in sorted(files.items()):
+            seal.update(name.encode() + hashlib.sha256(content).digest())
+        prefix = f"{JOBS}lmi-{seal.hexdigest()[:16]}/"
+        there = {stored.key: stored.size for stored in self.depot.store.list(prefix)}
+        for name, content in files.items():
+            if there.get(prefix + name) != len(content):
+                self.depot.store.put(prefix + name, content)
+        return prefix
+
+    def _watched(self, action: RunTransferJob) -> Generator[Event, None, SeenJob]:
+        key, begun, told = plan.key(action), self.clock.monotonic(), 0
+        for wait in self.pace():
+            seen = self.cloud.jobs.job(action.job)
+            if seen is None:
+                raise TransferFailed(f"{action.job}: the job is gone", hint="run the same command again")
+            lines = list(self.cloud.jobs.lines(action.job))
+            for line in lines[told:]:
+                yield Line(key=key, text=line)
+            told = max(told, len(lines))
+            if seen.status not in ("InProgress", "Stopping"):
+                return seen
+            waited = self.clock.monotonic() - begun
+            if waited > action.settings.timeout + _GRACE:
+                break
+            yield Progress(key=key, done=round(waited, 1), total=None, unit="seconds", note=seen.status)
+            self.clock.sleep(wait)
+        raise Overdue(
+            f"{action.job}: still at work after {action.settings.timeout + _GRACE} s",
+            hint="`lmi up` goes on watching it, `lmi down` stops it; it costs money as long as it runs",
+        )
+
+    def _failure(self, action: RunTransferJob, ended: SeenJob) -> TransferFailed:
+        why = ended.message or ended.reason or "it left no reason"
+        return TransferFailed(
+            f"{action.job}: the job ended {ended.status}: {why}",
+            hint="run the same command again: another job goes on from what the bucket has",
+            details=list(self.cloud.jobs.lines(action.job))[-_LAST:],
+        )
+
+    def _clear(self, job: str) -> None:
+        self.depot.store.delete([stored.key for stored in self.depot.store.list(job_prefix(job))])
