@@ -12,8 +12,8 @@ from typing import Any
 import boto3
 
 from lmi_deploy.adapters.aws.session import SessionFactory
+from lmi_deploy.adapters.aws.tries import Tell, silent
 from lmi_deploy.adapters.s3 import Place, S3Settings, S3Store
-from lmi_deploy.adapters.s3.calls import Tell, silent
 from lmi_deploy.ports.clock import Clock
 from tests.support.still_clock import StillClock
 from tests.support.versitygw import running

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any
 
-from lmi_deploy.adapters.aws.credentials import AGAIN, credential_trouble, refused_credentials
-from lmi_deploy.adapters.aws.session import SessionFactory, credentials_explained, region_of
+from lmi_deploy.adapters.aws.calls import Access, Service
+from lmi_deploy.adapters.aws.session import SessionFactory
+from lmi_deploy.adapters.aws.tries import Tell, silent
 from lmi_deploy.adapters.s3 import bucket as buckets
-from lmi_deploy.adapters.s3.calls import Calls, Tell, silent
+from lmi_deploy.adapters.s3.calls import Calls
 from lmi_deploy.adapters.s3.clients import S3Clients, S3Settings
-from lmi_deploy.errors import AccessError
 from lmi_deploy.ports.account import Caller
 from lmi_deploy.ports.clock import Clock
 
@@ -55,27 +54,8 @@ class AwsAccount:
         return Calls(self._clients, bucket, self.who().account, clock=self._clock, tell=self._tell)
 
     def _ask(self) -> Caller:
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        with credentials_explained():
-            session = self._session()
-            region = region_of(session)
-            api = session.client("sts", region_name=region, endpoint_url=self._sts_url or None)
-        try:
-            answer = api.get_caller_identity()
-        except (ClientError, BotoCoreError) as exc:
-            raise _refusal(exc, api.meta.endpoint_url) from exc
+        access = Access(session=self._session, clock=self._clock, tell=self._tell)
+        sts = Service(access, "sts", url=self._sts_url)
+        answer = sts("get_caller_identity", "STS does not say who we are", needs="Arn")
         arn = str(answer["Arn"])
-        return Caller(account=str(answer["Account"]), arn=arn, partition=arn.split(":")[1], region=region)
-
-
-def _refusal(exc: Any, endpoint: str) -> Exception:
-    told: dict[str, Any] = getattr(exc, "response", {}).get("Error", {})
-    known = refused_credentials(told.get("Code", "")) if told else credential_trouble(exc)
-    if known is not None:
-        return known
-    why = " ".join(str(told.get("Message") or exc).split())[:300]
-    return AccessError(
-        f"{endpoint}: STS does not say who we are: {why}",
-        hint=f"check the network, HTTPS_PROXY, AWS_CA_BUNDLE and AWS_ENDPOINT_URL; then {AGAIN}",
-    )
+        return Caller(account=str(answer["Account"]), arn=arn, partition=arn.split(":")[1], region=sts.region)

@@ -26,7 +26,12 @@ _REFUSED: Final[Mapping[str, str]] = {
     "InvalidAccessKeyId": "the access key is not known there",
     "InvalidToken": "the session token is not valid",
     "InvalidClientTokenId": "the access key or the session token is not known there",
-    "UnrecognizedClientException": "the access key or the session token is not known there",
+    "UnrecognizedClientException": "the access key or the session token is not known there, or the account has not "
+    "enabled the region",
+    "InvalidSignatureException": "the signature does not match: the secret key is not the one of the access key",
+    "MissingAuthenticationToken": "the request came without any",
+    "MissingAuthenticationTokenException": "the request came without any",
+    "OptInRequired": "the account may not use the service, or has not enabled the region",
     "SignatureDoesNotMatch": "the signature does not match: the secret key is not the one of the access key",
     "AuthFailure": "the credentials were not accepted",
 }

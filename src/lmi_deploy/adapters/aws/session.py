@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,16 +14,55 @@ SessionFactory = Callable[[], Any]
 """A fresh boto3 session each time: it reads the credentials anew."""
 
 
-def aws_session(*, profile: str = "", region: str = "") -> SessionFactory:
+Watch = Callable[[str, str], None]
+"""Told of every request before it leaves, tries included: the service and the operation, as AWS names them."""
+
+
+def aws_session(*, profile: str = "", region: str = "", watch: Watch | None = None) -> SessionFactory:
     """A factory of sessions; the profile is looked up when the first one is made."""
 
     def make() -> Any:
         import boto3
 
         with credentials_explained():
-            return boto3.Session(profile_name=profile or None, region_name=region or None)
+            session = boto3.Session(profile_name=profile or None, region_name=region or None)
+        if watch is not None:
+            session.events.register("before-send", _watching(watch))
+        return session
 
     return make
+
+
+class SharedSession:
+    """One session for all clients: a role is assumed, and a second factor asked for, once. A SessionFactory."""
+
+    def __init__(self, make: SessionFactory) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._session: Any = None
+
+    def __call__(self) -> Any:
+        return self.renew(None)
+
+    def renew(self, stale: Any) -> Any:
+        """The session, which is not `stale`, whose credentials have expired."""
+        with self._lock:
+            if self._session is stale:
+                self._session = self._make()
+            return self._session
+
+
+def fresh_session(factory: SessionFactory, stale: Any) -> Any:
+    """A session with credentials read anew, in the place of `stale`."""
+    return factory.renew(stale) if isinstance(factory, SharedSession) else factory()
+
+
+def _watching(watch: Watch) -> Callable[..., None]:
+    def told(event_name: str, **_: Any) -> None:
+        _before, service, operation = event_name.split(".")
+        watch(service, operation)
+
+    return told
 
 
 @contextmanager

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy import __version__
-from lmi_deploy.adapters.aws.session import SessionFactory, credentials_explained, region_of
-from lmi_deploy.adapters.s3.skew import Skew
+from lmi_deploy.adapters.aws.clients import Clients
+from lmi_deploy.adapters.aws.session import SessionFactory, region_of
 
 _SMALL: Final = 1 << 20
 
@@ -29,56 +28,21 @@ class S3Settings:
     """Empty: botocore finds it (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS)."""
 
 
-class S3Clients:
-    """One client, made when it is first needed, safe to use from several threads; `renew` reads credentials anew."""
+class S3Clients(Clients):
+    """S3's, as we use it."""
 
     def __init__(self, session: SessionFactory, settings: S3Settings) -> None:
-        self._session = session
+        super().__init__(session, self._client)
         self.settings = settings
-        self.skew = Skew()
-        self.reached = False
-        """Whether anything ever answered: an address that never did is not asked for long."""
-        self._lock = threading.Lock()
-        self._made: Any = None
 
-    @property
-    def api(self) -> Any:
-        with self._lock:
-            if self._made is None:
-                self._made = self._make()
-            return self._made
-
-    @property
-    def region(self) -> str:
-        return str(self.api.meta.region_name)
-
-    @property
-    def partition(self) -> str:
-        return str(self.api.meta.partition)
-
-    @property
-    def endpoint(self) -> str:
-        """The URL that is in use."""
-        return str(self.api.meta.endpoint_url)
-
-    def renew(self, stale: Any) -> None:
-        """A client with credentials read anew, in the place of `stale`; another thread may have made it already."""
-        with self._lock:
-            if self._made is stale:
-                self._made = self._make()
-
-    def _make(self) -> Any:
-        with credentials_explained():
-            session = self._session()
-            region = region_of(session)
-            client = session.client(
-                "s3",
-                region_name=region,
-                endpoint_url=self.settings.endpoint_url or None,
-                config=_configuration(self.settings),
-            )
+    def _client(self, session: Any) -> Any:
+        client = session.client(
+            "s3",
+            region_name=region_of(session),
+            endpoint_url=self.settings.endpoint_url or None,
+            config=_configuration(self.settings),
+        )
         _prepare(client)
-        self.skew.attach(client)
         return client
 
 

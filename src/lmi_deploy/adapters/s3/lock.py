@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from lmi_deploy.adapters.s3.calls import Tell, silent
+from lmi_deploy.adapters.aws.tries import Tell, silent
 from lmi_deploy.adapters.s3.holder import Holder, is_gone, myself, read_holder
 from lmi_deploy.adapters.s3.journal import deployment_prefix
 from lmi_deploy.errors import LmiError, Refused

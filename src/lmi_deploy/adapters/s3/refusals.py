@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lmi_deploy.adapters.aws.credentials import AGAIN, refused_credentials
-from lmi_deploy.adapters.s3.faults import Fault
+from lmi_deploy.adapters.aws.faults import Fault
+from lmi_deploy.adapters.aws.refusals import policy_hint, skewed, unreachable, words
 from lmi_deploy.errors import (
     AccessError,
     CloudError,
@@ -121,7 +122,7 @@ def explain(fault: Fault, subject: Subject) -> LmiError:
     if fault.kind in ("again", "contested"):
         return _gave_up(fault, subject)
     return CloudError(
-        f"{subject.what}: S3 refused {subject.action}: {_words(fault)}",
+        f"{subject.what}: S3 refused {subject.action}: {words(fault)}",
         hint=f"S3 at {subject.endpoint} answered {fault.status}; look {fault.code} up in its list of error codes",
     )
 
@@ -147,14 +148,10 @@ def _denied(fault: Fault, subject: Subject) -> LmiError:
         )
     reason = f"{who} may not {action} on {resource}"
     if fault.action:
-        return AccessError(f"{subject.what}: access denied: {reason}", hint=_policy(action, resource))
+        return AccessError(f"{subject.what}: access denied: {reason}", hint=policy_hint(action, resource))
     return AccessError(
-        f"{subject.what}: access denied: {reason}, {bucket_of}", hint=_policy(action, resource)
+        f"{subject.what}: access denied: {reason}, {bucket_of}", hint=policy_hint(action, resource)
     )
-
-
-def _policy(action: str, resource: str) -> str:
-    return f'the role or user needs {{"Effect": "Allow", "Action": "{action}", "Resource": "{resource}"}}'
 
 
 def _elsewhere(fault: Fault, subject: Subject) -> LmiError:
@@ -197,43 +194,28 @@ def _unmet(fault: Fault, subject: Subject) -> LmiError:
 
 def _damaged(fault: Fault, subject: Subject) -> LmiError:
     return IntegrityError(
-        f"{subject.what}: S3 refused the bytes: {_words(fault)}",
+        f"{subject.what}: S3 refused the bytes: {words(fault)}",
         hint=f"they changed on their way more than once: check this machine's memory and network, then {AGAIN}",
     )
 
 
 def _gave_up(fault: Fault, subject: Subject) -> LmiError:
     return TransferFailed(
-        f"{subject.what}: S3 did not do it, and was asked again: {_words(fault)}", hint=AGAIN
+        f"{subject.what}: S3 did not do it, and was asked again: {words(fault)}", hint=AGAIN
     )
 
 
 def _unreachable(fault: Fault, subject: Subject) -> LmiError:
-    if fault.code in ("SSLError", "InvalidProxiesConfigError", "ProxyConnectionError"):
-        return AccessError(
-            f"{subject.endpoint}: no connection: {fault.message}",
-            hint="a proxy that opens TLS needs AWS_CA_BUNDLE; see also HTTPS_PROXY and AWS_ENDPOINT_URL",
-        )
-    if fault.is_unreachable:
-        return AccessError(
-            f"{subject.endpoint}: cannot be reached: {fault.message}",
-            hint=f"check the network, HTTPS_PROXY and AWS_ENDPOINT_URL; then {AGAIN}",
-        )
-    return TransferFailed(
-        f"{subject.what}: the connection to {subject.endpoint} broke, time and again: {fault.message}",
-        hint=AGAIN,
-    )
+    trouble = unreachable(fault, what=subject.what, endpoint=subject.endpoint)
+    return trouble if isinstance(trouble, AccessError) else TransferFailed(trouble.message, hint=trouble.hint)
 
 
 def _skewed(fault: Fault, subject: Subject) -> LmiError:
-    return AccessError(
-        f"{subject.endpoint}: the clock of this machine is wrong by more than 15 minutes, and S3 says so",
-        hint=f"set the clock (timedatectl set-ntp true), then {AGAIN}",
-    )
+    return skewed(subject.endpoint, "S3")
 
 
 def _part_refused(fault: Fault, subject: Subject) -> LmiError:
-    return IntegrityError(f"{subject.what}: S3 does not have these parts: {_words(fault)}", hint=AGAIN)
+    return IntegrityError(f"{subject.what}: S3 does not have these parts: {words(fault)}", hint=AGAIN)
 
 
 def _taken(fault: Fault, subject: Subject) -> LmiError:
@@ -245,10 +227,6 @@ def _taken(fault: Fault, subject: Subject) -> LmiError:
 
 def _no_rules(fault: Fault, subject: Subject) -> LmiError:
     return NotFound(f"s3://{subject.bucket}: it has no lifecycle rules", hint="none are needed to go on")
-
-
-def _words(fault: Fault) -> str:
-    return f"{fault.code}: {fault.message}" if fault.message else fault.code
 
 
 _BY_CODE: Final[Mapping[str, Callable[[Fault, Subject], LmiError]]] = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from lmi_deploy.adapters.aws.faults import read_fault
 from lmi_deploy.adapters.aws.session import SessionFactory
 from lmi_deploy.adapters.s3.calls import Calls
 from lmi_deploy.adapters.s3.clients import S3Clients, S3Settings
-from lmi_deploy.adapters.s3.faults import read_fault
 from lmi_deploy.errors import AccessError
 from lmi_deploy.ports.clock import Clock
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.adapters.aws.session import SessionFactory
+from lmi_deploy.adapters.aws.tries import Tell, silent
 from lmi_deploy.adapters.s3 import copying, multipart
-from lmi_deploy.adapters.s3.calls import Calls, Tell, silent
+from lmi_deploy.adapters.s3.calls import Calls
 from lmi_deploy.adapters.s3.clients import S3Clients, S3Settings
 from lmi_deploy.adapters.s3.reading import Reader, full_checksum, read_object
 from lmi_deploy.adapters.s3.refusals import Unmet

@@ -1,4 +1,4 @@
-"""Signing by the service's clock where ours is wrong by more than S3 forgives (15 minutes)."""
+"""Signing by the service's clock where ours is wrong by more than AWS forgives (S3 15 minutes, the others 5)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Final
 
-_SCHEME: Final = "lmi-s3v4"
+_SCHEMES: Final = {
+    "v4": ("lmi-v4", "SigV4Auth"),
+    "s3v4": ("lmi-s3v4", "S3SigV4Auth"),
+    "s3": ("lmi-s3v4", "S3SigV4Auth"),
+}
+    "v4": ("lmi-v4", "SigV4Auth"),
+    "s3v4": ("lmi-s3v4", "S3SigV4Auth"),
+    "s3": ("lmi-s3v4", "S3SigV4Auth"),
+}
 _SHIFT: Final = "lmi_shift"
 _STAMP: Final = "%Y%m%dT%H%M%SZ"
 FORGIVEN: Final = timedelta(minutes=15)
@@ -33,22 +41,28 @@ class Skew:
 
     def attach(self, client: Any) -> None:
         """Every request that `client` signs from now on takes the offset of its time into account."""
-        client.meta.events.register_first("choose-signer.s3", self._choose)
-        client.meta.events.register("before-sign.s3", self._mark)
+        service = client.meta.service_model.service_id.hyphenize()
+        client.meta.events.register_first(f"choose-signer.{service}", self._choose)
+        client.meta.events.register(f"before-sign.{service}", self._mark)
 
-    def _choose(self, signature_version: Any, **_: Any) -> str | None:
+    def _choose(self, signature_version: Any, signing_name: str, **_: Any) -> str | None:
         # Only where a shift is known: every other request is signed exactly as botocore would.
-        return _scheme() if self.offset and signature_version in ("s3v4", "v4", "s3") else None
+        if not self.offset or signature_version not in _SCHEMES:
+            return None
+        return _scheme("s3v4" if signing_name == "s3" else signature_version)
 
     def _mark(self, request: Any, **_: Any) -> None:
         request.context[_SHIFT] = self.offset
 
 
 @cache
-def _scheme() -> str:
-    from botocore.auth import AUTH_TYPE_MAPS, S3SigV4Auth
+def _scheme(signature_version: str) -> str:
+    from botocore import auth
 
-    class ShiftedS3SigV4Auth(S3SigV4Auth):  # type: ignore[misc]
+    scheme, name = _SCHEMES[signature_version]
+    base: Any = getattr(auth, name)
+
+    class ShiftedAuth(base):  # type: ignore[misc]
         """The time of the signature is read after it was set and before it is used."""
 
         def _modify_request_before_signing(self, request: Any) -> None:
@@ -57,5 +71,5 @@ def _scheme() -> str:
             request.context["timestamp"] = shifted.strftime(_STAMP)
             super()._modify_request_before_signing(request)
 
-    AUTH_TYPE_MAPS[_SCHEME] = ShiftedS3SigV4Auth
-    return _SCHEME
+    auth.AUTH_TYPE_MAPS[scheme] = ShiftedAuth
+    return scheme

@@ -7,20 +7,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from lmi_deploy.adapters.aws.credentials import EXPIRED
+
 Kind = Literal["again", "skewed", "expired", "damaged", "contested", "mute", "final"]
 """`mute`: a refusal without a code, as HEAD gives it, which may be about the clock."""
 
 _AGAIN: Final = frozenset(
     {
         "BandwidthLimitExceeded",
+        "ConcurrentUpdateException",
         "IncompleteBody",
+        "InternalDependencyException",
         "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "InternalServerException",
+        "InternalServiceException",
         "OperationAborted",
         "RequestLimitExceeded",
         "RequestTimeout",
         "RequestTimeoutException",
         "ServiceUnavailable",
+        "ServiceUnavailableException",
         "SlowDown",
+        "ThrottledException",
         "Throttling",
         "ThrottlingException",
         "TooManyRequests",
@@ -28,7 +38,8 @@ _AGAIN: Final = frozenset(
     }
 )
 _SKEWED: Final = frozenset({"RequestTimeTooSkewed", "RequestInTheFuture"})
-_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "TokenRefreshRequired"})
+_OUT_OF_TIME: Final = ("Signature expired", "Signature not yet current")
+"""How every service but S3 begins to say that a request's time is not now."""
 _DAMAGED: Final = frozenset(
     {
         "BadDigest",
@@ -100,7 +111,7 @@ def _answered(response: dict[str, Any]) -> Fault:
     status = int(about.get("HTTPStatusCode") or 0)
     code = told.get("Code", "") or str(status)
     return Fault(
-        kind=_kind(code, status),
+        kind=_kind(code, status, told.get("Message", "")),
         code=code,
         status=status,
         message=" ".join(told.get("Message", "").split()),
@@ -110,10 +121,10 @@ def _answered(response: dict[str, Any]) -> Fault:
     )
 
 
-def _kind(code: str, status: int) -> Kind:
-    if code in _SKEWED:
+def _kind(code: str, status: int, message: str) -> Kind:
+    if code in _SKEWED or message.startswith(_OUT_OF_TIME):
         return "skewed"
-    if code in _EXPIRED or code == "400":  # HEAD has no body, so no better code
+    if code in EXPIRED or code == "400":  # HEAD has no body, so no better code
         return "expired"
     if code == "403":
         return "mute"
