@@ -12,10 +12,6 @@ _SCHEMES: Final = {
     "s3v4": ("lmi-s3v4", "S3SigV4Auth"),
     "s3": ("lmi-s3v4", "S3SigV4Auth"),
 }
-    "v4": ("lmi-v4", "SigV4Auth"),
-    "s3v4": ("lmi-s3v4", "S3SigV4Auth"),
-    "s3": ("lmi-s3v4", "S3SigV4Auth"),
-}
 _SHIFT: Final = "lmi_shift"
 _STAMP: Final = "%Y%m%dT%H%M%SZ"
 FORGIVEN: Final = timedelta(minutes=15)
