@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         made = (
             without_containers()
             if given.no_containers
-            else workshop(os.environ, python=given.python, engine=given.engine_dir)
+            else workshop(os.environ, python=given.python, engine=given.engine_dir, s3=given.s3)
         )
         asyncio.run(run(settings, made, os.environ))
     except LmiError as error:

@@ -30,6 +30,9 @@ from lmi_deploy.emulator.hosting.laying import Layer
 from lmi_deploy.emulator.hosting.objects import Fetching, MotoObjects, OutsideObjects
 from lmi_deploy.emulator.iam.guard import Guard
 from lmi_deploy.emulator.iam.roles import MotoRoles
+from lmi_deploy.emulator.jobs.courses import JobCourses
+from lmi_deploy.emulator.jobs.hosts import Hosts
+from lmi_deploy.emulator.jobs.laying import JobLayer
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.rules import FaultRules, Rule
 from lmi_deploy.emulator.runtime.invoking import Runtime
@@ -56,10 +59,12 @@ class Settings:
 
 
 class _Nobody:
-    """The place of `hosting` until it is there; nothing begins before."""
+    """The place of `hosting` and `jobs` until they are there; nothing begins before."""
 
     def begin(self, region: str, name: str) -> None:
-        raise RuntimeError(f"hosting is not there yet: {region} {name}")
+        raise RuntimeError(f"nobody is there yet: {region} {name}")
+
+    stop = begin
 
 
 class Emulator:
@@ -82,12 +87,15 @@ class Emulator:
             objects=objects,
             alarms=TableAlarms(store),
             hosting=_Nobody(),
+            jobs=_Nobody(),
         )
         self._logs = _log_groups(clock, settings.folder)
         made_by = Instances(self.world, Layer(objects, roles), workshop, self._logs, work / "hosting")
         fleets = Fleets(made_by)
         self.courses = Courses(self.world, fleets)
         self.world.hosting = self.courses
+        self.jobs = JobCourses(self.world, self._hosts(workshop, objects, work / "jobs"))
+        self.world.jobs = self.jobs
         metrics = Metrics()
         self.runtime = Runtime(self.world, fleets, metrics)
         self.moto = Moto(ACCOUNT, settings.folder / "moto" if settings.folder else None)
@@ -96,7 +104,17 @@ class Emulator:
         self.queue = Queue(self.runtime, objects)
         self.front = Front(self.world, services, self.runtime, self.queue, self.moto, guard, self.keep_time)
 
+    def _hosts(self, workshop: Workshop, objects: Fetching, folder: Path) -> Hosts:
+        layer = JobLayer(objects, self.world.roles)
+        return Hosts(self.world, layer, workshop.image, workshop.processes, self._logs, folder)
+
+    def resume(self) -> None:
+        """What was under way when the emulator ended."""
+        self.courses.resume()
+        self.jobs.resume()
+
     async def stop(self) -> None:
+        await self.jobs.close()
         await self.queue.close()
         await self.runtime.close()
         await self.courses.stop()
@@ -119,7 +137,8 @@ async def run(settings: Settings, workshop: Workshop, environ: Mapping[str, str]
         await runner.setup()
         try:
             address = await _listen(runner, settings.port)
-            emulator.courses.resume()
+            emulator.world.address = address
+            emulator.resume()
             sys.stdout.write(announcement(address, settings.s3))
             sys.stdout.flush()
             await _told_to_stop(settings, told)

@@ -10,7 +10,7 @@ from lmi_deploy.emulator.iam.guard import Guard
 from lmi_deploy.emulator.iam.requests import required_rights
 from lmi_deploy.emulator.logs import operations as logs
 from lmi_deploy.emulator.logs.groups import LogGroups
-from lmi_deploy.emulator.sagemaker import endpoint_configs, endpoints, models, tags
+from lmi_deploy.emulator.sagemaker import endpoint_configs, endpoints, models, processing_jobs, tags
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.world import Ask, Operation, World
 
@@ -19,6 +19,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
         **models.OPERATIONS,
         **endpoint_configs.OPERATIONS,
         **endpoints.OPERATIONS,
+        **processing_jobs.OPERATIONS,
         **tags.OPERATIONS,
     },
     "cloudwatch": cloudwatch.OPERATIONS,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lmi_deploy.emulator.hosting.instances import Workshop
+from lmi_deploy.emulator.jobs.image import Image
 
 if TYPE_CHECKING:
     from lmi_deploy.ports.environments import Environments
@@ -17,11 +18,12 @@ ENGINE_VERSION: Final = "0.34.0"
 _SECRET: Final = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)"
 )
+_OF_A_USER: Final = ("XDG_", "HF_HOME", "HF_HUB_CACHE", "LMI_CACHE", "LMI_STATE")
 _NEVER: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
 
 
 def workshop(
-    environ: Mapping[str, str], *, python: Path | None = None, engine: Path | None = None
+    environ: Mapping[str, str], *, python: Path | None = None, engine: Path | None = None, s3: str = ""
 ) -> Workshop:
     """Containers are embedded model servers, their workers in `python`, by default the newest environment kept."""
     from lmi_deploy.adapters.clock import SystemClock
@@ -33,11 +35,24 @@ def workshop(
     cache = Path(environ.get("LMI_CACHE_HOME") or _cache(environ))
     environments = LocalEnvironments(cache, environ, Path(wheelhouse) if wheelhouse else None)
     clock = SystemClock()
+    processes = LocalProcesses(clock)
     return Workshop(
-        servers=Embedded(LocalProcesses(clock), clock, container_environment(environ)),
+        servers=Embedded(processes, clock, container_environment(environ)),
         python=python or _newest(environments),
         engine=(lambda: engine) if engine is not None else _installed(environments),
+        image=job_image(environ, python=python, s3=s3),
+        processes=processes,
     )
+
+
+def job_image(environ: Mapping[str, str], *, python: Path | None, s3: str) -> Image:
+    """Jobs run in `python`, by default our own interpreter: what they do is not the models' work."""
+    keys = (
+        environ.get("AWS_ACCESS_KEY_ID") or "emulator",
+        environ.get("AWS_SECRET_ACCESS_KEY") or "emulator",
+    )
+    kept = {key: value for key, value in _inherited(environ).items() if not key.startswith(_OF_A_USER)}
+    return Image(python or Path(sys.executable), kept, s3, keys)
 
 
 def without_containers() -> Workshop:
@@ -46,12 +61,16 @@ def without_containers() -> Workshop:
 
 def container_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """What a container inherits of this machine: no secret, nothing of AWS, no way to the Hub."""
-    kept = {
+    offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+    return {**_inherited(environ), **offline}
+
+
+def _inherited(environ: Mapping[str, str]) -> dict[str, str]:
+    return {
         key: value
         for key, value in environ.items()
         if not _SECRET.search(key.upper()) and not key.startswith("AWS_") and key not in _NEVER
     }
-    return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def _cache(environ: Mapping[str, str]) -> Path:

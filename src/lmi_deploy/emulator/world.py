@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from lmi_deploy.emulator.clock import TurnedClock
@@ -11,6 +11,13 @@ from lmi_deploy.emulator.rules import FaultRules
 from lmi_deploy.emulator.store import Row, Store, Table
 
 ACCOUNT: Final = "123456789012"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    key: str
+    secret: str = field(repr=False)
+    token: str = field(repr=False)
 
 
 class Roles(Protocol):
@@ -21,6 +28,9 @@ class Roles(Protocol):
 
     def allows(self, arn: str, action: str, resource: str) -> bool:
         """Whether the role's own policies allow it."""
+
+    def assume(self, arn: str, session: str, region: str) -> Credentials:
+        """Keys that have the role's rights."""
 
 
 class Objects(Protocol):
@@ -37,6 +47,16 @@ class Hosting(Protocol):
         """Go on from the state in the endpoint's record."""
 
 
+class Jobs(Protocol):
+    """What happens once a job's record says that something is to happen."""
+
+    def begin(self, region: str, name: str) -> None:
+        """Run a job that was just accepted."""
+
+    def stop(self, region: str, name: str) -> None:
+        """End one whose record says Stopping."""
+
+
 class Alarms(Protocol):
     def ringing(self, region: str, name: str) -> bool | None:
         """Whether the CloudWatch alarm is in ALARM; None when there is none of that name."""
@@ -51,7 +71,10 @@ class World:
     objects: Objects
     alarms: Alarms
     hosting: Hosting
+    jobs: Jobs
     account: str = ACCOUNT
+    address: str = ""
+    """Where the emulator listens."""
 
     def table(self, kind: str, region: str) -> Table:
         return self.store.table(kind, region)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from typing import Any, Final
 
 from lmi_deploy.emulator.hosting.failures import HostingFailed, alarmed
 from lmi_deploy.emulator.hosting.fleets import Fleet, Fleets, Key, Route
 from lmi_deploy.emulator.hosting.instances import Place
+from lmi_deploy.emulator.hosting.tasks import report
 from lmi_deploy.emulator.hosting.traffic import shifts, termination_wait
 from lmi_deploy.emulator.sagemaker.endpoints import alarms_of
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
@@ -37,7 +37,7 @@ class Courses:
         if before is not None:
             before.cancel()
         task = asyncio.create_task(self._run(key, before), name=f"endpoint {name}")
-        task.add_done_callback(_report)
+        task.add_done_callback(report)
         self._tasks[key] = task
 
     def resume(self) -> None:
@@ -182,12 +182,6 @@ class Courses:
         row = self._row(key)
         row.update(changes, modified=self._world.clock.now())
         self._world.table(ENDPOINT.table, key[0]).put(key[1], row)
-
-
-def _report(task: asyncio.Task[None]) -> None:
-    """An endpoint that got stuck by a mistake of ours must not look like one that waits."""
-    if not task.cancelled() and (error := task.exception()) is not None:
-        logging.getLogger(__name__).error("%s: %r", task.get_name(), error, exc_info=error)
 
 
 def _begun(deployment: Row, world: World) -> Row:

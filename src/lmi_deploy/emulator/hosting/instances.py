@@ -13,21 +13,24 @@ from typing import Any, Final
 
 import aiohttp
 
-from lmi_deploy.emulator.hosting.failures import HostingFailed, no_ping, slow_download
+from lmi_deploy.emulator.hosting.failures import no_ping, slow_download
 from lmi_deploy.emulator.hosting.laying import Layer, Layout, require_container
+from lmi_deploy.emulator.hosting.phases import pass_by
+from lmi_deploy.emulator.jobs.image import Image
 from lmi_deploy.emulator.logs.groups import LogGroups
-from lmi_deploy.emulator.rules import Answer, Call, Hang
+from lmi_deploy.emulator.logs.shipping import POLL, Shipping
+from lmi_deploy.emulator.rules import Call
 from lmi_deploy.emulator.sagemaker.sources import sources_of
 from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.world import World
 from lmi_deploy.ports.model_server import Launch, ModelServer
+from lmi_deploy.ports.processes import Processes
 
 PROVISION: Final = 90.0
 """Seconds until an instance is there; of the emulated clock, as all of these."""
 DOWNLOAD_LIMIT: Final = 1800.0
 STARTUP_LIMIT: Final = 600.0
 RESTARTS: Final = 3
-_POLL: Final = 0.1
 GRACE: Final = 60.0
 """Real seconds that a container gets for what it has in hand."""
 
@@ -39,6 +42,9 @@ class Workshop:
     servers: ModelServer | None
     python: Path
     engine: Callable[[], Path]
+    image: Image | None = None
+    """Of processing jobs; without it they end at once."""
+    processes: Processes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +111,7 @@ class Instances:
         await self._healthy(instance, variant["params"], layout)
 
     async def pass_by(self, phase: str, place: Place) -> None:
-        """Where a rule for this phase strikes: wait its delay, then fail (`answer`) or hang."""
-        rule = self.world.faults.strike(Call("HOSTING", place.path(phase)))
-        if rule is None:
-            return
-        await self.world.clock.sleep(rule.delay)
-        match rule.do:
-            case Answer(body=body):
-                raise HostingFailed(body)
-            case Hang(seconds=seconds):
-                await self.world.clock.sleep(seconds)
-            case _:
-                return
+        await pass_by(self.world, Call("HOSTING", place.path(phase)))
 
     async def _lay(self, instance: Instance, variant: Row, role: str) -> Layout:
         container = require_container(variant["model"], instance.place.variant)
@@ -160,7 +155,7 @@ class Instances:
     async def _answers(self, instance: Instance, layout: Layout) -> bool:
         """False when the container ended."""
         if layout.complaint:
-            self._complain(instance, layout.complaint)
+            self._shipping(instance).say(layout.complaint)
             return False
         servers = self.workshop.servers
         assert servers is not None
@@ -173,11 +168,7 @@ class Instances:
                 if seen.port and await _pings(session, seen.port):
                     instance.port = seen.port
                     return True
-                await asyncio.sleep(_POLL)
-
-    def _complain(self, instance: Instance, text: str) -> None:
-        logs = self.logs(instance.place.region)
-        logs.append(instance.log_group, instance.log_stream, [(logs.milliseconds(), text)])
+                await asyncio.sleep(POLL)
 
     def _launch(self, instance: Instance, layout: Layout) -> Launch:
         region = instance.place.region
@@ -197,10 +188,11 @@ class Instances:
         servers = self.workshop.servers
         if servers is None or self._is_mute(instance):
             return
-        path, logs, at = servers.log(instance.home), self.logs(instance.place.region), 0
-        while True:
-            at = _shipped(path, at, instance, logs)
-            await asyncio.sleep(_POLL)
+        await self._shipping(instance, servers.log(instance.home)).run()
+
+    def _shipping(self, instance: Instance, path: Path = Path()) -> Shipping:
+        logs = self.logs(instance.place.region)
+        return Shipping(path, logs, instance.log_group, instance.log_stream)
 
     def _is_mute(self, instance: Instance) -> bool:
         """A rule for phase `logs`: no log group is ever made, as with a container that never started."""
@@ -210,7 +202,7 @@ class Instances:
         if self.workshop.servers is not None and instance.home.exists():
             await asyncio.to_thread(self.workshop.servers.stop, instance.home, grace=grace)
         if instance.pump is not None:
-            await asyncio.sleep(2 * _POLL)
+            await asyncio.sleep(2 * POLL)
             instance.pump.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await instance.pump
@@ -222,22 +214,6 @@ class Instances:
             if self.workshop.servers is not None and (root / "home").exists():
                 self.workshop.servers.stop(root / "home", grace=0.0)
             shutil.rmtree(root, ignore_errors=True)
-
-
-def _shipped(path: Path, at: int, instance: Instance, logs: LogGroups) -> int:
-    """Send the whole lines from a place on; the place after them."""
-    try:
-        with path.open("rb") as file:
-            file.seek(at)
-            whole, newline, _ = file.read().rpartition(b"\n")
-    except OSError:
-        return at
-    if not newline:
-        return at
-    now = logs.milliseconds()
-    lines = [(now, line) for line in whole.decode("utf-8", "replace").split("\n") if line]
-    logs.append(instance.log_group, instance.log_stream, lines)
-    return at + len(whole) + 1
 
 
 async def _pings(session: aiohttp.ClientSession, port: int) -> bool:

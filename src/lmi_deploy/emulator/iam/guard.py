@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmi_deploy.emulator.iam.policies import Document, Request, allows, denies
-from lmi_deploy.emulator.iam.roles import iam_backend, policies_of
+from lmi_deploy.emulator.iam.roles import iam_backend, policies_of, sts_backend
 from lmi_deploy.emulator.wire.errors import ApiError
 
 
@@ -62,9 +62,3 @@ def _of_user(backend: Any, user: Any) -> Iterator[Document]:
     yield from policies_of(user)
     for group in backend.get_groups_for_user(user.name):
         yield from policies_of(group)
-
-
-def sts_backend(account: str) -> Any:
-    from moto.backends import get_backend
-
-    return get_backend("sts")[account]["aws"]

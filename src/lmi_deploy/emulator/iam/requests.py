@@ -6,12 +6,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.iam.policies import Request
-from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, ENDPOINT_CONFIG, MODEL, arn_of, by_arn
+from lmi_deploy.emulator.sagemaker.naming import (
+    ENDPOINT,
+    ENDPOINT_CONFIG,
+    MODEL,
+    PROCESSING_JOB,
+    arn_of,
+    by_arn,
+)
 from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.world import Ask, World, tags_of
 
 PREFIXES: Final[Mapping[str, str]] = {"service-quotas": "servicequotas", "resourcegroupstaggingapi": "tag"}
-NAMES: Final = {"ModelName": MODEL, "EndpointConfigName": ENDPOINT_CONFIG, "EndpointName": ENDPOINT}
+# CreateEndpoint and UpdateEndpoint need rights on the endpoint and on its configuration.
+NAMES: Final = {
+    "EndpointName": ENDPOINT,
+    "EndpointConfigName": ENDPOINT_CONFIG,
+    "ModelName": MODEL,
+    "ProcessingJobName": PROCESSING_JOB,
+}
 
 
 def required_rights(world: World, service: str, ask: Ask) -> Iterator[Request]:
@@ -37,9 +50,9 @@ def _sagemaker(world: World, ask: Ask) -> Iterator[Request]:
         yield Request(action, arn, context)
     if ask.operation.startswith("Create") and params.get("Tags"):
         yield Request("sagemaker:AddTags", next(_arns(world, ask)), _request_tags(params))
-    if params.get("ExecutionRoleArn"):
-        passed = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
-        yield Request("iam:PassRole", params["ExecutionRoleArn"], passed)
+    role = params.get("ExecutionRoleArn") or params.get("RoleArn")
+    if role:
+        yield Request("iam:PassRole", role, {"iam:passedtoservice": "sagemaker.amazonaws.com"})
 
 
 def _arns(world: World, ask: Ask) -> Iterator[str]:
@@ -49,10 +62,9 @@ def _arns(world: World, ask: Ask) -> Iterator[str]:
         return
     if "ResourceArn" in ask.params:
         yield ask.params["ResourceArn"]
-    # CreateEndpoint and UpdateEndpoint need rights on the endpoint and on its configuration.
-    for name in ("EndpointName", "EndpointConfigName", "ModelName"):
+    for name, kind in NAMES.items():
         if name in ask.params:
-            yield arn_of(world, ask.region, NAMES[name], ask.params[name])
+            yield arn_of(world, ask.region, kind, ask.params[name])
 
 
 def _request_tags(params: Mapping[str, Any]) -> dict[str, str]:

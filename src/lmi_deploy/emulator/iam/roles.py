@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from lmi_deploy.emulator.iam.policies import Document, Request, allows, read_document, trusts
+from lmi_deploy.emulator.world import Credentials
+
+_HOURS: Final = 12
 
 
 class MotoRoles:
@@ -19,6 +22,17 @@ class MotoRoles:
     def allows(self, arn: str, action: str, resource: str) -> bool:
         role = self._role(arn)
         return role is not None and allows(policies_of(role), Request(action, resource))
+
+    def assume(self, arn: str, session: str, region: str) -> Credentials:
+        assumed = sts_backend(self._account).assume_role(
+            region_name=region,
+            role_session_name=session,
+            role_arn=arn,
+            policy="",
+            duration=_HOURS * 3600,
+            external_id="",
+        )
+        return Credentials(assumed.access_key_id, assumed.secret_access_key, assumed.session_token)
 
     def _role(self, arn: str) -> Any:
         held = iam_backend(self._account).roles.values()
@@ -37,3 +51,9 @@ def iam_backend(account: str) -> Any:
     from moto.backends import get_backend
 
     return get_backend("iam")[account]["aws"]
+
+
+def sts_backend(account: str) -> Any:
+    from moto.backends import get_backend
+
+    return get_backend("sts")[account]["aws"]

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import MODEL, found, require_new
-from lmi_deploy.emulator.sagemaker.registry import require_image
+from lmi_deploy.emulator.sagemaker.registry import require_container_image
+from lmi_deploy.emulator.sagemaker.roles import require_role
 from lmi_deploy.emulator.sagemaker.sources import Source, sources_of
 from lmi_deploy.emulator.sagemaker.tags import require_good
 from lmi_deploy.emulator.wire.errors import refused
@@ -21,10 +22,10 @@ def create_model(world: World, ask: Ask) -> Mapping[str, Any]:
     role = params.get("ExecutionRoleArn")
     if role is None:
         raise refused("ExecutionRoleArn is required for a model with containers.")
-    _require_role(world, role)
+    require_role(world, role)
     for container in containers_of(params):
         if "Image" in container:
-            require_image(world, ask.region, container)
+            require_container_image(world, ask.region, container)
         for source in sources_of(container):
             _require_source(world, ask.region, role, source)
     kept = {key: value for key, value in params.items() if key != "Tags"}
@@ -76,14 +77,6 @@ def _require_sound(params: Mapping[str, Any]) -> None:
             raise refused("Image or ModelPackageName must be specified in a container definition.")
         if "ModelDataUrl" in container and "ModelDataSource" in container:
             raise refused("Both ModelDataUrl and ModelDataSource cannot be specified at the same time.")
-
-
-def _require_role(world: World, role: str) -> None:
-    if not world.roles.trusts(role, "sagemaker.amazonaws.com"):
-        raise refused(
-            f"Could not assume role {role}. Please ensure that the role exists and allows principal "
-            "'sagemaker.amazonaws.com' to assume the role."
-        )
 
 
 def _require_source(world: World, region: str, role: str, source: Source) -> None:

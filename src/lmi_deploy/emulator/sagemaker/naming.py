@@ -20,7 +20,8 @@ class Kind:
 MODEL: Final = Kind("models", "model", "model")
 ENDPOINT_CONFIG: Final = Kind("endpoint-configs", "endpoint-config", "endpoint configuration")
 ENDPOINT: Final = Kind("endpoints", "endpoint", "endpoint")
-KINDS: Final = (MODEL, ENDPOINT_CONFIG, ENDPOINT)
+PROCESSING_JOB: Final = Kind("processing-jobs", "processing-job", "processing job")
+KINDS: Final = (MODEL, ENDPOINT_CONFIG, ENDPOINT, PROCESSING_JOB)
 
 
 def arn_of(world: World, region: str, kind: Kind, name: str) -> str:

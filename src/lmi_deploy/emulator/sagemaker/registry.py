@@ -16,11 +16,13 @@ _ECR: Final = re.compile(
 )
 
 
-def require_image(world: World, region: str, container: Mapping[str, Any]) -> None:
-    image = container["Image"]
+def require_container_image(world: World, region: str, container: Mapping[str, Any]) -> None:
     access = container.get("ImageConfig", {}).get("RepositoryAccessMode", "Platform")
-    if access == "Vpc":
-        return
+    if access != "Vpc":
+        require_image(world, region, container["Image"])
+
+
+def require_image(world: World, region: str, image: str) -> None:
     parts = _ECR.fullmatch(image)
     if ".dkr.ecr" not in image:
         raise refused(f'Using non-ECR image "{image}" without Vpc repository access mode is not supported.')

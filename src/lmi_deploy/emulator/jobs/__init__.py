@@ -1,0 +1,1 @@
+"""What happens behind a processing job: its hosts, their inputs and outputs, a process on each."""

@@ -1,0 +1,149 @@
+"""One machine of a job: its folder, its process, its output on the way to CloudWatch Logs, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import json
+import os
+import shutil
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from lmi_deploy.emulator.hosting.phases import pass_by
+from lmi_deploy.emulator.jobs.image import Image
+from lmi_deploy.emulator.jobs.laying import Job, JobLayer
+from lmi_deploy.emulator.logs.groups import LogGroups
+from lmi_deploy.emulator.logs.shipping import Shipping
+from lmi_deploy.emulator.rules import Call
+from lmi_deploy.emulator.world import World
+from lmi_deploy.ports.processes import Process, Processes
+
+LOG_GROUP: Final = "/aws/sagemaker/ProcessingJobs"
+GRACE: Final = 30.0
+"""Real seconds between SIGTERM and SIGKILL."""
+NOT_FOUND: Final = 127
+NOT_RUNNABLE: Final = 126
+_SIGNALLED: Final = 128
+
+
+@dataclass(slots=True)
+class Host:
+    job: Job
+    name: str
+    root: Path
+    process: asyncio.subprocess.Process | None = field(default=None, repr=False)
+    shipping: Shipping | None = field(default=None, repr=False)
+    pump: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    def call(self, phase: str) -> Call:
+        """What a fault rule matches."""
+        kind = self.job.params["ProcessingResources"]["ClusterConfig"]["InstanceType"]
+        return Call("PROCESSING", f"/{phase}/{self.job.name}/{self.name}/{kind}")
+
+
+@dataclass(slots=True)
+class Hosts:
+    """Starts and ends them. Without an image nothing runs, and every process is taken to have ended well."""
+
+    world: World
+    layer: JobLayer
+    image: Image | None
+    processes: Processes | None
+    logs: Callable[[str], LogGroups]
+    root: Path
+
+    def of(self, job: Job) -> list[Host]:
+        folder = self.root / job.region / job.name
+        return [Host(job, name, folder / name) for name in job.hosts]
+
+    async def provision(self, host: Host) -> None:
+        await pass_by(self.world, host.call("provision"))
+
+    async def lay(self, host: Host) -> None:
+        await pass_by(self.world, host.call("download"))
+        await asyncio.to_thread(self.layer.lay, host.root, host.job, host.name)
+        if self.image is not None:
+            await asyncio.to_thread(self.image.unpack, host.root)
+
+    async def run(self, host: Host) -> int:
+        """The container's exit code, as Docker tells it."""
+        await pass_by(self.world, host.call("start"))
+        if self.image is None:
+            return 0
+        command = self.image.command(host.root, host.job)
+        environment = self.image.environment(self.world, host.root, host.job)
+        host.shipping = self._shipping(host)
+        host.pump = asyncio.create_task(host.shipping.run())
+        try:
+            return await self._run(host, command, environment)
+        except OSError as exc:
+            host.shipping.say(f"{command[0]}: {exc.strerror}")
+            return NOT_FOUND if isinstance(exc, FileNotFoundError) else NOT_RUNNABLE
+
+    async def _run(self, host: Host, command: list[str], environment: Mapping[str, str]) -> int:
+        with (host.root / "log").open("ab") as output:
+            host.process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=environment,
+                cwd=host.root / "work",
+                start_new_session=True,
+            )
+        self._note(host)
+        code = await host.process.wait()
+        return code if code >= 0 else _SIGNALLED - code
+
+    def _note(self, host: Host) -> None:
+        """For an emulator that comes after a kill of this one."""
+        assert host.process is not None
+        found = self.processes.identify(host.process.pid) if self.processes is not None else None
+        if found is not None:
+            (host.root / "process.json").write_text(json.dumps(dataclasses.asdict(found)), encoding="utf-8")
+
+    def _shipping(self, host: Host) -> Shipping:
+        logs = self.logs(host.job.region)
+        stream = f"{host.job.name}/{host.name}-{self.world.clock.now():.0f}"
+        return Shipping(host.root / "log", logs, LOG_GROUP, stream)
+
+    async def end(self, host: Host, *, grace: float = GRACE) -> None:
+        """SIGTERM to the container's first process, SIGKILL to what is left; its last words to their stream."""
+        if host.process is not None:
+            await _end(host.process, grace)
+        if host.pump is not None and host.shipping is not None:
+            host.pump.cancel()
+            await asyncio.gather(host.pump, return_exceptions=True)
+            host.shipping.ship(last=True)
+            host.pump = None
+
+    async def collect(self, host: Host) -> None:
+        await asyncio.to_thread(self.layer.collect, host.root, host.job)
+
+    async def remove(self, host: Host) -> None:
+        await self.end(host, grace=0.0)
+        await asyncio.to_thread(shutil.rmtree, host.root, ignore_errors=True)
+
+    def sweep(self) -> None:
+        """End and remove what an emulator before this one left."""
+        for root in self.root.glob("*/*/*/"):
+            note = root / "process.json"
+            if self.processes is not None and note.is_file():
+                self.processes.end(Process(**json.loads(note.read_text("utf-8"))), grace=0.0)
+            shutil.rmtree(root, ignore_errors=True)
+
+
+async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
+    if process.returncode is None:
+        process.terminate()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), grace)
+    # It leads a session of its own: whatever it started ends with it.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

@@ -1,0 +1,90 @@
+"""What stands for a job's container image on this machine: a Python environment of its own, and its variables."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from lmi_deploy.emulator.hosting.laying import inside
+from lmi_deploy.emulator.jobs.laying import Job, localized
+from lmi_deploy.emulator.world import Credentials, World
+
+NOWHERE: Final = "http://127.0.0.1:9"
+"""An address that nobody answers at: what a container in network isolation has of every service."""
+_PYTHONS: Final = ("python", "python3")
+_SEES: Final = "import sys; print(*(p for p in sys.path if p.endswith('-packages')), sep='\\n')"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """`python` is the interpreter; `inherited`, what its variables begin with; `s3`, an S3 server that is not ours."""
+
+    python: Path
+    inherited: Mapping[str, str]
+    s3: str = ""
+    s3_keys: tuple[str, str] = ("", "")
+
+    def unpack(self, root: Path) -> None:
+        """An environment that sees what the interpreter sees; what the job installs stays in it. Blocks."""
+        folder = root / "env"
+        made = [str(self.python), "-m", "venv", "--without-pip", str(folder)]
+        subprocess.run(made, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        seen = subprocess.run(
+            [str(self.python), "-c", _SEES], check=True, capture_output=True, text=True
+        ).stdout
+        lines = "".join(f"import site; site.addsitedir({place!r})\n" for place in seen.splitlines())
+        next(folder.glob("lib/python*/site-packages")).joinpath("image.pth").write_text(
+            lines, encoding="utf-8"
+        )
+        for place in ("tmp", "root", "work"):
+            (root / place).mkdir(exist_ok=True)
+
+    def command(self, root: Path, job: Job) -> list[str]:
+        """Entry point and arguments, with the places of this machine in them."""
+        app = job.params["AppSpecification"]
+        words: list[str] = [*app["ContainerEntrypoint"], *app.get("ContainerArguments", ())]
+        program = PurePosixPath(words[0]).name
+        if program in _PYTHONS:
+            words[0] = str(root / "env" / "bin" / program)
+        return [localized(root, word) for word in words]
+
+    def environment(self, world: World, root: Path, job: Job) -> dict[str, str]:
+        path = (
+            str(root / "env" / "bin"),
+            str(self.python.parent),
+            self.inherited.get("PATH", "/usr/bin:/bin"),
+        )
+        return {
+            **self.inherited,
+            "PATH": ":".join(path),
+            "HOME": str(root / "root"),
+            "TMPDIR": str(root / "tmp"),
+            "LMI_OPT_ML": str(inside(root, "/opt/ml")),
+            "AWS_REGION": job.region,
+            "AWS_DEFAULT_REGION": job.region,
+            **self._outside(world, job),
+            **{key: localized(root, value) for key, value in job.params.get("Environment", {}).items()},
+        }
+
+    def _outside(self, world: World, job: Job) -> dict[str, str]:
+        """The way to AWS and to the Hub, with the role's keys; in network isolation there is none."""
+        if job.params.get("NetworkConfig", {}).get("EnableNetworkIsolation"):
+            return {"AWS_ENDPOINT_URL": NOWHERE, "HF_ENDPOINT": NOWHERE, "AWS_EC2_METADATA_DISABLED": "true"}
+        if self.s3:
+            # That server knows no roles: the keys are those that the emulator itself has for it.
+            key, secret = self.s3_keys
+            return {"AWS_ENDPOINT_URL_S3": self.s3, **_keys(world, Credentials(key, secret, ""))}
+        return _keys(world, world.roles.assume(job.role, "SageMaker", job.region))
+
+
+def _keys(world: World, held: Credentials) -> dict[str, str]:
+    told = {
+        "AWS_ENDPOINT_URL": world.address,
+        "AWS_ACCESS_KEY_ID": held.key,
+        "AWS_SECRET_ACCESS_KEY": held.secret,
+        "AWS_SESSION_TOKEN": held.token,
+    }
+    return {key: value for key, value in told.items() if value}

@@ -1,0 +1,46 @@
+"""A container's output on its way to CloudWatch Logs."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lmi_deploy.emulator.logs.groups import LogGroups
+
+POLL: Final = 0.1
+
+
+@dataclass(slots=True)
+class Shipping:
+    """From the file that it prints into, line by line, to its stream."""
+
+    path: Path
+    logs: LogGroups
+    group: str
+    stream: str
+    at: int = 0
+
+    async def run(self) -> None:
+        while True:
+            self.ship()
+            await asyncio.sleep(POLL)
+
+    def ship(self, *, last: bool = False) -> None:
+        """The whole lines since the last time; at the `last`, one without an end as well."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.at)
+                found = file.read()
+        except OSError:
+            return
+        whole = found if last else found[: found.rfind(b"\n") + 1]
+        if not whole:
+            return
+        self.at += len(whole)
+        self.say(*whole.decode("utf-8", "replace").split("\n"))
+
+    def say(self, *lines: str) -> None:
+        now = self.logs.milliseconds()
+        self.logs.append(self.group, self.stream, [(now, line) for line in lines if line])

@@ -1,0 +1,134 @@
+"""CreateProcessingJob and its kin: what is accepted, and what is told. What then happens is the room jobs'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lmi_deploy.emulator.beside.quotas import require_job_quota
+from lmi_deploy.emulator.sagemaker.lists import page
+from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB, arn_of
+from lmi_deploy.emulator.sagemaker.registry import require_image
+from lmi_deploy.emulator.sagemaker.roles import require_role
+from lmi_deploy.emulator.sagemaker.tags import require_good
+from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.wire.errors import ApiError, refused
+from lmi_deploy.emulator.world import Ask, Operation, World, tags_of
+
+UNDER_WAY: Final = ("InProgress", "Stopping")
+_FOLDER: Final = "/opt/ml/processing/"
+
+
+def create_processing_job(world: World, ask: Ask) -> Mapping[str, Any]:
+    params = ask.params
+    name = params["ProcessingJobName"]
+    arn = _require_new(world, ask, name)
+    _require_sound(params)
+    require_role(world, params["RoleArn"])
+    require_image(world, ask.region, params["AppSpecification"]["ImageUri"])
+    require_job_quota(world, ask.region, params)
+    now = world.clock.now()
+    row = {
+        "arn": arn,
+        "created": now,
+        "modified": now,
+        "status": "InProgress",
+        "params": {key: value for key, value in params.items() if key != "Tags"},
+        "tags": require_good(tags_of(params)),
+    }
+    world.table(PROCESSING_JOB.table, ask.region).put(name, row)
+    world.jobs.begin(ask.region, name)
+    return {"ProcessingJobArn": arn}
+
+
+def describe_processing_job(world: World, ask: Ask) -> Mapping[str, Any]:
+    row = _found(world, ask)
+    return {**row["params"], **_told(ask.params["ProcessingJobName"], row)}
+
+
+def list_processing_jobs(world: World, ask: Ask) -> Mapping[str, Any]:
+    rows, token = page(world.table(PROCESSING_JOB.table, ask.region).rows(), ask.params)
+    return {"ProcessingJobSummaries": [_told(name, row) for name, row in rows], "NextToken": token or None}
+
+
+def stop_processing_job(world: World, ask: Ask) -> None:
+    name, row = ask.params["ProcessingJobName"], _found(world, ask)
+    if row["status"] != "InProgress":
+        raise refused(f"The request was rejected because the processing job is in status {row['status']}.")
+    row.update(status="Stopping", modified=world.clock.now())
+    world.table(PROCESSING_JOB.table, ask.region).put(name, row)
+    world.jobs.stop(ask.region, name)
+
+
+def delete_processing_job(world: World, ask: Ask) -> None:
+    row = _found(world, ask)
+    if row["status"] in UNDER_WAY:
+        raise ApiError(
+            "ResourceInUse",
+            f"Cannot delete processing job {row['arn']} in status {row['status']}. Stop it, and wait for it to end.",
+        )
+    world.table(PROCESSING_JOB.table, ask.region).drop(ask.params["ProcessingJobName"])
+
+
+def _told(name: str, row: Row) -> Row:
+    return {
+        "ProcessingJobName": name,
+        "ProcessingJobArn": row["arn"],
+        "ProcessingJobStatus": row["status"],
+        "CreationTime": row["created"],
+        "LastModifiedTime": row["modified"],
+        "ProcessingStartTime": row.get("started"),
+        "ProcessingEndTime": row.get("ended"),
+        "FailureReason": row.get("failure"),
+        "ExitMessage": row.get("message"),
+    }
+
+
+def _found(world: World, ask: Ask) -> Row:
+    name = ask.params["ProcessingJobName"]
+    row = world.table(PROCESSING_JOB.table, ask.region).get(name)
+    if row is None:
+        raise refused(f"Could not find requested job with name: {name}")
+    return row
+
+
+def _require_new(world: World, ask: Ask, name: str) -> str:
+    arn = arn_of(world, ask.region, PROCESSING_JOB, name)
+    if any(row["arn"] == arn for _, row in world.table(PROCESSING_JOB.table, ask.region).rows()):
+        raise ApiError(
+            "ResourceInUse",
+            "Job name must be unique within an AWS account and region, and a job with this name already "
+            f"exists ({arn})",
+        )
+    return arn
+
+
+def _require_sound(params: Mapping[str, Any]) -> None:
+    cluster = params["ProcessingResources"]["ClusterConfig"]
+    if "InstanceType" not in cluster or "InstanceCount" not in cluster:
+        raise refused("InstanceType and InstanceCount are required in ClusterConfig.")
+    for source in params.get("ProcessingInputs", ()):
+        if "DatasetDefinition" in source:
+            raise ApiError("NotImplemented", "The emulator has neither Athena nor Redshift.", status=501)
+        if "S3Input" not in source:
+            raise refused(
+                f"S3Input or DatasetDefinition is required in ProcessingInput {source['InputName']}."
+            )
+        _require_place(source, source["S3Input"], source["InputName"])
+    for target in params.get("ProcessingOutputConfig", {}).get("Outputs", ()):
+        if "S3Output" in target:
+            _require_place(target, target["S3Output"], target["OutputName"])
+
+
+def _require_place(whole: Mapping[str, Any], part: Mapping[str, Any], name: str) -> None:
+    if not whole.get("AppManaged") and not part.get("LocalPath", "").startswith(_FOLDER):
+        raise refused(f"LocalPath of {name} is required, and must begin with {_FOLDER}.")
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    "CreateProcessingJob": create_processing_job,
+    "DescribeProcessingJob": describe_processing_job,
+    "ListProcessingJobs": list_processing_jobs,
+    "StopProcessingJob": stop_processing_job,
+    "DeleteProcessingJob": delete_processing_job,
+}

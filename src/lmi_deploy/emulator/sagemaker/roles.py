@@ -1,0 +1,14 @@
+"""The role that a resource is made with: SageMaker must be able to assume it."""
+
+from __future__ import annotations
+
+from lmi_deploy.emulator.wire.errors import refused
+from lmi_deploy.emulator.world import World
+
+
+def require_role(world: World, role: str) -> None:
+    if not world.roles.trusts(role, "sagemaker.amazonaws.com"):
+        raise refused(
+            f"Could not assume role {role}. Please ensure that the role exists and allows principal "
+            "'sagemaker.amazonaws.com' to assume the role."
+        )
