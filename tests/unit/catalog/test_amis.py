@@ -1,0 +1,61 @@
+"""Host images against container images and instances."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmi_deploy.catalog import amis, images, limits
+from lmi_deploy.catalog.instances import Instance, instance
+
+
+def _of(name: str) -> Instance:
+    found = instance(name)
+    assert found is not None
+    return found
+
+
+def test_every_host_image_that_sagemaker_knows_is_described_and_no_other() -> None:
+    assert set(amis.AMIS) == set(limits.names("host_amis"))
+
+
+@pytest.mark.parametrize("family", images.families())
+def test_what_an_image_wants_suits_it(family: str) -> None:
+    for version in images.versions(family):
+        cuda = images.image(family, version, "us-east-1").cuda
+        assert amis.mismatch(amis.wanted(cuda, "gpu"), cuda, _of("ml.g5.xlarge")) == ""
+
+
+def test_what_is_wanted_by_cuda() -> None:
+    assert amis.wanted("13.0", "gpu") == "al2023-ami-sagemaker-inference-gpu-4-1"
+    assert amis.wanted("12.8", "gpu") == "al2-ami-sagemaker-inference-gpu-3-1"
+    assert amis.wanted("11.8", "gpu") == ""
+    assert amis.wanted("", "gpu") == ""
+    assert amis.wanted("13.0", "cpu") == ""
+    assert amis.wanted("", "neuron") == ""
+
+
+@pytest.mark.parametrize(
+    ("ami", "cuda", "on", "said"),
+    [
+        ("al2-ami-sagemaker-inference-gpu-3-1", "13.0", "ml.g5.xlarge", "the image is built on CUDA 13.0"),
+        ("al2023-ami-sagemaker-inference-gpu-4-1", "12.8", "ml.g5.xlarge", "NVIDIA 580 for CUDA 13.0"),
+        ("al2-ami-sagemaker-inference-gpu-3-1", "12.8", "ml.c5.xlarge", "ml.c5.xlarge has none"),
+        ("al2-ami-sagemaker-inference-neuron-2", "", "ml.g5.xlarge", "is for Neuron devices"),
+        ("al2-ami-sagemaker-inference-gpu-2", "12.2", "ml.inf2.xlarge", "is for GPUs"),
+    ],
+)
+def test_what_does_not_go_together(ami: str, cuda: str, on: str, said: str) -> None:
+    assert said in amis.mismatch(ami, cuda, _of(on))
+
+
+@pytest.mark.parametrize(
+    ("ami", "cuda", "on"),
+    [
+        ("", "13.0", "ml.g5.xlarge"),
+        ("al2-ami-sagemaker-inference-gpu-3-1", "", "ml.g5.xlarge"),
+        ("al2-ami-sagemaker-inference-gpu-2-1", "12.9", "ml.p4d.24xlarge"),
+        ("al2-ami-sagemaker-inference-neuron-2", "", "ml.inf2.xlarge"),
+    ],
+)
+def test_what_nothing_is_known_against(ami: str, cuda: str, on: str) -> None:
+    assert amis.mismatch(ami, cuda, _of(on)) == ""
