@@ -1,0 +1,99 @@
+"""A handler's warm-up call, made in a worker on this machine before anything is paid for.
+
+The very artifact that would ship is started here by target local's own actions, waited for until it has loaded the
+model, and taken away again. What the worker says of a handler is what it would say in the cloud.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from typing import Final
+
+from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.events import Event, Notice
+from lmi_deploy.core.naming import digest, short
+from lmi_deploy.core.observed import LocalHeld
+from lmi_deploy.core.place import LocalPlace
+from lmi_deploy.core.plan import Action, ProbeServer
+from lmi_deploy.core.record import Generation
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.decide.diff import diff, teardown
+from lmi_deploy.decide.runtimes import RUNS
+from lmi_deploy.errors import LmiError, Unresolvable
+from lmi_deploy.steps.apply import apply
+from lmi_deploy.steps.deps import Deps
+
+RUNTIME: Final = "embedded"
+STARTUP: Final = 1800
+"""Seconds: a processor is slower to load a model than the device that it is meant for."""
+
+
+class NoJournal:
+    """A rehearsal leaves no history."""
+
+    def intend(self, action: Action) -> None: ...
+
+    def done(self, action: Action, outcome: str) -> None: ...
+
+    def settle(self, generation: Generation) -> None: ...
+
+
+def ready(spec: Spec, deps: Deps) -> bool:
+    """Whether a rehearsal costs nothing but its time: environment, engine and weights are on this machine."""
+    if spec.engine.name not in RUNS[RUNTIME]:
+        return False
+    held = deps.targets["local"].held(spec, deps.hub(spec.model.model_id))
+    return isinstance(held, LocalHeld) and held.engine and held.environment and not held.missing_weights
+
+
+def rehearse(spec: Spec, artifact: Artifact, deps: Deps) -> Generator[Event, None, None]:
+    """DeployFailed, with the worker's own words, where the handler does not come up; nothing of it stays."""
+    if spec.engine.name not in RUNS[RUNTIME]:
+        raise Unresolvable(
+            f"--check-handler: engine {spec.engine.name} does not run on this machine",
+            hint="leave it out: model.py is checked by its syntax tree all the same",
+        )
+    here = _here(spec, artifact, deps)
+    with deps.lock(here.ref).hold(here.name):
+        # What a rehearsal left that was killed.
+        yield from _taken_away(here, deps)
+        try:
+            yield from _raised(here, artifact, deps)
+        except LmiError as error:
+            error.message = f"tried on this machine before anything is created: {error.message}"
+            raise
+        finally:
+            for _ in _taken_away(here, deps):
+                pass
+    yield Notice(text="the handler's warm-up call was made in a worker on this machine, and it came up")
+
+
+def _raised(here: Spec, artifact: Artifact, deps: Deps) -> Iterator[Event]:
+    target, hub = deps.targets["local"], deps.hub(here.model.model_id)
+    plan = diff(here, artifact, target.observe(here.ref), target.held(here, hub))
+    wanted = tuple(action for action in plan.actions if not isinstance(action, ProbeServer))
+    perform = target.raising(here, artifact, hub)
+    yield from apply(replace(plan, actions=wanted), perform, NoJournal(), deps.clock)
+
+
+def _taken_away(here: Spec, deps: Deps) -> Iterator[Event]:
+    target = deps.targets["local"]
+    plan = teardown(target.observe(here.ref))
+    yield from apply(plan, target.ending(here.ref), NoJournal(), deps.clock)
+
+
+def _here(spec: Spec, artifact: Artifact, deps: Deps) -> Spec:
+    """The same spec on this machine, under a name that no recipe's deployment has."""
+    machine = deps.machine()
+    name = f"check-{short(digest([spec.name, artifact.digest]))}"
+    place = LocalPlace(
+        runtime=RUNTIME,
+        host="127.0.0.1",
+        port=deps.port(name),
+        device=f"{len(machine.accelerators)} devices" if machine.accelerators else "CPU",
+        device_memory=machine.memory,
+        startup_timeout=STARTUP,
+        environment=(),
+    )
+    return replace(spec, name=name, place=place)
