@@ -70,6 +70,8 @@ class CloudHeld:
     """Whether the manifest of the chosen files is in the bucket."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """By instance type; absent where nobody could tell."""
+    avoid: tuple[str, ...] = ()
+    """Instance types that could not be had just now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

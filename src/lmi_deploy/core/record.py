@@ -41,6 +41,10 @@ class Generation:
     """Model, commit, engine, task and the like, for people and for the request codec."""
     since: str
     """ISO 8601, UTC."""
+    took: int = 0
+    """Seconds from the wish for it to its service; 0 where nobody measured."""
+    instance: str = ""
+    """SageMaker: the type that it runs on, of those that the recipe allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,8 @@ class Record:
     ref: DeploymentRef
     generations: tuple[Generation, ...] = ()
     intents: tuple[Intent, ...] = ()
+    coming: Generation | None = None
+    """What an `up` that has not ended is bringing."""
 
     @property
     def current(self) -> Generation | None:

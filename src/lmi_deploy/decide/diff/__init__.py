@@ -9,7 +9,8 @@ from lmi_deploy.core.place import LocalPlace, SageMakerPlace
 from lmi_deploy.core.plan import Action, Plan, ProbeServer, RemoveArtifact, StopServer
 from lmi_deploy.core.record import Generation
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.decide.diff import local, sagemaker
+from lmi_deploy.decide.diff import local, sagemaker, sagemaker_end, sagemaker_told
+from lmi_deploy.errors import UsageRefused
 
 PROBES = (ProbeServer, ProbeEndpoint)
 """The actions that ask for one real answer."""
@@ -28,13 +29,25 @@ def diff(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Plan
             raise AssertionError("a place, and what was seen of another")
 
 
-def teardown(observed: Observed) -> Plan:
-    """Everything of the deployment; empty when nothing of it is there."""
+def teardown(observed: Observed, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
+    """Everything of the deployment; empty when nothing of it is there. `logs` and `purge` are the cloud's alone."""
     match observed:
         case LocalObserved():
             return local.teardown(observed)
         case CloudObserved():
-            return sagemaker.teardown(observed)
+            return sagemaker_end.teardown(observed, logs=logs, purge=purge)
+
+
+def rollback(observed: Observed) -> tuple[Plan, Generation]:
+    """Back to the generation before the current one. NotFound where none is kept."""
+    match observed:
+        case LocalObserved():
+            raise UsageRefused(
+                f"{observed.ref.name}: target local keeps no earlier generation",
+                hint="`lmi up` with the earlier recipe does the same",
+            )
+        case CloudObserved():
+            return sagemaker_end.rollback(observed)
 
 
 def proof(spec: Spec, artifact: Artifact) -> Action:
@@ -52,7 +65,7 @@ def generation(spec: Spec, artifact: Artifact, plan: Plan, observed: Observed, *
         case LocalPlace(), _:
             return local.generation(spec, artifact, since=since)
         case SageMakerPlace(), CloudObserved():
-            return sagemaker.generation(spec, artifact, plan, observed, since=since)
+            return sagemaker_told.generation(spec, artifact, plan, observed, since=since)
         case _:
             raise AssertionError("a place, and what was seen of another")
 
@@ -63,4 +76,4 @@ def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
         case LocalPlace():
             return local.summary(spec, artifact)
         case SageMakerPlace():
-            return sagemaker.summary(spec, artifact)
+            return sagemaker_told.summary(spec, artifact)

@@ -11,7 +11,6 @@ from lmi_deploy.core.plan import (
     Action,
     AwaitReady,
     BuildEnvironment,
-    Change,
     FetchWeights,
     InstallEngine,
     Plan,
@@ -25,12 +24,11 @@ from lmi_deploy.core.plan import (
 )
 from lmi_deploy.core.record import Generation
 from lmi_deploy.core.spec import Spec
+from lmi_deploy.decide.diff.changes import changes, told_of_model, told_of_properties
 from lmi_deploy.decide.runtimes import NEEDS, hands_over
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 
 ALIVE = frozenset({"starting", "loading", "ready"})
-_TOLD = frozenset({"engine", "option.model_id", "option.entryPoint"})
-"""Properties that other words of the summary stand for."""
 
 
 def server_name(spec: Spec, artifact: Artifact) -> str:
@@ -52,7 +50,7 @@ def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, held: LocalHel
     return Plan(
         deployment=spec.name,
         actions=actions,
-        changes=_changes(spec, artifact, observed) if actions else (),
+        changes=changes(_current(observed), summary(spec, artifact)) if actions else (),
         figures=_figures(spec, held),
     )
 
@@ -145,35 +143,21 @@ def _server(observed: LocalObserved, name: str | None) -> SeenServer | None:
     return next((server for server in observed.servers if server.server == name), None)
 
 
-def _changes(spec: Spec, artifact: Artifact, observed: LocalObserved) -> tuple[Change, ...]:
-    """Field by field against the generation that serves, by the summary that its record keeps."""
-    current = observed.record.current if observed.record and observed.serving else None
-    before = {key: str(value) for key, value in current.summary.items()} if current else {}
-    after = {key: str(value) for key, value in summary(spec, artifact).items()}
-    return tuple(
-        Change(field=key, before=before.get(key, ""), after=after.get(key, ""))
-        for key in {**after, **before}
-        if before.get(key, "") != after.get(key, "")
-    )
+def _current(observed: LocalObserved) -> Generation | None:
+    """The generation that serves, as its record tells of it."""
+    return observed.record.current if observed.record and observed.serving else None
 
 
 def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
     """A generation in the words of its recipe: what `status` shows and `invoke` needs."""
     return {
-        "model": spec.model.model_id,
-        "commit": spec.model.commit,
-        "engine": spec.engine.name,
-        "task": spec.model.task or "",
-        "handler": spec.engine.handler.entry_point,
-        "template": spec.engine.handler.template or "",
-        "tensor_parallel_degree": str(spec.engine.tensor_parallel_degree),
-        "weights": spec.weights.selection,
+        **told_of_model(spec),
         "artifact": artifact.digest[:10],
         "environment": spec.environment,
         "runtime": spec.machine.runtime,
         **({"image": spec.machine.image} if spec.machine.image else {}),
         "address": f"{spec.machine.host}:{spec.machine.port}",
-        **{key: value for key, value in spec.engine.properties if key not in _TOLD},
+        **told_of_properties(spec),
     }
 
 

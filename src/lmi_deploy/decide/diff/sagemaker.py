@@ -2,30 +2,226 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.cloud_actions import (
+    AwaitService,
+    CreateEndpoint,
+    CreateEndpointConfig,
+    CreateModel,
+    DeleteEndpoint,
+    DeleteEndpointConfig,
+    DeleteModel,
+    MakeBucket,
+    ProbeEndpoint,
+    PushWeights,
+    RemoveScaling,
+    SetScaling,
+    TagEndpoint,
+    UpdateEndpoint,
+)
+from lmi_deploy.core.cloud_tags import tags_of
+from lmi_deploy.core.delivery import carried_files, stored_id, weights_of
+from lmi_deploy.core.hosting import SETTLING, ResourceKind, SeenEndpoint
 from lmi_deploy.core.observed import CloudHeld, CloudObserved
-from lmi_deploy.core.plan import Plan
-from lmi_deploy.core.record import Generation
+from lmi_deploy.core.plan import Action, Plan, PutArtifact, RemoveArtifact
+from lmi_deploy.core.record import KEPT_GENERATIONS, Generation
 from lmi_deploy.core.spec import Spec
+from lmi_deploy.decide.cloud_wanted import Wanted, WantedConfig, patience, wanted_of
+from lmi_deploy.decide.diff.changes import changes
+from lmi_deploy.decide.diff.sagemaker_told import MODEL, SCALING, figures, scaling_words, summary
+from lmi_deploy.errors import Refused
+
+_FOR_GOOD = frozenset({"Failed", "OutOfService", "Deleting"})
+"""What no update mends: such an endpoint is seen gone, and made anew."""
 
 
 def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudHeld) -> Plan:
     """Refused where the endpoint of this name is not ours, or is being changed by somebody else."""
-    raise NotImplementedError
+    wanted = wanted_of(spec, artifact)
+    _require_ours(spec, wanted, observed)
+    actions = (
+        *_stock(spec, artifact, observed, held),
+        *_serve(spec, wanted, observed, held),
+        *_clear(spec, artifact, wanted, observed),
+    )
+    current = observed.record.current if observed.record and observed.serving else None
+    return Plan(
+        deployment=spec.name,
+        actions=actions,
+        changes=changes(current, summary(spec, artifact)) if actions else (),
+        figures=figures(spec, wanted.chosen(held.avoid).placement, held),
+    )
 
 
-def teardown(observed: CloudObserved) -> Plan:
-    """The endpoint first, which costs money; then what only it needed."""
-    raise NotImplementedError
+def _require_ours(spec: Spec, wanted: Wanted, observed: CloudObserved) -> None:
+    endpoint = observed.endpoint
+    if observed.stranger:
+        raise Refused(
+            observed.stranger, hint="choose another name in the recipe; nothing of theirs was touched"
+        )
+    if endpoint is None or endpoint.status not in SETTLING or endpoint.status == "SystemUpdating":
+        return
+    if endpoint.status == "Deleting":
+        if not _intended(observed, DeleteEndpoint):
+            raise Refused(
+                f"{spec.name}: its endpoint is being deleted, by somebody else",
+                hint="run the same command again once it is gone (`lmi status`)",
+            )
+    elif not _ours(coming(endpoint), wanted, observed):
+        raise Refused(
+            f"{spec.name}: somebody else is changing the endpoint: {endpoint.status}, to {coming(endpoint)}",
+            hint=f"`lmi wait {spec.name}` waits for its end; then run the same command again",
+        )
 
 
-def generation(
-    spec: Spec, artifact: Artifact, plan: Plan, observed: CloudObserved, *, since: str
-) -> Generation:
-    """What the record keeps of it."""
-    raise NotImplementedError
+def coming(endpoint: SeenEndpoint) -> str:
+    """The config that the endpoint will have once it has settled, if nothing fails."""
+    return endpoint.config if endpoint.status == "RollingBack" else endpoint.pending or endpoint.config
 
 
-def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
-    """A generation in the words of its recipe."""
-    raise NotImplementedError
+def _ours(config: str, wanted: Wanted, observed: CloudObserved) -> bool:
+    known = {g.server for g in observed.record.generations} if observed.record else set()
+    return wanted.config(config) is not None or config in known | named(observed, "endpoint-config")
+
+
+def named(observed: CloudObserved, kind: ResourceKind) -> set[str]:
+    """Names of what was found of ours."""
+    return {resource.name for resource in observed.resources if resource.kind == kind}
+
+
+def _intended(observed: CloudObserved, *kinds: type[Action]) -> bool:
+    """Whether the record says that such an action was begun, and nothing was settled since."""
+    names = {kind.__name__ for kind in kinds}
+    return bool(observed.record and any(intent.action in names for intent in observed.record.intents))
+
+
+def _stock(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudHeld) -> Iterator[Action]:
+    """What lies in the bucket. Looked after whatever serves: the next instance starts from it."""
+    place = spec.cloud
+    if not held.bucket:
+        yield MakeBucket(bucket=place.bucket, region=place.region, kms_key=place.kms_key)
+    if not held.weights:
+        yield PushWeights(
+            weights=weights_of(spec),
+            model_id=spec.model.model_id,
+            commit=spec.model.commit,
+            via=place.weights_via,
+            size=spec.weights.size,
+        )
+    stored = stored_id(spec, artifact)
+    if stored not in observed.artifacts:
+        files = (*(path for path, _ in carried_files(spec, artifact)), *(f.path for f in artifact.files))
+        yield PutArtifact(artifact=stored, files=files)
+
+
+def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld) -> Iterator[Action]:
+    endpoint, chosen = observed.endpoint, wanted.chosen(held.avoid)
+    lost = endpoint is not None and (endpoint.status in _FOR_GOOD or _config_lost(endpoint, wanted, observed))
+    made = endpoint is None or lost
+    stays = endpoint is not None and not made and wanted.config(coming(endpoint)) is not None
+    if stays and endpoint is not None and endpoint.status != "UpdateRollbackFailed":
+        if endpoint.status in SETTLING:
+            yield from _settle(spec, coming(endpoint))
+        yield from _scale(spec, observed, made=False, instance="")
+        yield from _tag(spec, observed)
+        return
+    yield from _settings(wanted, chosen, observed)
+    if lost:
+        yield DeleteEndpoint(endpoint=spec.name)
+    if made:
+        yield CreateEndpoint(endpoint=spec.name, config=chosen.name)
+        yield from _settle(spec, chosen.name)
+        yield from _scale(spec, observed, made=True, instance="")
+        return
+    yield from _update(spec, chosen, observed)
+
+
+def _settings(wanted: Wanted, chosen: WantedConfig, observed: CloudObserved) -> Iterator[Action]:
+    if wanted.model not in named(observed, "model"):
+        yield CreateModel(model=wanted.model, settings=wanted.settings)
+    if chosen.name not in named(observed, "endpoint-config"):
+        yield CreateEndpointConfig(config=chosen.name, settings=chosen.settings)
+
+
+def _update(spec: Spec, chosen: WantedConfig, observed: CloudObserved) -> Iterator[Action]:
+    scaled, live = _scaled(observed), _instance(observed)
+    # SageMaker changes no instance type under a scalable target.
+    moved = bool(scaled) and live != chosen.placement.instance
+    if moved:
+        yield RemoveScaling(endpoint=spec.name)
+    keep = bool(scaled and spec.cloud.scaling and not moved)
+    yield UpdateEndpoint(endpoint=spec.name, config=chosen.name, keep_count=keep)
+    yield from _settle(spec, chosen.name)
+    if not (moved and spec.cloud.scaling is None):
+        yield from _scale(spec, observed, made=moved, instance=live)
+    yield from _tag(spec, observed)
+
+
+def _settle(spec: Spec, config: str) -> Iterator[Action]:
+    yield AwaitService(endpoint=spec.name, config=config, timeout=patience(spec))
+    yield ProbeEndpoint(endpoint=spec.name, probe=spec.probe)
+
+
+def _scale(spec: Spec, observed: CloudObserved, *, made: bool, instance: str) -> Iterator[Action]:
+    """Target tracking follows the recipe; what the record says of it is believed unless something was begun since."""
+    scaling = spec.cloud.scaling
+    doubt = made or _intended(observed, SetScaling, RemoveScaling)
+    if scaling is not None and (doubt or _scaled(observed) != scaling_words(scaling)):
+        yield SetScaling(endpoint=spec.name, scaling=scaling)
+    elif scaling is None and (_scaled(observed) or (doubt and not made)):
+        yield RemoveScaling(endpoint=spec.name)
+
+
+def _scaled(observed: CloudObserved) -> str:
+    """How the endpoint is scaled, in words; empty where it is not."""
+    if observed.scaling is not None:
+        return scaling_words(observed.scaling)
+    current = observed.record.current if observed.record else None
+    return str(current.summary.get(SCALING, "")) if current else ""
+
+
+def _instance(observed: CloudObserved) -> str:
+    if observed.config is not None:
+        return observed.config.settings.instance
+    current = observed.record.current if observed.record else None
+    return current.instance if current else ""
+
+
+def _tag(spec: Spec, observed: CloudObserved) -> Iterator[Action]:
+    found = next((r for r in observed.resources if r.kind == "endpoint"), None)
+    there = dict(found.tags) if found else {}
+    differing = tuple((key, value) for key, value in tags_of(spec) if there.get(key) != value)
+    if differing:
+        yield TagEndpoint(endpoint=spec.name, tags=differing)
+
+
+def _config_lost(endpoint: SeenEndpoint, wanted: Wanted, observed: CloudObserved) -> bool:
+    """Whether what serves was made by a config that is gone: such an endpoint serves on, and cannot be updated."""
+    if endpoint.status in SETTLING or wanted.config(endpoint.config) is not None:
+        return False
+    return observed.config is None and endpoint.config not in named(observed, "endpoint-config")
+
+
+def _clear(
+    spec: Spec, artifact: Artifact, wanted: Wanted, observed: CloudObserved
+) -> Iterator[DeleteEndpointConfig | DeleteModel | RemoveArtifact]:
+    """What the last generations do not need any more; they cost nothing, and are what `rollback` goes back to."""
+    kept = _kept(wanted, observed)
+    configs = {config.name for config in wanted.configs} | {generation.server for generation in kept}
+    models = {wanted.model} | {str(generation.summary.get(MODEL, "")) for generation in kept}
+    stored = {stored_id(spec, artifact)} | {generation.artifact for generation in kept}
+    for name in sorted(named(observed, "endpoint-config") - configs):
+        yield DeleteEndpointConfig(config=name)
+    for name in sorted(named(observed, "model") - models):
+        yield DeleteModel(model=name)
+    for name in sorted({*observed.artifacts} - stored):
+        yield RemoveArtifact(artifact=name)
+
+
+def _kept(wanted: Wanted, observed: CloudObserved) -> tuple[Generation, ...]:
+    """The generations that the record will still hold once the wanted one is its last."""
+    known = observed.record.generations if observed.record else ()
+    others = [generation for generation in known if wanted.config(generation.server) is None]
+    return tuple(others[1 - KEPT_GENERATIONS :])

@@ -2,10 +2,72 @@
 
 from __future__ import annotations
 
+from lmi_deploy.core.hosting import SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved
-from lmi_deploy.core.record import Standing
+from lmi_deploy.core.record import Record, Standing
 
 
 def judge(observed: CloudObserved) -> tuple[Standing, str]:
     """The standing, and the reason when it is not in step."""
-    raise NotImplementedError
+    if observed.stranger:
+        return "absent", observed.stranger
+    if observed.endpoint is not None:
+        return _of_endpoint(observed.endpoint, observed.record)
+    if not observed.exists:
+        return "absent", "nothing of that name is there"
+    if observed.record and observed.record.current:
+        return "drifted", "its endpoint is gone; `lmi up` brings it back, `lmi down` clears the rest away"
+    return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
+
+
+def _of_endpoint(endpoint: SeenEndpoint, record: Record | None) -> tuple[Standing, str]:
+    why = f": {endpoint.reason}" if endpoint.reason else ""
+    match endpoint.status:
+        case "InService":
+            return _in_service(endpoint, record)
+        case "Creating":
+            return "starting", "the endpoint is being created; `lmi wait` waits for it"
+        case "Updating":
+            return "starting", (
+                f"the endpoint is being updated{_to(endpoint)}; {endpoint.config} answers meanwhile"
+            )
+        case "SystemUpdating":
+            standing, _ = _in_service(endpoint, record)
+            return standing, "AWS is maintaining the endpoint; it answers meanwhile"
+        case "RollingBack":
+            return (
+                "drifted",
+                f"an update failed and is being rolled back to {endpoint.config}, which answers{why}",
+            )
+        case "OutOfService":
+            return (
+                "failed",
+                f"the endpoint is out of service and answers nothing; `lmi up` makes it anew{why}",
+            )
+        case "Deleting":
+            return "drifted", "the endpoint is being deleted"
+        case "Failed":
+            return "failed", f"the endpoint failed; `lmi up` makes it anew, `lmi down` clears it away{why}"
+        case "UpdateRollbackFailed":
+            return "failed", (
+                "an update failed and its roll-back, too: instances of both configs answer; `lmi up` updates it "
+                f"again{why}"
+            )
+        case other:
+            return "drifted", f"the endpoint is {other}, which this lmi does not know{why}"
+
+
+def _to(endpoint: SeenEndpoint) -> str:
+    return f" to {endpoint.pending}" if endpoint.pending else ""
+
+
+def _in_service(endpoint: SeenEndpoint, record: Record | None) -> tuple[Standing, str]:
+    if record is None:
+        return "drifted", f"{endpoint.config} serves, but there is no record of it; `lmi up` settles it"
+    if record.current is None:
+        return "drifted", "it serves, but the `lmi up` that made it did not finish; `lmi up` settles it"
+    if record.current.server != endpoint.config:
+        # What an update that was rolled back leaves: AWS goes on telling why.
+        why = f" ({endpoint.reason})" if endpoint.reason else ""
+        return "drifted", f"{endpoint.config} serves, the record says {record.current.server}{why}"
+    return "in-step", ""

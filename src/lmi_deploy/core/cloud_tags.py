@@ -1,0 +1,40 @@
+"""What our resources on SageMaker carry, so that any machine finds them again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lmi_deploy.core.hosting import (
+    TAG,
+    TAG_BUCKET,
+    TAG_ENGINE,
+    TAG_EXPIRES,
+    TAG_SPEC,
+    TAG_TASK,
+    TAG_VERSION,
+)
+from lmi_deploy.core.naming import digest, short
+from lmi_deploy.core.recipe import Pairs
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.core.weights import weights_label
+
+OWN = frozenset({TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK, TAG_EXPIRES})
+_STAMP = 16
+
+
+def stamp(spec: Spec) -> str:
+    """The spec in 16 hex. The time to live is not in it, nor where on somebody's machine a model's folder lies."""
+    model = replace(spec.model, model_id=weights_label(spec.model.model_id))
+    return short(digest(replace(spec, model=model, place=replace(spec.cloud, ttl=0))), _STAMP)
+
+
+def tags_of(spec: Spec) -> Pairs:
+    """The user's own and ours, sorted by name; ours go before the user's of that name."""
+    ours = {
+        TAG: spec.name,
+        TAG_SPEC: stamp(spec),
+        TAG_BUCKET: spec.cloud.bucket,
+        TAG_ENGINE: spec.engine.name,
+        TAG_TASK: spec.model.task or "custom",
+    }
+    return tuple(sorted({**dict(spec.cloud.tags), **ours}.items()))

@@ -1,0 +1,50 @@
+"""What a deployment on SageMaker costs while it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lmi_deploy.core.observed import Price
+from lmi_deploy.core.place import Placement, SageMakerPlace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Of an hour: from `low` to `high`, which differ where the number of instances is scaled."""
+
+    instance: str
+    least: int
+    most: int
+    price: Price
+
+    @property
+    def low(self) -> float:
+        return self.least * self.price.hourly
+
+    @property
+    def high(self) -> float:
+        return self.most * self.price.hourly
+
+    @property
+    def words(self) -> str:
+        span = money(self.low, self.price.currency)
+        if self.most != self.least:
+            span += f" to {money(self.high, self.price.currency)}"
+        count = f"{self.least}" if self.most == self.least else f"{self.least} to {self.most}"
+        each = f" at {money(self.price.hourly, self.price.currency)}" if self.most > 1 else ""
+        return f"{span} an hour ({count} x {self.instance}{each}; {self.price.source})"
+
+
+def cost_of(place: SageMakerPlace, placement: Placement, prices: Mapping[str, Price]) -> Cost | None:
+    """None where nobody could tell the price."""
+    price = prices.get(placement.instance)
+    if price is None:
+        return None
+    least, most = (place.scaling.least, place.scaling.most) if place.scaling else (place.count, place.count)
+    return Cost(instance=placement.instance, least=least, most=most, price=price)
+
+
+def money(amount: float, currency: str) -> str:
+    sign = "$" if currency == "USD" else f"{currency} "
+    return f"{sign}{amount:,.2f}"

@@ -1,0 +1,117 @@
+"""Target sagemaker: a deployment taken away, and one that goes back to what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.core.cloud_actions import (
+    AwaitService,
+    DeleteEndpoint,
+    DeleteEndpointConfig,
+    DeleteLogs,
+    DeleteModel,
+    DeleteWeights,
+    ProbeEndpoint,
+    RemoveScaling,
+    SetScaling,
+    StopTransferJob,
+    TagEndpoint,
+    UpdateEndpoint,
+)
+from lmi_deploy.core.hosting import TAG_SPEC
+from lmi_deploy.core.observed import CloudObserved
+from lmi_deploy.core.plan import Action, Plan, RemoveArtifact, RemoveDeployment
+from lmi_deploy.core.record import Generation, Record
+from lmi_deploy.decide.cloud_wanted import PROVISION
+from lmi_deploy.decide.diff.changes import changes
+from lmi_deploy.decide.diff.sagemaker import named
+from lmi_deploy.decide.diff.sagemaker_told import PATIENCE, SCALING, probe_of
+from lmi_deploy.errors import NotFound, Refused
+
+
+def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
+    """The endpoint first, which costs money; then what only it needed. Nothing that does not carry our tag.
+
+    `purge` names weights that nobody else uses; with `logs` what the containers printed goes, too.
+    """
+    actions = tuple(_ending(observed))
+    if logs and observed.log_group and not observed.stranger:
+        actions += (DeleteLogs(group=observed.log_group),)
+    actions += tuple(DeleteWeights(weights=name) for name in purge)
+    if observed.record is not None:
+        actions += (RemoveDeployment(name=observed.ref.name),)
+    return Plan(deployment=observed.ref.name, actions=actions)
+
+
+def _ending(observed: CloudObserved) -> Iterator[Action]:
+    name = observed.ref.name
+    for job in sorted(named(observed, "processing-job")):
+        yield StopTransferJob(job=job)
+    # Before the endpoint: its alarms would stay behind.
+    if not observed.stranger and (observed.scaling is not None or _was_scaled(observed.record)):
+        yield RemoveScaling(endpoint=name)
+    if observed.endpoint is not None and not observed.stranger:
+        yield DeleteEndpoint(endpoint=name)
+    yield from (DeleteEndpointConfig(config=one) for one in sorted(named(observed, "endpoint-config")))
+    yield from (DeleteModel(model=one) for one in sorted(named(observed, "model")))
+    yield from (RemoveArtifact(artifact=one) for one in sorted(observed.artifacts))
+
+
+def _was_scaled(record: Record | None) -> bool:
+    """Whether anything of scaling may be there still: a policy without its target is not seen."""
+    if record is None:
+        return False
+    begun = {intent.action for intent in record.intents} & {SetScaling.__name__, RemoveScaling.__name__}
+    return bool(begun) or any(generation.summary.get(SCALING) for generation in record.generations)
+
+
+def weights_named(record: Record | None) -> tuple[str, ...]:
+    """The weights that a deployment uses, or was about to bring."""
+    if record is None:
+        return ()
+    kept = (str(generation.summary.get("weights_name", "")) for generation in record.generations)
+    begun = (str(intent.names.get("weights", "")) for intent in record.intents)
+    return tuple(sorted({name for name in (*kept, *begun) if name}))
+
+
+def rollback(observed: CloudObserved) -> tuple[Plan, Generation]:
+    """One update to the config before the one that is recorded as the current one.
+
+    NotFound where there is none; Refused where the endpoint cannot be updated now.
+    """
+    previous = _previous(observed)
+    name, endpoint = observed.ref.name, observed.endpoint
+    assert observed.record is not None
+    if endpoint is None or endpoint.status not in ("InService", "UpdateRollbackFailed"):
+        raise Refused(
+            f"{name}: its endpoint is {endpoint.status if endpoint else 'gone'}, and cannot be updated now",
+            hint="`lmi status` says more; `lmi up` brings a deployment back",
+        )
+    probe = probe_of(previous.summary)
+    actions: tuple[Action, ...] = (
+        UpdateEndpoint(endpoint=name, config=previous.server, keep_count=False),
+        AwaitService(
+            endpoint=name,
+            config=previous.server,
+            timeout=int(previous.summary.get(PATIENCE, 0)) or 2 * PROVISION,
+        ),
+        *((ProbeEndpoint(endpoint=name, probe=probe),) if probe else ()),
+        TagEndpoint(endpoint=name, tags=((TAG_SPEC, previous.spec),)),
+    )
+    told = changes(observed.record.current, {key: str(text) for key, text in previous.summary.items()})
+    return Plan(deployment=name, actions=actions, changes=told), previous
+
+
+def _previous(observed: CloudObserved) -> Generation:
+    record, name = observed.record, observed.ref.name
+    if observed.stranger:
+        raise Refused(observed.stranger, hint="nothing was changed")
+    there = named(observed, "endpoint-config")
+    serving = observed.endpoint.config if observed.endpoint else ""
+    past = [g for g in (record.generations if record else ()) if g.server != serving and g.server in there]
+    if not past:
+        raise NotFound(
+            f"{name}: no earlier generation to go back to",
+            hint="the last five are kept in the record; `lmi up` with an earlier recipe does the same",
+        )
+    return past[-1]

@@ -1,0 +1,128 @@
+"""What is told of a deployment on SageMaker: before it is agreed to, and in its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.cloud_actions import AwaitService, CreateEndpoint, UpdateEndpoint
+from lmi_deploy.core.cloud_tags import stamp
+from lmi_deploy.core.delivery import stored_id, weights_of
+from lmi_deploy.core.hosting import Scaling
+from lmi_deploy.core.observed import CloudHeld, CloudObserved
+from lmi_deploy.core.place import Placement, SageMakerPlace
+from lmi_deploy.core.plan import Plan
+from lmi_deploy.core.recipe import Pairs
+from lmi_deploy.core.record import Generation
+from lmi_deploy.core.spec import ProbeSpec, Spec
+from lmi_deploy.decide.cloud_wanted import patience, wanted_of
+from lmi_deploy.decide.costs import cost_of
+from lmi_deploy.decide.diff.changes import told_of_model, told_of_properties
+
+MODEL: Final = "sagemaker_model"
+SCALING: Final = "scaling"
+PATIENCE: Final = "patience"
+UNKNOWN_PRICE: Final = "unknown: nobody could tell the price"
+
+
+def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
+    """A generation in the words of its recipe: what `status`, `invoke`, `wait` and `rollback` need."""
+    place = spec.cloud
+    return {
+        **told_of_model(spec),
+        "weights_name": weights_of(spec),
+        "artifact": artifact.digest[:10],
+        MODEL: wanted_of(spec, artifact).model,
+        "runtime": "sagemaker",
+        **_place(place),
+        PATIENCE: str(patience(spec)),
+        "probe": spec.probe.body,
+        "probe_prompt": spec.probe.prompt,
+        "probe_content_type": spec.probe.content_type,
+        "probe_expect": spec.probe.expect,
+        **{f"environment.{key}": value for key, value in place.environment},
+        **told_of_properties(spec),
+    }
+
+
+def _place(place: SageMakerPlace) -> dict[str, str]:
+    disks = ", ".join(f"{p.instance} {p.volume_gb} GB" for p in place.placements if p.volume_gb)
+    amis = ", ".join(f"{p.instance} {p.host_ami}" for p in place.placements if p.host_ami)
+    said = {
+        "region": place.region,
+        "image": place.image,
+        "instance_type": ", ".join(placement.instance for placement in place.placements),
+        "count": str(place.count),
+        "delivery": place.delivery,
+        "role": place.role,
+        "model_download": str(place.model_download),
+        "container_startup": str(place.startup_timeout),
+        "volume": disks,
+        "host_ami": amis,
+        "kms_key": place.kms_key,
+        "network_isolation": "true" if place.network_isolation else "",
+        "subnets": ", ".join(place.vpc.subnets) if place.vpc else "",
+        "security_groups": ", ".join(place.vpc.security_groups) if place.vpc else "",
+        SCALING: scaling_words(place.scaling) if place.scaling else "",
+    }
+    return {key: value for key, value in said.items() if value}
+
+
+def scaling_words(scaling: Scaling) -> str:
+    return f"{scaling.least} to {scaling.most} instances, {scaling.invocations} invocations a minute each"
+
+
+def probe_of(summary: Mapping[str, Any]) -> ProbeSpec | None:
+    """What a generation was asked, by its record; None where the record does not say."""
+    if not summary.get("probe"):
+        return None
+    return ProbeSpec(
+        prompt=str(summary.get("probe_prompt", "")),
+        body=str(summary["probe"]),
+        content_type=str(summary.get("probe_content_type", "application/json")),
+        expect=str(summary.get("probe_expect", "")),
+    )
+
+
+def generation(
+    spec: Spec, artifact: Artifact, plan: Plan, observed: CloudObserved, *, since: str
+) -> Generation:
+    """What the record keeps of it."""
+    wanted = wanted_of(spec, artifact)
+    config = wanted.config(_serving(plan, observed)) or wanted.configs[0]
+    return Generation(
+        server=config.name,
+        spec=stamp(spec),
+        artifact=stored_id(spec, artifact),
+        runtime="sagemaker",
+        host=spec.cloud.region,
+        port=0,
+        summary=dict(summary(spec, artifact)),
+        since=since,
+        instance=config.placement.instance,
+    )
+
+
+def _serving(plan: Plan, observed: CloudObserved) -> str:
+    """The config that serves once the plan is carried out."""
+    chosen = (a.config for a in plan.actions if isinstance(a, (CreateEndpoint, UpdateEndpoint, AwaitService)))
+    there = observed.endpoint.config if observed.endpoint else ""
+    return next(chosen, there)
+
+
+def figures(spec: Spec, placement: Placement, held: CloudHeld) -> Pairs:
+    """What the user should know before agreeing."""
+    place = spec.cloud
+    cost = cost_of(place, placement, held.prices)
+    count = f"{place.scaling.least} to {place.scaling.most}" if place.scaling else str(place.count)
+    return (
+        ("cost", cost.words if cost else UNKNOWN_PRICE),
+        ("instance", f"{count} x {placement.instance}"),
+        ("weights", str(spec.weights.size)),
+        ("to move", str(0 if held.weights else spec.weights.size)),
+        ("delivery", place.delivery),
+        ("region", place.region),
+        ("bucket", place.bucket),
+        ("image", place.image),
+    )
