@@ -107,7 +107,7 @@ class Vpc:
 class Autoscaling:
     min: int
     max: int
-    invocations_per_instance: int | None = None
+    invocations_per_instance: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,10 @@ from lmi_deploy.core.spec import (
     ModelSpec,
     ProbeSpec,
     Spec,
+    WeightsSpec,
 )
-from lmi_deploy.decide.places import STARTUP_TIMEOUT, place_of
+from lmi_deploy.decide.degree import degree_of
+from lmi_deploy.decide.places import loading_timeout, place_of
 from lmi_deploy.decide.select import require_shards, select
 from lmi_deploy.decide.tasks import architecture_of, task_of
 from lmi_deploy.engines.engine import EngineModule
@@ -39,7 +41,7 @@ def resolve(recipe: Recipe, facts: Facts) -> Spec:
     return Spec(
         name=recipe.name,
         model=model,
-        engine=_engine(recipe, module, handler, model),
+        engine=_engine(recipe, facts, weights, model),
         weights=weights,
         inputs=Inputs(model_py=facts.model_py or b"", requirements=facts.requirements or b""),
         probe=_probe(recipe, module, handler, model.task),
@@ -60,11 +62,13 @@ def _model(recipe: Recipe, facts: Facts) -> ModelSpec:
     )
 
 
-def _engine(recipe: Recipe, module: EngineModule, handler: HandlerSpec, model: ModelSpec) -> EngineSpec:
-    degree = recipe.tensor_parallel_degree or 1
+def _engine(recipe: Recipe, facts: Facts, weights: WeightsSpec, model: ModelSpec) -> EngineSpec:
+    module = engine(recipe.engine)
+    handler = module.handler(recipe.handler, model.task)
+    degree = degree_of(recipe, facts.config)
     # Our templates answer with the model's own name, not with the folder where its weights happen to lie.
     named = (("served_model_name", model.model_id),) if handler.template and model.source == "hub" else ()
-    options = (*_option_pairs(recipe), *named, *recipe.options)
+    options = (*_option_pairs(recipe, weights.size), *named, *recipe.options)
     lines = module.properties(handler, options, task=model.task, tensor_parallel_degree=degree)
     return EngineSpec(
         name=recipe.engine,
@@ -75,11 +79,10 @@ def _engine(recipe: Recipe, module: EngineModule, handler: HandlerSpec, model: M
     )
 
 
-def _option_pairs(recipe: Recipe) -> Pairs:
+def _option_pairs(recipe: Recipe, size: int) -> Pairs:
     """What the recipe's own keys say in the server's words."""
     pairs = [("predict_timeout", str(recipe.timeouts.predict or PREDICT_TIMEOUT))]
-    loading = recipe.timeouts.model_loading or recipe.timeouts.container_startup or STARTUP_TIMEOUT
-    pairs.append(("model_loading_timeout", str(loading)))
+    pairs.append(("model_loading_timeout", str(loading_timeout(recipe.timeouts, size))))
     if recipe.trust_remote_code:
         pairs.append(("trust_remote_code", "true"))
     if recipe.files.allow_pickle:

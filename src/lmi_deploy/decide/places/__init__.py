@@ -7,15 +7,15 @@ from lmi_deploy.core.place import Place
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.core.spec import WeightsSpec
 from lmi_deploy.decide.places import local, sagemaker
-from lmi_deploy.decide.places.timeouts import STARTUP_TIMEOUT
+from lmi_deploy.decide.places.timeouts import loading_timeout
 
-__all__ = ["STARTUP_TIMEOUT", "place_of"]
+__all__ = ["loading_timeout", "place_of"]
 
 
 def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> Place:
     """Raises Unresolvable."""
     match recipe.endpoint.target:
         case "local":
-            return local.place_of(recipe, facts)
+            return local.place_of(recipe, facts, weights)
         case "sagemaker":
             return sagemaker.place_of(recipe, facts, weights)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from lmi_deploy.core.facts import Facts
 from lmi_deploy.core.place import LocalPlace
 from lmi_deploy.core.recipe import Recipe
-from lmi_deploy.decide.places.timeouts import STARTUP_TIMEOUT
+from lmi_deploy.core.spec import WeightsSpec
+from lmi_deploy.decide.places.timeouts import startup_timeout
 from lmi_deploy.decide.runtimes import runtime_of
 from lmi_deploy.errors import Unresolvable
 
 LOCAL_HOST = "127.0.0.1"
 
 
-def place_of(recipe: Recipe, facts: Facts) -> LocalPlace:
+def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> LocalPlace:
     machine, port = facts.machine, recipe.endpoint.port or facts.port
     if machine is None or port is None:
         raise Unresolvable("endpoint.target: local needs to know this machine", hint="this is a bug of lmi")
@@ -24,7 +25,7 @@ def place_of(recipe: Recipe, facts: Facts) -> LocalPlace:
         port=port,
         device=device,
         device_memory=memory,
-        startup_timeout=recipe.timeouts.container_startup or STARTUP_TIMEOUT,
+        startup_timeout=startup_timeout(recipe.timeouts, weights.size),
         environment=recipe.container.environment,
         image=(recipe.container.image or "") if runtime == "container" else "",
     )
