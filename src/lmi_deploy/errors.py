@@ -91,6 +91,10 @@ class QuotaExceeded(CloudError):
     """The account may not have as many; asking again does not help."""
 
 
+class DiskRefused(LmiError):
+    """A disk of this machine is full, read-only or not ours."""
+
+
 class Overdue(LmiError):
     """A deadline passed before the world settled."""
 

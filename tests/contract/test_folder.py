@@ -14,12 +14,13 @@ import pytest
 from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.adapters.flock import flocked
 from lmi_deploy.adapters.folder import FolderJournal, FolderLock, StateFolder
-from lmi_deploy.core.plan import BuildEnvironment, FetchWeights, StopServer
+from lmi_deploy.core.plan import BuildEnvironment, FetchWeights, PutArtifact, StopServer
 from lmi_deploy.core.record import KEPT_GENERATIONS, DeploymentRef, Generation, Record
 from lmi_deploy.errors import LmiError, Refused, UsageRefused
 
 REF = DeploymentRef(name="tiny", target="local")
 STOP = StopServer(server="tiny-1")
+PUT = PutArtifact(artifact="0123456789", files=("model.py",))
 FETCH = FetchWeights(model_id="org/m", commit="c", files=(), missing=3)
 
 
@@ -153,7 +154,7 @@ def test_a_record_of_a_newer_lmi_is_refused_and_left_alone(
 def test_a_folder_that_cannot_be_written_is_said_with_its_remedy(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file, where the folder should be")
     with pytest.raises(LmiError, match="the disk refused: Not a directory") as caught:
-        FolderJournal(StateFolder(tmp_path / "state"), REF).intend(STOP)
+        FolderJournal(StateFolder(tmp_path / "state"), REF).intend(PUT)
     assert "LMI_STATE_HOME" in caught.value.hint
     with pytest.raises(LmiError, match="the disk refused"), _lock(tmp_path / "state").hold("tiny"):
         pass
@@ -161,18 +162,27 @@ def test_a_folder_that_cannot_be_written_is_said_with_its_remedy(tmp_path: Path)
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
 def test_a_full_disk_leaves_the_record_as_it_was(folder: StateFolder, journal: FolderJournal) -> None:
-    journal.intend(STOP)
+    journal.intend(PUT)
     (folder.home("tiny") / "record.json.tmp").symlink_to("/dev/full")
     with pytest.raises(LmiError, match="No space left on device"):
-        journal.done(STOP, "gone")
+        journal.done(PUT, "written")
     assert _read(folder).intents[0].outcome is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_hinders_nothing_that_makes_room(folder: StateFolder, journal: FolderJournal) -> None:
+    journal.intend(PUT)
+    (folder.home("tiny") / "record.json.tmp").symlink_to("/dev/full")
+    journal.intend(STOP)
+    journal.done(STOP, "gone")
+    assert [intent.action for intent in _read(folder).intents] == ["PutArtifact"]
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
 from lmi_deploy.adapters import folder
-from lmi_deploy.core.plan import StopServer
+from lmi_deploy.core.plan import PutArtifact, StopServer
 from lmi_deploy.core.record import DeploymentRef
 EFFECTS = ("mkdir", "open", "write_text", "write_bytes", "rename", "replace", "unlink")
 

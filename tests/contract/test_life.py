@@ -11,7 +11,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -257,3 +257,45 @@ def test_after_a_reboot_up_brings_it_back_at_its_address(home: Home) -> None:
     assert "machine restarted" in told["why"]
     home.up_serves("first")
     home.down_leaves_nothing()
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Callable[[], Path]]:
+    """A file system of 2 MB at `folder`; what is yielded fills all that is free of it, with a file to be removed."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a small disk")
+    filler = folder / "filler"
+
+    def fill() -> Path:
+        with filler.open("ab", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+        return filler
+
+    try:
+        yield fill
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_is_named_and_up_goes_on_once_there_is_room(home: Home) -> None:
+    with small_disk(home.root / "state") as fill:
+        filler = fill()
+        code, said = home.lmi("up", "--yes")
+        assert code == 1, said
+        assert "No space left on device" in said
+        assert "next: " in said
+        assert not home.processes()
+        filler.unlink()
+        home.up_serves("first")
+        home.down_leaves_nothing()
+
+
+def test_a_disk_that_fills_up_under_a_deployment_hinders_no_down(home: Home) -> None:
+    with small_disk(home.root / "state") as fill:
+        home.up_serves("first")
+        fill()
+        assert home.answer() == "first to me"
+        home.down_leaves_nothing()

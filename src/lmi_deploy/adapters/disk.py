@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmi_deploy.errors import LmiError
+from lmi_deploy.errors import DiskRefused
 
 _BLOCK = 512
 """The unit of st_blocks, whatever the file system's own block size."""
@@ -61,7 +61,7 @@ def on_disk(path: Path) -> Iterator[None]:
     except BlockingIOError:
         raise
     except OSError as exc:
-        raise LmiError(
+        raise DiskRefused(
             f"{exc.filename or path}: the disk refused: {exc.strerror or exc}",
             hint="see that there is room and that the folder is yours; "
             "LMI_STATE_HOME and LMI_CACHE_HOME move what lmi keeps",

@@ -30,9 +30,9 @@ def flocked(path: Path, *, wait: bool) -> Iterator[IO[str]]:
 
 def overwrite(held: IO[str], text: str) -> None:
     """`text` is all that is in the file from now on."""
+    # Past the handle's own buffer, which would try again to write at the close what a full disk refuses now.
     held.truncate(0)
-    held.write(text)
-    held.flush()
+    os.write(held.fileno(), text.encode())
 
 
 def _grab(path: Path, how: int) -> IO[str]:

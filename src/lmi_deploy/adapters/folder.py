@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,9 @@ from lmi_deploy.adapters.processes import alive, identity
 from lmi_deploy.adapters.record_json import finished, intended, parse_record, record_text, settled
 from lmi_deploy.core.artifact import ArtifactFile
 from lmi_deploy.core.naming import name_mistake
-from lmi_deploy.core.plan import Action
+from lmi_deploy.core.plan import TAKING_AWAY, Action
 from lmi_deploy.core.record import DeploymentRef, Generation, Record
-from lmi_deploy.errors import Refused, UsageRefused
+from lmi_deploy.errors import DiskRefused, Refused, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.processes import Process
 
@@ -121,15 +121,23 @@ class FolderJournal:
     ref: DeploymentRef
 
     def intend(self, action: Action) -> None:
-        self.folder.write(intended(self._record(), action))
+        self._note(action, intended(self._record(), action))
 
     def done(self, action: Action, outcome: str) -> None:
         if not self.folder.exists(self.ref.name):
             return  # the action was the removal of the deployment, record and all
-        self.folder.write(finished(self._record(), action, outcome))
+        self._note(action, finished(self._record(), action, outcome))
 
     def settle(self, generation: Generation) -> None:
         self.folder.write(settled(self._record(), generation))
+
+    def _note(self, action: Action, record: Record) -> None:
+        try:
+            self.folder.write(record)
+        except DiskRefused:
+            # What takes away makes room: on a full disk it goes on without its history, which the world outranks.
+            if not isinstance(action, TAKING_AWAY):
+                raise
 
     def _record(self) -> Record:
         return self.folder.read(self.ref.name) or Record(ref=self.ref)
@@ -154,7 +162,9 @@ class FolderLock:
                     f"{name}: locked by {self.holder(name) or 'another lmi'}",
                     hint="wait until it has ended, then run the same command again",
                 ) from exc
-            overwrite(handle, json.dumps(self._holder()))
+            # A full disk hides who holds it, and no more: the lock itself takes no room.
+            with suppress(OSError):
+                overwrite(handle, json.dumps(self._holder()))
             yield
 
     def holder(self, name: str) -> str:

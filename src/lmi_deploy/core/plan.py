@@ -115,6 +115,8 @@ LocalAction = (
 )
 """The last three, and PutArtifact, are SageMaker's too."""
 Action = LocalAction | CloudAction
+TAKING_AWAY = (StopServer, RemoveArtifact, RemoveDeployment)
+"""Target local's actions that make room on this machine."""
 
 
 def key(action: Action) -> str:
