@@ -16,6 +16,7 @@ from lmi_deploy.engines.rendering import MODEL_PY, with_options
 from lmi_deploy.errors import Unresolvable
 
 name: Final[Engine] = "accelerate"
+family: Final = "djl-lmi"
 templates: Final[tuple[str, ...]] = ours.NAMES
 
 BASE: Final = (
@@ -29,7 +30,7 @@ BASE: Final = (
 sentencepiece are for tokenizers that come as a SentencePiece file only."""
 
 
-def handler(wish: Handler, task: Task | None) -> HandlerSpec:
+def handler(wish: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
     if wish.file:
         return HandlerSpec(entry_point=MODEL_PY, template=None)
     if wish.builtin:

@@ -1,4 +1,4 @@
-"""Answers of DJL's handlers, decoded as they come: JSON in one piece, JSON lines, plain text, errors."""
+"""Answers of DJL's handlers, decoded as they come: JSON in one piece, JSON lines, server-sent events, text, errors."""
 
 from __future__ import annotations
 
@@ -78,6 +78,16 @@ class LinesAnswer:
         return Piece(text=piece.text, tokens=tokens, finish=piece.finish)
 
 
+class EventsAnswer(LinesAnswer):
+    """Server-sent events, as a formatter may write them: their data, and what is no event, is read as JSON lines."""
+
+    def _line(self, line: bytes) -> list[Piece]:
+        field, _, value = line.partition(b":")
+        if field in (b"", b"event", b"id", b"retry") or value.strip() == b"[DONE]":
+            return []
+        return super()._line(value.strip() if field == b"data" else line)
+
+
 class WholeAnswer:
     """One JSON value, read at the end. Lines under a unary content type (grouped streams) are read as lines."""
 
@@ -108,8 +118,11 @@ def answer(head: Head, *, whole: ReadLine, line: ReadLine) -> ErrorAnswer | Line
     """The decoder that `head` calls for."""
     if head.status >= 400:
         return ErrorAnswer(head)
+    kind = head.header("content-type").lower()
+    if "event-stream" in kind:
+        return EventsAnswer(line)
     lines = LinesAnswer(line)
-    return lines if "jsonlines" in head.header("content-type").lower() else WholeAnswer(whole, lines)
+    return lines if "jsonlines" in kind else WholeAnswer(whole, lines)
 
 
 def read_whole(value: Any) -> Piece:

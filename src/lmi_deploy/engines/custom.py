@@ -14,10 +14,11 @@ from lmi_deploy.engines.rendering import MODEL_PY, with_options
 from lmi_deploy.errors import Unresolvable, UsageRefused
 
 name: Final[Engine] = "custom"
+family: Final = "djl-lmi"
 templates: Final[tuple[str, ...]] = ()
 
 
-def handler(wish: Handler, task: Task | None) -> HandlerSpec:
+def handler(wish: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
     if not wish.file:
         raise Unresolvable(
             "handler.file: engine custom runs your own model.py, and the recipe names none",

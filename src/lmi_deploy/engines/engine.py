@@ -29,11 +29,15 @@ class EngineModule(Protocol):
     def name(self) -> Engine: ...
 
     @property
+    def family(self) -> str:
+        """The catalog's family of images that hold it."""
+
+    @property
     def templates(self) -> tuple[str, ...]:
         """Handlers of ours (folders of `templates/`) that this engine can run."""
 
-    def handler(self, wish: Handler, task: Task | None) -> HandlerSpec:
-        """Raises Unresolvable where no handler follows."""
+    def handler(self, wish: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
+        """`version` is the server's, empty the newest. Raises Unresolvable where no handler follows."""
 
     def packages(self, handler: HandlerSpec) -> tuple[str, ...]:
         """What the worker's environment must have, as exact PEP 508 requirements, sorted."""

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from lmi_deploy.core.recipe import Engine
-from lmi_deploy.engines import accelerate, custom
+from lmi_deploy.engines import accelerate, custom, vllm
 from lmi_deploy.engines.engine import EngineModule
 from lmi_deploy.errors import Unresolvable
 
-ENGINES: Final[Mapping[Engine, EngineModule]] = {"accelerate": accelerate, "custom": custom}
+ENGINES: Final[Mapping[Engine, EngineModule]] = {
+    "accelerate": accelerate,
+    "custom": custom,
+    "vllm": vllm,
+}
 
 
 def engine(name: Engine) -> EngineModule:

@@ -1,0 +1,117 @@
+"""vLLM in an LMI image: its asynchronous service, or, on servers before 0.35, DJL's rolling batch around it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from lmi_deploy.core.artifact import SLOT
+from lmi_deploy.core.exchange import Head, HttpRequest, Question
+from lmi_deploy.core.recipe import Engine, Handler, Pairs, Task
+from lmi_deploy.core.spec import HandlerSpec
+from lmi_deploy.engines import huggingface
+from lmi_deploy.engines import templates as ours
+from lmi_deploy.engines.answers import answer, read_line, read_whole
+from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.rendering import MODEL_PY, with_options
+from lmi_deploy.errors import Unresolvable
+
+name: Final[Engine] = "vllm"
+family: Final = "djl-lmi"
+templates: Final[tuple[str, ...]] = ()
+
+SERVICE: Final = "djl_python.lmi_vllm.vllm_async_service"
+ROLLING: Final = huggingface.MODULE
+"""The handler that hands its requests to vLLM's rolling batch."""
+_ASYNC_SINCE: Final = (0, 35)
+"""Where the server itself takes the asynchronous service for a text generation model."""
+_NOT_SERVED: Final[tuple[Task, ...]] = ("text-classification", "question-answering")
+_CHOSEN: Final = ("async_mode", "rolling_batch")
+
+
+def handler(wish: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
+    if wish.template:
+        raise Unresolvable(
+            f"handler.template: engine vllm has no template {wish.template}",
+            hint="leave it out, or use engine: accelerate",
+        )
+    if task in _NOT_SERVED:
+        raise Unresolvable(
+            f"engine vllm has no request of task {task} that lmi knows", hint="use engine: accelerate"
+        )
+    if wish.file:
+        return HandlerSpec(entry_point=MODEL_PY, template=None)
+    default = SERVICE if _order(version) >= _ASYNC_SINCE else ROLLING
+    return HandlerSpec(entry_point=wish.builtin or default, template=None)
+
+
+def packages(handler: HandlerSpec) -> tuple[str, ...]:
+    """None: the image brings vLLM, and no runtime of ours but `container` runs it."""
+    return ()
+
+
+def properties(
+    handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
+) -> Pairs:
+    _require_agreement(handler, options)
+    rolling = handler.entry_point == ROLLING
+    ours = [
+        ("engine", "Python"),
+        ("option.entryPoint", handler.entry_point),
+        ("option.model_id", SLOT),
+        # Said outright: the server would guess both from the name of the architecture, and knows few of them.
+        *([] if rolling else [("option.async_mode", "true")]),
+        ("option.rolling_batch", "vllm" if rolling else "disable"),
+        ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
+    ]
+    if task == "text-embedding":
+        ours.append(("option.task", task))
+    return with_options(ours, options)
+
+
+def probe(handler: HandlerSpec, task: Task | None) -> Question | None:
+    if task == "text-embedding":
+        return Question(prompt="OK", chat=False)
+    return Question(prompt="Say OK", parameters={"max_tokens": 8, "temperature": 0})
+
+
+def encode(question: Question, handler: HandlerSpec, task: Task | None) -> HttpRequest:
+    if question.body is not None:
+        return HttpRequest(body=question.body, headers=(("Content-Type", question.content_type),))
+    encoded = json.dumps(_body(question, handler, task), ensure_ascii=False).encode()
+    return HttpRequest(body=encoded, headers=(("Content-Type", "application/json"),))
+
+
+def decoder(head: Head, question: Question, handler: HandlerSpec) -> Decoder:
+    return answer(head, whole=read_whole, line=read_line)
+
+
+def _body(question: Question, handler: HandlerSpec, task: Task | None) -> dict[str, Any]:
+    if task == "text-embedding":
+        return ours.body(question, task)
+    chat = question.chat or bool(question.system)
+    if handler.entry_point == ROLLING and not chat:
+        # The rolling batch knows OpenAI's chat, but not its completions.
+        return ours.body(question, "text2text-generation")
+    return ours.body(question, None)
+
+
+def _require_agreement(handler: HandlerSpec, options: Pairs) -> None:
+    """The handler and two options say the same thing; apart, the server starts one way and serves another."""
+    given = dict(options)
+    said = {"async_mode": "true", "rolling_batch": "disable"}
+    if handler.entry_point != SERVICE:
+        return
+    for key in _CHOSEN:
+        if given.get(key, said[key]).lower() not in (said[key], "auto"):
+            raise Unresolvable(
+                f"options.{key}: {given[key]} does not go with the handler {SERVICE}",
+                hint=f"leave it out, or add handler: {{builtin: {ROLLING}}}, which runs vLLM's rolling batch",
+            )
+
+
+def _order(version: str) -> tuple[int, ...]:
+    """Of a server's version; what names none (`latest`) is the newest."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return (int(found[1]), int(found[2])) if found else (999,)

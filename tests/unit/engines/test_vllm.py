@@ -1,0 +1,222 @@
+"""Engine vllm: what an image is told, what it is asked and how its answers read, by the server's version."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lmi_deploy.catalog import images, options
+from lmi_deploy.core.artifact import SLOT
+from lmi_deploy.core.exchange import Head, Piece, Question
+from lmi_deploy.core.recipe import Handler, Task
+from lmi_deploy.core.spec import HandlerSpec
+from lmi_deploy.engines import vllm
+from lmi_deploy.engines.codec import codec_of
+from lmi_deploy.errors import Unresolvable
+
+SERVICE = HandlerSpec(entry_point=vllm.SERVICE, template=None)
+ROLLING = HandlerSpec(entry_point=vllm.ROLLING, template=None)
+OWN = HandlerSpec(entry_point="model.py", template=None)
+
+
+def lines_of(handler: HandlerSpec, *given: tuple[str, str], task: Task | None = "text-generation") -> Any:
+    return vllm.properties(handler, given, task=task, tensor_parallel_degree=4)
+
+
+def sent(question: Question, handler: HandlerSpec = SERVICE, task: Task | None = "text-generation") -> Any:
+    request = vllm.encode(question, handler, task)
+    assert request.headers == (("Content-Type", "application/json"),)
+    return json.loads(request.body)
+
+
+def read(body: bytes, kind: str, *, status: int = 200, cut: int = 7) -> list[Piece]:
+    head = Head(status=status, reason="whatever", headers=(("Content-Type", kind),))
+    decoder = vllm.decoder(head, Question(), SERVICE)
+    parts = [body[at : at + cut] for at in range(0, len(body), cut)]
+    return [piece for part in parts for piece in decoder.feed(part)] + decoder.close()
+
+
+@pytest.mark.parametrize(
+    ("version", "entry_point"),
+    [
+        ("", vllm.SERVICE),
+        ("latest", vllm.SERVICE),
+        ("0.38.0", vllm.SERVICE),
+        ("0.36.0-lmi20", vllm.SERVICE),
+        ("0.35.0", vllm.SERVICE),
+        ("0.34.0", vllm.ROLLING),
+        ("0.28.0", vllm.ROLLING),
+    ],
+)
+def test_the_handler_follows_from_the_servers_version(version: str, entry_point: str) -> None:
+    chosen = vllm.handler(Handler(), "text-generation", version=version)
+    assert chosen == HandlerSpec(entry_point=entry_point, template=None)
+
+
+def test_every_published_version_has_a_handler_and_options_that_it_knows() -> None:
+    for version in images.versions(vllm.family):
+        chosen = vllm.handler(Handler(), "text-generation", version=version)
+        written = [key.removeprefix("option.") for key, _ in lines_of(chosen) if key.startswith("option.")]
+        known = {name: options.standing("vllm", name, version).state for name in written}
+        assert set(known.values()) == {"known"}, (version, known)
+
+
+def test_the_recipe_may_choose_the_handler() -> None:
+    assert vllm.handler(Handler(builtin=vllm.ROLLING), None) == ROLLING
+    assert vllm.handler(Handler(file="mine.py"), None) == OWN
+
+
+def test_what_vllm_does_not_serve_is_refused_with_what_could() -> None:
+    for wish, task in ((Handler(template="text-generation"), None), (Handler(), "question-answering")):
+        with pytest.raises(Unresolvable) as caught:
+            vllm.handler(wish, task)
+        assert "engine: accelerate" in caught.value.hint
+
+
+def test_the_properties_of_the_asynchronous_service() -> None:
+    assert lines_of(SERVICE) == (
+        ("engine", "Python"),
+        ("option.entryPoint", "djl_python.lmi_vllm.vllm_async_service"),
+        ("option.model_id", SLOT),
+        ("option.async_mode", "true"),
+        ("option.rolling_batch", "disable"),
+        ("option.tensor_parallel_degree", "4"),
+    )
+
+
+def test_the_properties_of_the_rolling_batch() -> None:
+    assert lines_of(ROLLING)[1:] == (
+        ("option.entryPoint", "djl_python.huggingface"),
+        ("option.model_id", SLOT),
+        ("option.rolling_batch", "vllm"),
+        ("option.tensor_parallel_degree", "4"),
+    )
+
+
+def test_options_replace_ours_or_follow_as_they_were_written() -> None:
+    found = lines_of(SERVICE, ("max_model_len", "4096"), ("speculative_config", '{"a": 1}'))
+    assert found[-2:] == (("option.max_model_len", "4096"), ("option.speculative_config", '{"a": 1}'))
+    replaced = dict(lines_of(SERVICE, ("tensor_parallel_degree", "2")))
+    assert replaced["option.tensor_parallel_degree"] == "2"
+
+
+@pytest.mark.parametrize("given", [("async_mode", "false"), ("rolling_batch", "vllm")])
+def test_options_that_contradict_the_handler_are_refused(given: tuple[str, str]) -> None:
+    with pytest.raises(Unresolvable, match=f"options.{given[0]}: {given[1]} does not go with") as caught:
+        lines_of(SERVICE, given)
+    assert "djl_python.huggingface" in caught.value.hint
+    assert dict(lines_of(OWN, given))[f"option.{given[0]}"] == given[1]
+
+
+def test_an_embedding_model_is_told_so() -> None:
+    assert dict(lines_of(SERVICE, task="text-embedding"))["option.task"] == "text-embedding"
+    assert sent(Question(prompt="OK"), task="text-embedding") == {"inputs": "OK"}
+    probe = vllm.probe(SERVICE, "text-embedding")
+    assert probe is not None
+    assert sent(probe, task="text-embedding") == {"inputs": "OK"}
+
+
+def test_the_image_brings_all_packages() -> None:
+    assert vllm.packages(SERVICE) == ()
+
+
+def test_the_probe_is_a_short_chat_without_chance() -> None:
+    probe = vllm.probe(SERVICE, "text-generation")
+    assert probe is not None
+    assert sent(probe) == {
+        "messages": [{"role": "user", "content": "Say OK"}],
+        "max_tokens": 8,
+        "temperature": 0,
+    }
+
+
+def test_a_stream_of_a_chat_asks_for_the_usage() -> None:
+    assert sent(Question(prompt="Hi", stream=True, parameters={"max_new_tokens": 5})) == {
+        "messages": [{"role": "user", "content": "Hi"}],
+        "max_tokens": 5,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+
+
+def test_what_is_no_chat_is_a_completion_and_for_the_rolling_batch_lmis_own_form() -> None:
+    asked = Question(prompt="Hi", chat=False, stream=True, parameters={"max_tokens": 5})
+    assert sent(asked)["prompt"] == "Hi"
+    assert sent(asked, ROLLING) == {"inputs": "Hi", "parameters": {"max_new_tokens": 5}, "stream": True}
+
+
+def test_a_whole_body_goes_as_it_is() -> None:
+    request = vllm.encode(Question(body=b"{}", content_type="text/x"), SERVICE, None)
+    assert (request.body, request.headers) == (b"{}", (("Content-Type", "text/x"),))
+
+
+CHUNKS = [
+    {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
+    {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "Grüße"}}]},
+    {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "!"}, "finish_reason": "stop"}]},
+    {"object": "chat.completion.chunk", "choices": [], "usage": {"completion_tokens": 3}},
+]  # fmt: skip
+SHOWN = [Piece(text="Grüße", tokens=1), Piece(text="!", tokens=1, finish="stop"), Piece(tokens=1)]
+
+
+def test_a_stream_of_a_chat_as_the_service_writes_it() -> None:
+    """OpenAI's chunks, a line each, without `data:` and without an end mark."""
+    body = "".join(json.dumps(chunk, ensure_ascii=False) + "\n" for chunk in CHUNKS).encode()
+    assert read(body, "application/jsonlines") == SHOWN
+
+
+def test_a_stream_of_server_sent_events() -> None:
+    events = [f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n" for chunk in CHUNKS]
+    body = ": hello\nevent: message\n" + "".join(events) + "data: [DONE]\n\n"
+    assert read(body.encode(), "text/event-stream; charset=utf-8") == SHOWN
+
+
+def test_events_that_break_end_with_the_reason() -> None:
+    first = json.dumps({"choices": [{"delta": {"content": "a"}}]})
+    assert read(f"data: {first}\n\nout of memory".encode(), "text/event-stream") == [
+        Piece(text="a", tokens=1),
+        Piece(error="out of memory"),
+    ]
+
+
+def test_lines_of_tokens() -> None:
+    """`inputs` with `stream`, in asynchronous mode."""
+    tokens = [
+        {"index": 0, "token": {"id": 1, "text": "a", "logprob": -0.1}},
+        {
+            "index": 1,
+            "token": {"id": 2, "text": "b", "logprob": -0.2},
+            "generated_text": "ab",
+            "details": {"finish_reason": "length", "generated_tokens": 2},
+        },
+    ]
+    body = "".join(json.dumps(token) + "\n" for token in tokens).encode()
+    assert read(body, "application/jsonlines") == [
+        Piece(text="a", tokens=1),
+        Piece(text="b", tokens=1, finish="length"),
+    ]
+
+
+def test_a_whole_answer() -> None:
+    chat = {
+        "object": "chat.completion",
+        "choices": [{"message": {"role": "assistant", "content": "OK."}, "finish_reason": "stop"}],
+        "usage": {"completion_tokens": 2},
+    }
+    assert read(json.dumps(chat).encode(), "application/json") == [Piece(text="OK.", tokens=2, finish="stop")]
+    generated = {"generated_text": "OK", "details": {"finish_reason": "length", "generated_tokens": 1}}
+    assert read(json.dumps(generated).encode(), "application/json") == [
+        Piece(text="OK", tokens=1, finish="length")
+    ]
+
+
+def test_an_error_of_the_service() -> None:
+    body = json.dumps({"error": "max_tokens must be at least 1", "code": 424}).encode()
+    assert read(body, "application/json", status=424) == [Piece(error="424: max_tokens must be at least 1")]
+
+
+def test_a_record_finds_the_codec_again() -> None:
+    codec = codec_of({"engine": "vllm", "handler": vllm.SERVICE, "task": "text-generation"})
+    assert (codec.module.name, codec.handler, codec.task) == ("vllm", SERVICE, "text-generation")
