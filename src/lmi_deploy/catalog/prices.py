@@ -1,0 +1,30 @@
+"""What hosting on an instance cost when somebody last wrote it down: for those who may not ask AWS's price list."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from lmi_deploy.core.observed import Price
+
+
+def price(instance: str, region: str) -> Price | None:
+    """Of an hour, on demand. None where the table has none: no price is guessed from another region's or from EC2's."""
+    found = _table()["usd_per_hour"].get(region, {}).get(instance)
+    if found is None:
+        return None
+    hourly, date, source = found
+    return Price(hourly=hourly, currency="USD", source=f"{_table()['sources'][source]}, {date or 'undated'}")
+
+
+def regions() -> tuple[str, ...]:
+    """Where the table knows any."""
+    return tuple(_table()["usd_per_hour"])
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(Path(__file__).with_name("prices.json").read_text(encoding="ascii"))
+    return table
