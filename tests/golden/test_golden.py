@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.adapters.frozen_json import dump, load
+from lmi_deploy.core.frozen_json import dump, load
 from lmi_deploy.catalog.packaged import templates
 from lmi_deploy.core.artifact import SLOT, Artifact
 from lmi_deploy.core.facts import Facts, Machine

@@ -72,8 +72,14 @@ class TroubledTarget:
     def observe(self, ref: DeploymentRef) -> Observed:
         return self.target.observe(ref)
 
+    def survey(self, ref: DeploymentRef) -> Observed:
+        return self.target.survey(ref)
+
     def held(self, spec: Spec, hub: Hub) -> Held:
         return self.target.held(spec, hub)
+
+    def priced(self, spec: Spec, held: Held) -> Held:
+        return self.target.priced(spec, held)
 
     def known(self) -> tuple[DeploymentRef, ...]:
         return self.target.known()
@@ -100,6 +106,9 @@ class KilledAtSettling:
 
     def done(self, action: Action, outcome: str) -> None:
         self.journal.done(action, outcome)
+
+    def expect(self, generation: Generation) -> None:
+        self.journal.expect(generation)
 
     def settle(self, generation: Generation) -> None:
         if self.when == "after":

@@ -18,7 +18,7 @@ from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.adapters.disk import disk_use, gigabytes
 from lmi_deploy.adapters.flock import flocked, overwrite
 from lmi_deploy.adapters.folder import write_whole
-from lmi_deploy.adapters.frozen_json import dump, load
+from lmi_deploy.core.frozen_json import dump, load
 from lmi_deploy.adapters.installing import (
     Choice,
     Installation,

@@ -15,7 +15,7 @@ from typing import Any
 from lmi_deploy.adapters.disk import on_disk
 from lmi_deploy.adapters.flock import flocked, overwrite
 from lmi_deploy.adapters.processes import alive, identity
-from lmi_deploy.adapters.record_json import finished, intended, parse_record, record_text, settled
+from lmi_deploy.adapters.record_json import expected, finished, intended, parse_record, record_text, settled
 from lmi_deploy.core.artifact import ArtifactFile
 from lmi_deploy.core.naming import name_mistake
 from lmi_deploy.core.plan import TAKING_AWAY, Action
@@ -127,6 +127,9 @@ class FolderJournal:
         if not self.folder.exists(self.ref.name):
             return  # the action was the removal of the deployment, record and all
         self._note(action, finished(self._record(), action, outcome))
+
+    def expect(self, generation: Generation) -> None:
+        self.folder.write(expected(self._record(), generation))
 
     def settle(self, generation: Generation) -> None:
         self.folder.write(settled(self._record(), generation))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from lmi_deploy.adapters.frozen_json import dump, load
+from lmi_deploy.core.frozen_json import dump, load
 from lmi_deploy.core.plan import Action
 from lmi_deploy.core.record import KEPT_GENERATIONS, SCHEMA, Generation, Intent, Record
 from lmi_deploy.errors import Refused
@@ -41,10 +41,15 @@ def finished(record: Record, action: Action, outcome: str) -> Record:
     return replace(record, intents=(*kept, replace(begun, outcome=outcome)))
 
 
+def expected(record: Record, generation: Generation) -> Record:
+    """A generation is being brought."""
+    return replace(record, coming=generation)
+
+
 def settled(record: Record, generation: Generation) -> Record:
     """A generation serves now; the intents are history."""
     others = [known for known in record.generations if known.server != generation.server]
-    return replace(record, generations=(*others, generation)[-KEPT_GENERATIONS:], intents=())
+    return replace(record, generations=(*others, generation)[-KEPT_GENERATIONS:], intents=(), coming=None)
 
 
 def _intent(action: Action) -> Intent:

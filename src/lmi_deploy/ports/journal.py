@@ -15,6 +15,9 @@ class Journal(Protocol):
     def done(self, action: Action, outcome: str) -> None:
         """On disk before the next action runs."""
 
+    def expect(self, generation: Generation) -> None:
+        """This generation is being brought, until it is settled."""
+
     def settle(self, generation: Generation) -> None:
         """This generation serves now; the intents are history."""
 

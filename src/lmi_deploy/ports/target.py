@@ -24,8 +24,14 @@ class Target(Protocol):
     def observe(self, ref: DeploymentRef) -> Observed:
         """The deployment as it is now: reads only."""
 
+    def survey(self, ref: DeploymentRef) -> Observed:
+        """The same, and whatever a teardown must know beside it, each thing looked at where it lies."""
+
     def held(self, spec: Spec, hub: Hub) -> Held:
         """What is there already around the deployment: reads only."""
+
+    def priced(self, spec: Spec, held: Held) -> Held:
+        """With what it costs: asked only of a plan that changes something."""
 
     def known(self) -> tuple[DeploymentRef, ...]:
         """Every deployment that can be found here."""
@@ -34,7 +40,7 @@ class Target(Protocol):
         """The writes that bring a spec up, those of a teardown among them."""
 
     def ending(self, ref: DeploymentRef) -> Perform:
-        """The writes of a teardown."""
+        """The writes that need no spec: those of a teardown, of waiting and of going back."""
 
     def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
         """Send one request to the deployment's address: the head, then the body as it comes."""

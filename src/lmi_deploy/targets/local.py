@@ -11,7 +11,7 @@ from lmi_deploy.core import plan
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.events import Event, Progress
 from lmi_deploy.core.exchange import Head, HttpRequest
-from lmi_deploy.core.observed import LocalHeld, LocalObserved, SeenServer
+from lmi_deploy.core.observed import Held, LocalHeld, LocalObserved, SeenServer
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
@@ -59,6 +59,12 @@ class LocalTarget:
             artifacts=self.state.artifacts(ref.name),
             serving=_serving(servers, self.state, ref.name),
         )
+
+    def survey(self, ref: DeploymentRef) -> LocalObserved:
+        return self.observe(ref)
+
+    def priced(self, spec: Spec, held: Held) -> Held:
+        return held
 
     def held(self, spec: Spec, hub: Hub) -> LocalHeld:
         return LocalHeld(

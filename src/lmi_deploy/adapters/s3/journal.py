@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from lmi_deploy.adapters.record_json import finished, intended, parse_record, record_text, settled
+from lmi_deploy.adapters.record_json import expected, finished, intended, parse_record, record_text, settled
 from lmi_deploy.core.naming import name_mistake
 from lmi_deploy.core.plan import Action
 from lmi_deploy.core.record import DeploymentRef, Generation, Record
@@ -116,6 +116,9 @@ class BucketJournal:
     def done(self, action: Action, outcome: str) -> None:
         # Where the record is gone, the action was its removal.
         self._change(lambda record: finished(record, action, outcome), make=False)
+
+    def expect(self, generation: Generation) -> None:
+        self._change(lambda record: expected(record, generation))
 
     def settle(self, generation: Generation) -> None:
         self._change(lambda record: settled(record, generation))

@@ -1,7 +1,8 @@
-"""Frozen dataclasses as JSON values and back, by their own type hints."""
+"""Frozen dataclasses as JSON values and back, by their own type hints. Bytes travel as base64."""
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import types
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -17,6 +18,8 @@ def dump(value: Any) -> Any:
         return {str(key): dump(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [dump(item) for item in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     return value
 
 
@@ -36,10 +39,25 @@ def _load(kind: Any, value: Any) -> Any:
     if origin is dict:
         return {key: _load(get_args(kind)[1], item) for key, item in _expect(dict, value).items()}
     if origin in (Union, types.UnionType):
-        return None if value is None else _load(next(k for k in get_args(kind) if k is not type(None)), value)
+        return _load_one_of(get_args(kind), value)
     if origin is Literal:
         return _expect_one_of(get_args(kind), value)
+    if kind is bytes:
+        return base64.b64decode(_expect(str, value), validate=True)
     return _expect(kind, value)
+
+
+def _load_one_of(kinds: tuple[Any, ...], value: Any) -> Any:
+    """The first of a union that the value can be: dataclasses differ by the fields that they must have."""
+    if value is None and type(None) in kinds:
+        return None
+    *others, last = (kind for kind in kinds if kind is not type(None))
+    for kind in others:
+        try:
+            return _load(kind, value)
+        except ValueError:
+            continue
+    return _load(last, value)
 
 
 def _load_fields(kind: type[Any], value: Any) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.adapters.frozen_json import dump, load
+from lmi_deploy.core.frozen_json import dump, load
 from lmi_deploy.core.record import DeploymentRef, Generation, Intent, Record
 
 PLAIN = st.recursive(
