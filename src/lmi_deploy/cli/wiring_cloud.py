@@ -2,13 +2,71 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 
-from lmi_deploy.errors import UsageRefused
+from lmi_deploy.cli.wiring_weights import Reach, open_bucket, session_at
+from lmi_deploy.core.observed import Price
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.cloud import Cloud, Depot
 
 
 def open_cloud(region: str, clock: Clock, environ: Mapping[str, str]) -> Cloud:
     """Who we are and what we act with; AccessError where the credentials are absent or refused."""
-    raise UsageRefused("target sagemaker is not built yet", hint="set endpoint: {target: local}")
+    from lmi_deploy.adapters.aws.account import AwsAccount
+    from lmi_deploy.adapters.aws.calls import Access
+    from lmi_deploy.adapters.aws.hosting import SageMakerHosting
+    from lmi_deploy.adapters.aws.jobs import ProcessingJobs
+    from lmi_deploy.adapters.aws.limits import AwsLimits
+    from lmi_deploy.adapters.aws.logs import CloudWatchLogs
+    from lmi_deploy.adapters.aws.prices import AwsPrices
+    from lmi_deploy.adapters.aws.roles import IamRoles
+    from lmi_deploy.adapters.aws.scalers import AwsScalers
+    from lmi_deploy.adapters.aws.secrets import AwsSecrets
+    from lmi_deploy.adapters.aws.tagged import AwsTagged
+
+    access = Access(session=session_at(region, environ), clock=clock)
+    account = AwsAccount(access.session, clock=clock)
+    caller = account.who()
+    logs = CloudWatchLogs(access)
+    return Cloud(
+        caller=caller,
+        account=account,
+        hosting=SageMakerHosting(access, account=caller.account),
+        scalers=AwsScalers(access),
+        tagged=AwsTagged(access),
+        logs=logs,
+        prices=AwsPrices(access, region=caller.region, partition=caller.partition, packaged=packaged_price),
+        limits=AwsLimits(access),
+        roles=IamRoles(access),
+        secrets=AwsSecrets(access),
+        jobs=ProcessingJobs(access, logs, account=caller.account),
+    )
+
+
+def open_depot(
+    cloud: Cloud, bucket: str, clock: Clock, environ: Mapping[str, str], *, memory_mb: int | None = None
+) -> Depot | None:
+    """None: there is no bucket of that name. AccessError: it is somebody else's, or in another region."""
+    from lmi_deploy.adapters.s3 import Place
+    from lmi_deploy.adapters.s3.journal import BucketRecords
+    from lmi_deploy.adapters.s3.lock import BucketLock
+
+    if not cloud.account.has_bucket(bucket):
+        return None
+    reach = Reach(
+        session=session_at(cloud.caller.region, environ), account=cloud.account, clock=clock, environ=environ
+    )
+    store, weights = open_bucket(reach, Place(bucket=bucket, owner=cloud.caller.account), memory_mb=memory_mb)
+    return Depot(
+        bucket=bucket,
+        store=store,
+        weights=weights,
+        records=BucketRecords(store),
+        lock=BucketLock(store, clock, command=f"lmi {' '.join(sys.argv[1:2])}"),
+    )
+
+
+def packaged_price(instance: str, region: str) -> Price | None:
+    """What is known without asking."""
+    return None

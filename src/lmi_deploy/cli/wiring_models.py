@@ -29,8 +29,9 @@ def _store(bucket: str, clock: Clock, environ: Mapping[str, str]) -> ObjectStore
     from lmi_deploy.adapters.aws.session import aws_session
     from lmi_deploy.adapters.s3 import Place, S3Store
     from lmi_deploy.adapters.s3.region import bucket_region
+    from lmi_deploy.cli.wiring_weights import session_at
 
-    session = aws_session(region=environ.get("AWS_REGION", ""))
+    session = session_at("", environ)
     if not session().region_name:
         session = aws_session(region=_ANY_REGION)
     owner = AwsAccount(session, clock=clock).who().account

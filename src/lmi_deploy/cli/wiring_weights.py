@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lmi_deploy import __version__
 from lmi_deploy.core.buckets import default_bucket
@@ -10,10 +14,27 @@ from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.account import Account
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.weights import Weights
 
+if TYPE_CHECKING:
+    from lmi_deploy.adapters.aws.session import SessionFactory
+    from lmi_deploy.adapters.s3 import Place
+
+REQUESTS = "LMI_AWS_REQUESTS"
+"""Names a file that takes one line for every request to AWS, tries included: the service and the operation."""
 TAGS = {"lmi:purpose": "weights and artifacts", "lmi:version": __version__}
 _AWS = ".amazonaws.com"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """What a bucket is opened with: credentials and region in the session, who we are in the account."""
+
+    session: SessionFactory
+    account: Account
+    clock: Clock
+    environ: Mapping[str, str]
 
 
 def open_weights(
@@ -21,36 +42,61 @@ def open_weights(
 ) -> Weights:
     """Looks who we are and whose the bucket is before a byte moves; NotFound where there is none and none is wished."""
     from lmi_deploy.adapters.aws.account import AwsAccount
-    from lmi_deploy.adapters.aws.session import aws_session
-    from lmi_deploy.adapters.s3 import Place, S3Settings, S3Store
+    from lmi_deploy.adapters.s3 import Place
+
+    session = session_at(wish.region, environ, profile=wish.profile)
+    account = AwsAccount(session, clock=clock)
+    caller = account.who()
+    bucket = wish.bucket or default_bucket(caller.account, caller.region)
+    _require(bucket, wish, account)
+    reach = Reach(session=session, account=account, clock=clock, environ=environ)
+    place = Place(bucket=bucket, owner=caller.account, kms_key=wish.kms_key)
+    return open_bucket(reach, place, memory_mb=memory_mb)[1]
+
+
+def open_bucket(reach: Reach, place: Place, *, memory_mb: int | None) -> tuple[ObjectStore, Weights]:
+    """One that is there and ours: its objects, and the models in it."""
+    from lmi_deploy.adapters.s3 import S3Settings, S3Store
     from lmi_deploy.adapters.s5cmd import Errand, S5cmd
     from lmi_deploy.transfer.settings import TransferSettings
     from lmi_deploy.transfer.weights import BucketWeights
 
     bound = TransferSettings(memory=memory_mb * 1_000_000) if memory_mb else TransferSettings()
-    # boto3 reads AWS_DEFAULT_REGION alone; the CLI and every other SDK read AWS_REGION first.
-    session = aws_session(profile=wish.profile, region=wish.region or environ.get("AWS_REGION", ""))
-    settings = S3Settings(connections=bound.streams)
-    account = AwsAccount(session, clock=clock, settings=settings)
-    caller = account.who()
-    bucket = wish.bucket or default_bucket(caller.account, caller.region)
-    _require(bucket, wish, account)
-    place = Place(bucket=bucket, owner=caller.account, kms_key=wish.kms_key)
-    store = S3Store(session, place, clock=clock, settings=settings)
-    by = "" if _AWS in store.where else f" (at {store.where})"
-    where = f"s3://{bucket}{by}"
-    errand = Errand(
-        region=caller.region, endpoint="" if _AWS in store.where else store.where, kms_key=wish.kms_key
-    )
-    return BucketWeights(
+    caller, settings = reach.account.who(), S3Settings(connections=bound.streams)
+    store = S3Store(reach.session, place, clock=reach.clock, settings=settings)
+    elsewhere = "" if _AWS in store.where else store.where
+    errand = Errand(region=caller.region, endpoint=elsewhere, kms_key=place.kms_key)
+    by = f" (at {elsewhere})" if elsewhere else ""
+    weights = BucketWeights(
         store=store,
         owner=caller.account,
-        clock=clock,
+        clock=reach.clock,
         settings=bound,
-        where=where,
-        advise=lambda: account.upload_rule_advice(bucket),
-        carrier=S5cmd(session, errand, environ),
+        where=f"s3://{place.bucket}{by}",
+        advise=lambda: reach.account.upload_rule_advice(place.bucket),
+        carrier=S5cmd(reach.session, errand, reach.environ),
     )
+    return store, weights
+
+
+def session_at(region: str, environ: Mapping[str, str], *, profile: str = "") -> SessionFactory:
+    """One for all clients of a command. Empty text leaves a choice to AWS's own chain."""
+    # boto3 reads AWS_DEFAULT_REGION alone; the CLI and every other SDK read AWS_REGION first.
+    region = region or environ.get("AWS_REGION", "")
+    chain = tuple(sorted(item for item in environ.items() if item[0] == "HOME" or item[0].startswith("AWS_")))
+    return _session(region, profile, environ.get(REQUESTS, ""), chain)
+
+
+@cache
+def _session(region: str, profile: str, requests: str, chain: tuple[tuple[str, str], ...]) -> SessionFactory:
+    """`chain` is what boto3 reads by itself: with other credentials in it, the session is another one."""
+    from lmi_deploy.adapters.aws.session import SharedSession, aws_session
+
+    def note(service: str, operation: str) -> None:
+        with Path(requests).open("a") as lines:
+            lines.write(f"{service} {operation}\n")
+
+    return SharedSession(aws_session(profile=profile, region=region, watch=note if requests else None))
 
 
 def _require(bucket: str, wish: BucketWish, account: Account) -> None:
