@@ -49,6 +49,23 @@ def converse(
         return seen
 
 
+def pipeline(port: int, raws: list[bytes], methods: list[str]) -> list[Seen]:
+    """All requests in one write on one connection, and the answers as they come."""
+    found: list[Seen] = []
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line,
+        line.makefile("rb") as reader,
+    ):
+        line.sendall(b"".join(raws))
+        for method in methods:
+            try:
+                found.append(_answer(reader, method))
+            except (ConnectionError, EOFError):
+                found.append(Seen(none="connection reset without a response", closed=True))
+        found[-1].closed = found[-1].closed or _closed(line, reader)
+    return found
+
+
 def _status_and_headers(reader: BinaryIO) -> Seen:
     first = reader.readline().decode("latin-1").rstrip("\r\n")
     if not first:

@@ -43,12 +43,21 @@ def grouped(steps: list[Step]) -> Iterator[list[Step]]:
     """Requests that ran at the same time, together."""
     group: list[Step] = []
     for step in steps:
-        if group and (step.get("group") is None or step.get("group") != group[0].get("group")):
+        if group and (_together(step) is None or _together(step) != _together(group[0])):
             yield group
             group = []
         group.append(step)
     if group:
         yield group
+
+
+def pipelined(step: Step) -> bool:
+    """Whether it went out in one write with the others of its label."""
+    return str(step["label"]).startswith("pipelined")
+
+
+def _together(step: Step) -> object:
+    return step["label"] if pipelined(step) else step.get("group")
 
 
 def request_bytes(step: Step, fill: Callable[[str], str]) -> tuple[bytes, bytes]:

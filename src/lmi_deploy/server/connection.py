@@ -33,6 +33,7 @@ class Exchange:
         self.request_id = given if given is not None else str(uuid.uuid4())
         self.status = 0
         self._connection = connection
+        connection.told_id = self.request_id
 
     def gone(self) -> bool:
         """Whether the client has left."""
@@ -77,7 +78,9 @@ class Exchange:
     ) -> None:
         self.status = status
         self._connection.keep = keep
-        named = [("x-request-id", self.request_id), *self._connection.settings.cors, *answers.NEVER_CACHED]
+        told, self._connection.told_id = self._connection.told_id, None
+        named = [("x-request-id", told)] if told is not None else []
+        named += [*self._connection.settings.cors, *answers.NEVER_CACHED]
         closing = [("connection", "keep-alive" if keep else "close")]
         head = answers.head(
             status, reason or answers.reason_of(status), [*headers, *named, *framing, *closing]
@@ -96,6 +99,9 @@ class Connection(Stream):
         self.keep = True
         self.draining = False
         self.idle = True
+        # As in the real server: of requests that came together, the first answer carries the last one's id.
+        self.told_id: str | None = None
+        self._aside: set[asyncio.Task[None]] = set()
         self._application = application
         self._opened = opened
         self._requests = RequestReader(self, max_body=settings.max_request_size)
@@ -119,6 +125,9 @@ class Connection(Stream):
         except asyncio.CancelledError:
             self.abort()
             raise
+        finally:
+            for task in self._aside:
+                task.cancel()
         self.close()
         await self.closed()
 
@@ -151,7 +160,25 @@ class Connection(Stream):
         except BadExpectation:
             await self._bare(417, "Expectation Failed", keep=False)
         else:
-            await self._application(Exchange(self, request))
+            await self._answer(Exchange(self, request))
+
+    async def _answer(self, exchange: Exchange) -> None:
+        """As the real server: requests that came in one piece are answered when they are done, in any order."""
+        if not self.have and not self._aside:
+            await self._application(exchange)
+            return
+        task = asyncio.create_task(self._beside(exchange))
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+        await asyncio.sleep(0)  # it is begun before the next one is read
+
+    async def _beside(self, exchange: Exchange) -> None:
+        try:
+            await self._application(exchange)
+        except (OSError, EOFError, Hangup):
+            self.abort()
+        if not self.keep:
+            self.close()
 
     async def _malformed(self) -> None:
         message = "Invalid HTTP message."

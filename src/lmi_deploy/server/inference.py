@@ -11,6 +11,7 @@ from lmi_deploy.server.connection import Exchange, Hangup
 from lmi_deploy.server.inputs import ModelInput, read_input
 from lmi_deploy.server.jobs import ClientGone, Frame, Job
 from lmi_deploy.server.log import Log
+from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models import Models
 from lmi_deploy.server.pool import Pool
 from lmi_deploy.server.settings import ServerSettings
@@ -30,11 +31,12 @@ class Counts:
 class Inference:
     """/invocations, /predictions/NAME, /models/NAME/invoke and /v1/chat/completions."""
 
-    def __init__(self, models: Models, settings: ServerSettings, log: Log) -> None:
+    def __init__(self, models: Models, settings: ServerSettings, log: Log, *, metrics: Metrics) -> None:
         self.counts = Counts()
         self._models = models
         self._settings = settings
         self._log = log
+        self._metrics = metrics
         self._results = Results()
 
     async def __call__(self, exchange: Exchange) -> None:
@@ -49,6 +51,11 @@ class Inference:
         self.counts.in_flight += 1
         try:
             await self._infer(exchange, asked, pool)
+        except refusals.Refusal as refusal:
+            self._metrics.refused(refusal.kind, refusal.status)
+            raise
+        else:
+            self._metrics.answered(exchange.status)
         finally:
             self.counts.in_flight -= 1
             well = 0 < exchange.status < 500 and exchange.status != 424

@@ -35,6 +35,8 @@ class Job:
     answer: asyncio.Future[Answer]
     frames: asyncio.Queue[Frame] = field(default_factory=lambda: asyncio.Queue(FRAMES_AHEAD))
     abandoned: bool = False
+    begun: float = 0.0
+    """When it began to wait, by the loop's clock."""
 
     def settle(self, outcome: Answer | BaseException) -> None:
         """The head of the answer, or why there is none; nothing when it is settled already."""

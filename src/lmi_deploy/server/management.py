@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -12,12 +12,15 @@ from lmi_deploy.server import forms, refusals
 from lmi_deploy.server.answers import Reply, json_reply
 from lmi_deploy.server.httpwire import Request
 from lmi_deploy.server.log import Log
+from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models import Models, described, listed
 from lmi_deploy.server.pool import Pool
 from lmi_deploy.server.properties import BadSettings
 from lmi_deploy.server.refusals import Refusal
+from lmi_deploy.server.wire import Entry
 from lmi_deploy.server.worker import LoadFailure
 
+_METRICS_TYPE = (("content-type", "text/plain; version=0.0.4; charset=utf-8"),)
 _NO_METRICS = (
     "Prometheus is not enabled, set SERVING_PROMETHEUS environment var to true to enable prometheus metrics"
 )
@@ -26,9 +29,10 @@ _NO_METRICS = (
 class Management:
     """Answers for /models, /workflows and /server."""
 
-    def __init__(self, models: Models, log: Log) -> None:
+    def __init__(self, models: Models, log: Log, metrics: Metrics) -> None:
         self._models = models
         self._log = log
+        self._metrics = metrics
         self._background: set[asyncio.Task[None]] = set()
 
     async def reply(self, request: Request) -> Reply:
@@ -42,7 +46,7 @@ class Management:
             case (("models" | "workflows"), _):
                 return await self._one(request.method, "/".join(parts[1:]), asked)
             case "server", 2:
-                return _server(request.method, parts[1])
+                return self._server(request.method, parts[1], entries)
             case _ if request.method == "OPTIONS" and path == "/":
                 return json_reply({})
             case _:
@@ -137,20 +141,22 @@ class Management:
         bounds = f"min workers:{low} max workers:{high}"
         return _status(f'Workflow "{pool.settings.name}" worker scaled. New Worker configuration {bounds}')
 
+    def _server(self, method: str, what: str, entries: Sequence[Entry]) -> Reply:
+        if what not in ("logging", "metrics"):
+            raise refusals.unknown_path()
+        if method != "GET":
+            raise refusals.wrong_method()
+        if what == "logging":
+            return _status("OK")
+        if not self._metrics.kept:
+            raise refusals.bad_request(_NO_METRICS)
+        names = {blob.decode("utf-8", "replace") for key, blob in entries if key == "name[]"}
+        return Reply(200, _METRICS_TYPE, self._metrics.text(names).encode())
+
     def _later(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-
-def _server(method: str, what: str) -> Reply:
-    if what not in ("logging", "metrics"):
-        raise refusals.unknown_path()
-    if method != "GET":
-        raise refusals.wrong_method()
-    if what == "metrics":
-        raise refusals.bad_request(_NO_METRICS)
-    return _status("OK")
 
 
 def _status(text: str, code: int = 200) -> Reply:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lmi_deploy.server import refusals
 from lmi_deploy.server.log import Log
+from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.pool import Pool, Slot, Status
 from lmi_deploy.server.properties import ModelSettings, resolve
 from lmi_deploy.server.shift import Shift
@@ -23,6 +25,7 @@ class Models:
         defaults: Mapping[str, str],
         environ: Mapping[str, str],
         log: Log,
+        metrics: Metrics,
     ) -> None:
         self.startup: list[str] = []
         self._pools: dict[str, Pool] = {}
@@ -30,6 +33,7 @@ class Models:
         self._defaults = defaults
         self._environ = environ
         self._log = log
+        self._metrics = metrics
         self._numbers = itertools.count(1)
 
     def __iter__(self) -> itertools.chain[Pool]:
@@ -50,8 +54,11 @@ class Models:
 
     def add(self, folder: Path, name: str, *, version: str | None = None, startup: bool = False) -> Pool:
         """A pool for the model in `folder`, its workers not yet started."""
+        clock = asyncio.get_running_loop().time
+        begun = clock()
         settings = resolve(folder, name=name, version=version, defaults=self._defaults, environ=self._environ)
-        pool = Pool(settings, self._new_shift, log=self._log, numbers=self._numbers)
+        pool = Pool(settings, self._new_shift, log=self._log, numbers=self._numbers, metrics=self._metrics)
+        pool.read_in = clock() - begun
         self._pools[name] = pool
         if startup:
             self.startup.append(name)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from lmi_deploy.server import refusals
 from lmi_deploy.server.jobs import Job, JobQueue
 from lmi_deploy.server.log import Log
+from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.properties import ModelSettings
 from lmi_deploy.server.refusals import Refusal
 from lmi_deploy.server.shift import Shift, Spent
@@ -52,6 +53,7 @@ class Pool:
         *,
         log: Log,
         numbers: itertools.count[int],
+        metrics: Metrics,
     ) -> None:
         limits = settings.limits
         self.settings = settings
@@ -63,6 +65,8 @@ class Pool:
         self._new_shift = new_shift
         self._log = log
         self._numbers = numbers
+        self._metrics = metrics
+        self.read_in = 0.0  # seconds
         self.begun = False
         self.starting: Shift | None = None
         self._failures = 0
@@ -81,6 +85,7 @@ class Pool:
 
     async def load(self) -> None:
         """Start the least number of workers, one after the other; `LoadFailure` ends it."""
+        begun = asyncio.get_running_loop().time()
         try:
             self.begun = True
             await self._fill(self.low)
@@ -90,6 +95,8 @@ class Pool:
             raise
         self.status = Status.READY
         self._settled.set()
+        loading = asyncio.get_running_loop().time() - begun
+        self._metrics.loaded(self.settings.name, read=self.read_in, loading=loading)
 
     async def submit(self, job: Job) -> None:
         """Let the job wait for a worker; `Refusal` when it may not."""
@@ -107,6 +114,7 @@ class Pool:
         if self._full():
             await self._grow_now()
             raise refusals.at_capacity(name)
+        job.begun = asyncio.get_running_loop().time()
         self.queue.put(job)
         if len(self.running) < self.high and len(self.queue) > 2 * self.settings.limits.batch_size:
             self._later(self._grow_now())
@@ -212,6 +220,7 @@ class Pool:
 
     async def _serve(self, slot: Slot, jobs: Sequence[Job]) -> None:
         slot.busy = True
+        begun = asyncio.get_running_loop().time()
         try:
             await slot.shift.serve(jobs, self._following)
         except Spent as exc:
@@ -222,6 +231,9 @@ class Pool:
             raise
         finally:
             slot.busy = False
+        ended = asyncio.get_running_loop().time()
+        for job in jobs:
+            self._metrics.served(self.settings.name, queued=begun - job.begun, whole=ended - job.begun)
 
     def _following(self) -> Job | None:
         """The next job, when this is the one worker to do it."""

@@ -20,6 +20,7 @@ from lmi_deploy.server.inference import Inference
 from lmi_deploy.server.listener import LINGER, Listener
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.management import Management
+from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models import Models
 from lmi_deploy.server.pool import Pool
 from lmi_deploy.server.properties import BadSettings, ModelSettings
@@ -64,6 +65,7 @@ class Program:
 
     async def run(self) -> int:
         """The exit code: 0 after a drain, 1 when the server did not come to serve."""
+        self._begun = asyncio.get_running_loop().time()
         # Made by who starts us, and not again by us: a folder that is gone means that nobody waits for us any more.
         if not self._options.run_dir.is_dir():
             self._log.error(
@@ -95,11 +97,13 @@ class Program:
             largest_blob=settings.largest_blob,
             numbers=itertools.count(),
         )
+        self._metrics = Metrics(self._environ)
         self._models = Models(
-            new_shift=self._new_shift, defaults=settings.keys, environ=self._environ, log=self._log
+            new_shift=self._new_shift, defaults=settings.keys, environ=self._environ,
+            log=self._log, metrics=self._metrics,
         )  # fmt: skip
-        self._inference = Inference(self._models, settings, self._log)
-        management = Management(self._models, self._log)
+        self._inference = Inference(self._models, settings, self._log, metrics=self._metrics)
+        management = Management(self._models, self._log, self._metrics)
         front = FrontEnd(self._inference, management, self._models, settings=settings, panic=self._panicked)
         apart = _management_apart(settings.keys)
         self._listener = Listener(settings, front.inference_only if apart else front.both)
@@ -178,6 +182,7 @@ class Program:
         await self._listener.open()
         if self._second is not None:
             await self._second.open()
+        self._metrics.started(asyncio.get_running_loop().time() - self._begun)
         await self._load()
         self._state.phase = "ready"
 
@@ -208,6 +213,7 @@ class Program:
         if self._second is not None:
             await self._second.open()
         self._state.phase = "ready"
+        self._metrics.started(asyncio.get_running_loop().time() - self._begun)
         address = f"http://{self._options.host}:{self._listener.port}"
         self._log.event("ready", model=self._options.model_name, address=address)
 
