@@ -46,13 +46,13 @@ def workshop(
 
 
 def job_image(environ: Mapping[str, str], *, python: Path | None, s3: str) -> Image:
-    """Jobs run in `python`, by default our own interpreter: what they do is not the models' work."""
+    """Jobs run in `python`; without it in our own interpreter, of which they get the standard library only."""
     keys = (
         environ.get("AWS_ACCESS_KEY_ID") or "emulator",
         environ.get("AWS_SECRET_ACCESS_KEY") or "emulator",
     )
     kept = {key: value for key, value in _inherited(environ).items() if not key.startswith(_OF_A_USER)}
-    return Image(python or Path(sys.executable), kept, s3, keys)
+    return Image(python or Path(sys.executable), python is None, kept, s3, keys)
 
 
 def without_containers() -> Workshop:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from lmi_deploy.emulator.hosting.failures import HostingFailed
 from lmi_deploy.emulator.hosting.laying import inside
 from lmi_deploy.emulator.jobs.laying import Job, localized
 from lmi_deploy.emulator.world import Credentials, World
@@ -20,18 +21,32 @@ _SEES: Final = "import sys; print(*(p for p in sys.path if p.endswith('-packages
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """`python` is the interpreter; `inherited`, what its variables begin with; `s3`, an S3 server that is not ours."""
+    """`inherited` is what its variables begin with; `s3`, an S3 server that is not ours."""
 
     python: Path
+    is_bare: bool
+    """The standard library and nothing else: what a job needs, it must bring."""
     inherited: Mapping[str, str]
     s3: str = ""
     s3_keys: tuple[str, str] = ("", "")
 
     def unpack(self, root: Path) -> None:
-        """An environment that sees what the interpreter sees; what the job installs stays in it. Blocks."""
+        """An environment of its own, in which stays what the job installs. Blocks."""
+        for place in ("tmp", "root", "work"):
+            (root / place).mkdir(exist_ok=True)
         folder = root / "env"
         made = [str(self.python), "-m", "venv", "--without-pip", str(folder)]
-        subprocess.run(made, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        try:
+            subprocess.run(made, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+        except (OSError, subprocess.CalledProcessError) as exc:
+            raise HostingFailed(
+                f"InternalServerError: the emulator has no Python for the job: {exc}"
+            ) from exc
+        if not self.is_bare:
+            self._show_packages(folder)
+
+    def _show_packages(self, folder: Path) -> None:
+        """What the interpreter sees, the environment sees too."""
         seen = subprocess.run(
             [str(self.python), "-c", _SEES], check=True, capture_output=True, text=True
         ).stdout
@@ -39,8 +54,6 @@ class Image:
         next(folder.glob("lib/python*/site-packages")).joinpath("image.pth").write_text(
             lines, encoding="utf-8"
         )
-        for place in ("tmp", "root", "work"):
-            (root / place).mkdir(exist_ok=True)
 
     def command(self, root: Path, job: Job) -> list[str]:
         """Entry point and arguments, with the places of this machine in them."""
