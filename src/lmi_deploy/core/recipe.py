@@ -21,6 +21,7 @@ Engine = Literal[
     "neuron",
     "custom",
 ]
+DEFAULT_ENGINE: Engine = "vllm"
 TargetName = Literal["sagemaker", "local"]
 Task = Literal[
     "text-generation",
@@ -131,7 +132,7 @@ class Recipe:
     name: str
     model_id: str
     revision: str = "main"
-    engine: Engine = "vllm"
+    engine: Engine = DEFAULT_ENGINE
     task: Task | None = None
     tensor_parallel_degree: int | None = None
     """None: auto."""

@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 
 from lmi_deploy.core.problem import Problem
-from lmi_deploy.core.recipe import Endpoint, Recipe
+from lmi_deploy.core.recipe import DEFAULT_ENGINE
+from lmi_deploy.decide.check_hosting import hosting
 from lmi_deploy.decide.check_options import lint
 from lmi_deploy.decide.reading import Partial
 from lmi_deploy.decide.yaml_tree import Scalar
@@ -20,20 +21,6 @@ HANDLERS = ("builtin", "template", "file")
 def check(partial: Partial) -> tuple[Problem, ...]:
     """Every contradiction between fields that are good in themselves."""
     return tuple(problem for rule in RULES for problem in rule(partial))
-
-
-def _defaults(partial: Partial) -> Iterator[Problem]:
-    """What a left out key means must be built, too."""
-    if not partial.deploying:
-        return
-    if "engine" not in partial.found and partial.sound("engine"):
-        what = (
-            f"not yet: {Recipe.__dataclass_fields__['engine'].default}, which a recipe without this key means"
-        )
-        yield _at(partial, "engine", what, "write engine: accelerate or engine: custom")
-    if "endpoint.target" not in partial.found and partial.sound("endpoint.target", "endpoint"):
-        what = f"not yet: {Endpoint.__dataclass_fields__['target'].default}, which a recipe without this key means"
-        yield _at(partial, "endpoint.target", what, "write endpoint: {target: local}")
 
 
 def _instances(partial: Partial) -> Iterator[Problem]:
@@ -58,10 +45,11 @@ def _handler(partial: Partial) -> Iterator[Problem]:
 
 
 def _template(partial: Partial) -> Iterator[Problem]:
-    engine, template = partial.value("engine"), partial.value("handler.template")
-    if engine == "custom":
+    engine = partial.value("engine", DEFAULT_ENGINE) if partial.sound("engine") else ""
+    template = partial.value("handler.template")
+    if engine in ("custom", "vllm"):
         what = f"{template} is made for engine accelerate"
-        yield _at(partial, "handler.template", what, "name handler.file")
+        yield _at(partial, "handler.template", what, "name handler.file, or engine: accelerate")
     task = partial.value("task")
     if task is not None and task != template:
         hint = "name handler.builtin or handler.file, or another task"
@@ -118,6 +106,17 @@ def _secrets(partial: Partial) -> Iterator[Problem]:
             yield _at(partial, path, "holds what looks like a token", hint)
 
 
+def _carrier(partial: Partial) -> Iterator[Problem]:
+    model_id = str(partial.value("model_id", ""))
+    folder = model_id.startswith(("/", "./", "../", "~")) or model_id in (".", "..")
+    streamed = partial.value("weights.via") in (None, "stream")
+    sound = partial.sound("model_id", "weights.via")
+    if partial.value("weights.engine") == "s5cmd" and streamed and not folder and sound:
+        what = "s5cmd sends files of this machine, and these are streamed past it"
+        hint = "add weights.via: snapshot, which fetches them here first; or leave the engine out"
+        yield _at(partial, "weights.engine", what, hint)
+
+
 def _texts(partial: Partial) -> Iterator[tuple[str, str]]:
     for path, found in partial.found.items():
         if isinstance(found.value, str):
@@ -138,7 +137,6 @@ def _at(partial: Partial, path: str, what: str, hint: str) -> Problem:
 
 
 RULES: tuple[Rule, ...] = (
-    _defaults,
     _instances,
     _handler,
     _custom,
@@ -146,5 +144,7 @@ RULES: tuple[Rule, ...] = (
     _timeouts,
     _scaling,
     _secrets,
+    _carrier,
+    hosting,
     lint,
 )

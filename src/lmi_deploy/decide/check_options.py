@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from lmi_deploy.catalog import options
 from lmi_deploy.core.problem import Problem
-from lmi_deploy.core.recipe import Pairs
+from lmi_deploy.core.recipe import DEFAULT_ENGINE, Pairs
+from lmi_deploy.decide.hosting.images import server_version
 from lmi_deploy.decide.nearest import guess
 from lmi_deploy.decide.reading import Partial
 from lmi_deploy.decide.yaml_tree import quoted
@@ -18,7 +19,7 @@ BUILTIN = "djl_python.huggingface"
 def lint(partial: Partial) -> Iterator[Problem]:
     """Every option that has no effect, or a value that the server refuses."""
     pairs: Pairs = partial.value("options", ())
-    engine = partial.value("engine", "")
+    engine = partial.value("engine", DEFAULT_ENGINE) if partial.sound("engine") else ""
     handlers = _handlers(partial) if engine == "accelerate" else (SERVER,)
     if not pairs or not handlers or not options.linted(engine):
         return
@@ -78,7 +79,7 @@ def _of_template(partial: Partial, template: str, name: str, value: str) -> Iter
 def _of_server(
     partial: Partial, engine: str, name: str, value: str, *, also: tuple[str, ...] = ()
 ) -> Iterator[Problem]:
-    version = partial.value("container.version") or options.newest(engine)
+    version = _server_version(partial) or options.newest(engine)
     found = options.standing(engine, name, version)
     server = f"{engine} on server {version}"
     instead = f"use {found.instead}" if found.instead else ""
@@ -92,6 +93,12 @@ def _of_server(
             yield _at(partial, name, f"known from {found.edge} on: {server} would drop it silently", "")
         case "known":
             yield from _known(partial, name, value, found)
+
+
+def _server_version(partial: Partial) -> str:
+    """The server of the recipe's image as the table of options writes it; empty where nothing tells."""
+    number, image = server_version(partial.value("container.version"), partial.value("container.image"))
+    return f"{number}/lmi{image}" if image else number
 
 
 def _known(partial: Partial, name: str, value: str, found: options.Standing) -> Iterator[Problem]:

@@ -125,11 +125,11 @@ def _place(seen: Looked) -> Iterator[str]:
 
 
 def _sagemaker(seen: Looked) -> Iterator[str]:
-    """What the same model would take in the cloud, to be uncommented once that is built."""
+    """What the same model would take in the cloud, to be uncommented in place of the above."""
     if not seen.weights:
         return
     chosen = hardware_for(seen.weights, seen.config.get("num_attention_heads"))
-    yield "\n".join(["# On SageMaker (not yet):", *(f"# {line}" for line in _cloud(chosen))])
+    yield "\n".join(["# On SageMaker:", *(f"# {line}" for line in _cloud(chosen))])
 
 
 def _cloud(chosen: Hardware) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import get_args
 
 from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
 from lmi_deploy.core import recipe as core
-from lmi_deploy.decide.declaration_endpoint import ENDPOINT, ON_SAGEMAKER
+from lmi_deploy.decide.declaration_endpoint import ENDPOINT
 from lmi_deploy.decide.declaration_pairs import (
     environment_key,
     environment_value,
@@ -40,7 +40,8 @@ from lmi_deploy.decide.declaration_words import (
 TEMPLATES = tuple(TEMPLATE_OPTIONS)
 """Handler templates of ours."""
 
-OTHER_ENGINES = tuple(name for name in get_args(core.Engine) if name not in ("accelerate", "custom"))
+BUILT: tuple[core.Engine, ...] = ("vllm", "accelerate", "custom")
+OTHER_ENGINES = tuple(name for name in get_args(core.Engine) if name not in BUILT)
 
 TIMEOUTS = Group(
     core.Timeouts,
@@ -113,9 +114,9 @@ WEIGHTS = Group(
         Key(
             "deliver",
             One(choice("s3", "mount", "artifact")),
-            "How the container gets them.",
+            "How the container gets them: it downloads them, SageMaker mounts them, or they lie in the artifact "
+            "(at most 5 GB); `s3` where left out, `mount` with network isolation.",
             "s3",
-            later=ON_SAGEMAKER,
         ),
         Key(
             "memory_mb",
@@ -128,7 +129,6 @@ WEIGHTS = Group(
             One(line()),
             "Name of the Secrets Manager secret that holds the Hub token of a job.",
             "hub-token",
-            later=ON_SAGEMAKER,
         ),
     ),
 )
@@ -139,9 +139,8 @@ CONTAINER = Group(
         Key(
             "version",
             One(line("version of the image family")),
-            "DJLServing's version; the newest one where left out.",
+            "DJLServing's version, or an image's tag; the newest one where left out. `lmi images` lists them.",
             "0.36.0",
-            later=ON_SAGEMAKER,
         ),
         Key(
             "image",
@@ -160,9 +159,8 @@ CONTAINER = Group(
         Key(
             "host_ami",
             One(listed("host_amis", "inference AMI version")),
-            "The host image below the container.",
-            "al2-ami-sagemaker-inference-gpu-3-1",
-            later=ON_SAGEMAKER,
+            "The host image below the container; the one for the image's CUDA where left out.",
+            "al2023-ami-sagemaker-inference-gpu-4-1",
         ),
     ),
 )
@@ -219,7 +217,7 @@ RECIPE = Group(
             One(choice(*get_args(core.Engine))),
             "The inference engine.",
             "accelerate",
-            later=Later("this version runs accelerate and custom", OTHER_ENGINES),
+            later=Later(f"this version runs {', '.join(BUILT)}", OTHER_ENGINES),
         ),
         Key(
             "task",
@@ -227,11 +225,16 @@ RECIPE = Group(
             "What the model does; found out from the model where left out.",
             "text-generation",
         ),
-        Key("tensor_parallel_degree", One(degree()), "Over how many devices the model is cut.", "4"),
+        Key(
+            "tensor_parallel_degree",
+            One(degree()),
+            "Over how many devices the model is cut; `auto`, also where left out: all of the instance.",
+            "4",
+        ),
         Key(
             "instance_type",
             OneOrMany(listed("instance_types", "instance type"), most=5),
-            "SageMaker instance type, or several in order of preference.",
+            "SageMaker instance type, or several in order of preference; target sagemaker needs one.",
             "ml.g5.12xlarge",
         ),
         Key("trust_remote_code", One(FLAG), "Run code that comes with the model.", "true"),
@@ -265,7 +268,6 @@ RECIPE = Group(
             One(seconds(60, 90 * 86400)),
             "How long the deployment may live.",
             "8h",
-            later=Later("expiry of a deployment"),
         ),
         Key(
             "bench",

@@ -22,8 +22,6 @@ from lmi_deploy.decide.yaml_tree import quoted
 
 _ROLE_NAME = re.compile(r"([A-Za-z0-9_+=,.@-]{1,64}/){0,4}[A-Za-z0-9_+=,.@-]{1,64}")
 """IAM's rule for a role's name, with the path before it that some roles have."""
-ON_SAGEMAKER = Later("deployments on SageMaker")
-
 VPC = Group(
     core.Vpc,
     (
@@ -106,7 +104,6 @@ ENDPOINT = Group(
             One(choice("sagemaker", "local")),
             "Where it runs.",
             "local",
-            later=Later("deployments on SageMaker; set endpoint: {target: local}", ("sagemaker",)),
         ),
         Key(
             "runtime",
@@ -126,7 +123,6 @@ ENDPOINT = Group(
             One(Word("role ARN, or a role's name in the account", _role)),
             "The execution role; `lmi-endpoint` where left out. `lmi iam` prints its policies.",
             "arn:aws:iam::123456789012:role/endpoint",
-            later=ON_SAGEMAKER,
         ),
         Key(
             "bucket",
@@ -134,33 +130,33 @@ ENDPOINT = Group(
             "The bucket of weights and artifacts; one of the account and region where left out.",
             "my-models",
         ),
-        Key("count", One(whole(1, 10_000)), "Number of instances.", "1", later=ON_SAGEMAKER),
+        Key(
+            "count",
+            One(whole(1, 10_000)),
+            "Number of instances; 1, or autoscaling's min, where left out.",
+            "1",
+        ),
         Key(
             "volume_gb",
             One(limited("volume_gb", "GB")),
-            "Size of the volume, where the instance has no disk of its own.",
+            "Size of the volume, for types without disks of their own; chosen by the weights where left out.",
             "256",
-            later=ON_SAGEMAKER,
         ),
         Key(
             "kms_key",
             One(ruled("kms_key", "KMS key")),
             "Key that encrypts the volume.",
             "alias/models",
-            later=ON_SAGEMAKER,
         ),
-        Key("network_isolation", One(FLAG), "Cut the container off the network.", "true", later=ON_SAGEMAKER),
-        Key("vpc", VPC, "The network that the endpoint joins.", later=ON_SAGEMAKER),
-        Key("autoscaling", AUTOSCALING, "Scale the number of instances.", later=ON_SAGEMAKER),
-        Key("asynchronous", ASYNCHRONOUS, "Answer into S3.", later=ON_SAGEMAKER),
+        Key("network_isolation", One(FLAG), "Cut the container off the network.", "true"),
+        Key("vpc", VPC, "The network that the endpoint joins."),
+        Key("autoscaling", AUTOSCALING, "Scale the number of instances with the requests."),
+        Key("asynchronous", ASYNCHRONOUS, "Answer into S3.", later=Later("asynchronous endpoints")),
         Key(
             "tags",
             PairsOf("pairs: name and text", key=tag_key, value=tag_value, limit="tags"),
             "Tags of every resource.",
             "{team: search}",
-            later=ON_SAGEMAKER,
         ),
     ),
 )
-
-__all__ = ["ENDPOINT", "ON_SAGEMAKER"]

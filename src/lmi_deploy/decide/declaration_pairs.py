@@ -97,6 +97,8 @@ def tag_key(key: str) -> str:
     """The name of a tag."""
     if key.lower().startswith("aws:"):
         raise Wrong("names that start with aws: are Amazon's own")
+    if key.lower().startswith("lmi:"):
+        raise Wrong("names that start with lmi: are those by which lmi finds its own")
     return _ruled("tag_key", key)
 
 

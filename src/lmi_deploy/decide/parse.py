@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from lmi_deploy.core.problem import Problem
 from lmi_deploy.core.recipe import Recipe
+from lmi_deploy.decide.building import build
 from lmi_deploy.decide.check import check
 from lmi_deploy.decide.declaration import RECIPE
-from lmi_deploy.decide.declaration_shapes import Group
 from lmi_deploy.decide.overlays import Overlays
-from lmi_deploy.decide.reading import MOST_PROBLEMS, Partial, Reader
+from lmi_deploy.decide.reading import MOST_PROBLEMS, Reader
 from lmi_deploy.decide.sets import applied
 from lmi_deploy.decide.yaml_compose import Composer
 from lmi_deploy.decide.yaml_source import opened
@@ -45,18 +44,6 @@ def parse(
         raise _error(problems)
     recipe = build(RECIPE, partial)
     return overlays.named(recipe, origin)
-
-
-def build(group: Group, partial: Partial, path: str = "") -> Any:
-    """The noun of `group`, filled with what was read; a key that is absent keeps core's default."""
-    filled: dict[str, Any] = {}
-    for key in group.keys:
-        here = f"{path}{key.name}"
-        if here not in partial.found:
-            continue
-        nested = isinstance(key.shape, Group)
-        filled[key.name] = build(key.shape, partial, f"{here}.") if nested else partial.value(here)  # type: ignore[arg-type]
-    return group.noun(**filled)
 
 
 def _written(text: bytes | str, origin: str) -> tuple[Table | None, list[Problem]]:

@@ -18,6 +18,7 @@ from lmi_deploy.core.spec import (
     WeightsSpec,
 )
 from lmi_deploy.decide.degree import degree_of
+from lmi_deploy.decide.hosting.images import server_version
 from lmi_deploy.decide.places import loading_timeout, place_of
 from lmi_deploy.decide.select import require_shards, select
 from lmi_deploy.decide.tasks import architecture_of, task_of
@@ -37,7 +38,7 @@ def resolve(recipe: Recipe, facts: Facts) -> Spec:
     require_shards(weights, facts.shards, recipe.files)
     model = _model(recipe, facts)
     module = engine(recipe.engine)
-    handler = module.handler(recipe.handler, model.task)
+    handler = _handler(recipe, module, model)
     return Spec(
         name=recipe.name,
         model=model,
@@ -64,7 +65,7 @@ def _model(recipe: Recipe, facts: Facts) -> ModelSpec:
 
 def _engine(recipe: Recipe, facts: Facts, weights: WeightsSpec, model: ModelSpec) -> EngineSpec:
     module = engine(recipe.engine)
-    handler = module.handler(recipe.handler, model.task)
+    handler = _handler(recipe, module, model)
     degree = degree_of(recipe, facts.config)
     # Our templates answer with the model's own name, not with the folder where its weights happen to lie.
     named = (("served_model_name", model.model_id),) if handler.template and model.source == "hub" else ()
@@ -77,6 +78,11 @@ def _engine(recipe: Recipe, facts: Facts, weights: WeightsSpec, model: ModelSpec
         properties=_with_properties(lines, recipe.properties),
         packages=module.packages(handler),
     )
+
+
+def _handler(recipe: Recipe, module: EngineModule, model: ModelSpec) -> HandlerSpec:
+    version, _ = server_version(recipe.container.version, recipe.container.image)
+    return module.handler(recipe.handler, model.task, version=version)
 
 
 def _option_pairs(recipe: Recipe, size: int) -> Pairs:

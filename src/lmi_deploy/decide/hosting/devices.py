@@ -55,13 +55,12 @@ def _named(recipe: Recipe) -> Iterator[Complaint]:
 
 
 def _engine(recipe: Recipe) -> Iterator[Complaint]:
-    for machine in chosen(recipe):
-        hint = _instead(recipe, machine)
-        if hint:
-            what = (
-                f"{machine.name} has {in_words(machine)}, and engine {recipe.engine} needs {_wants(recipe)}"
-            )
-            yield Complaint(path="instance_type", what=what, hint=hint, beside=("engine",))
+    bad = {machine.name: machine for machine in chosen(recipe) if _instead(recipe, machine)}
+    if bad:
+        have = ", ".join(f"{name} has {in_words(machine)}" for name, machine in bad.items())
+        hint = _instead(recipe, next(iter(bad.values())))
+        what = f"{have}; engine {recipe.engine} needs {_wants(recipe)}"
+        yield Complaint(path="instance_type", what=what, hint=hint, beside=("engine",))
 
 
 def _wants(recipe: Recipe) -> str:
@@ -94,16 +93,17 @@ def _degree(recipe: Recipe) -> Iterator[Complaint]:
 
 
 def _too_many(degree: int, machines: tuple[Instance, ...]) -> Iterator[Complaint]:
-    for machine in machines:
-        count = devices(machine)
-        if count is None or degree <= max(count, 1):
-            continue
-        larger = _larger(machine, degree)
+    small = {machine.name: machine for machine in machines if _is_small(machine, degree)}
+    if small:
+        names = ", nor ".join(f"{name}, which has {in_words(machine)}" for name, machine in small.items())
+        larger = _larger(next(iter(small.values())), degree)
         other = f"use {larger.name} ({in_words(larger)}), or " if larger else ""
-        yield _about_degree(
-            f"{degree} does not fit {machine.name}, which has {in_words(machine)}",
-            f"{other}tensor_parallel_degree: auto",
-        )
+        yield _about_degree(f"{degree} does not fit {names}", f"{other}tensor_parallel_degree: auto")
+
+
+def _is_small(machine: Instance, degree: int) -> bool:
+    count = devices(machine)
+    return count is not None and degree > max(count, 1)
 
 
 def _about_degree(what: str, hint: str) -> Complaint:

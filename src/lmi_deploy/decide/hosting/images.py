@@ -3,56 +3,50 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator
 
-from lmi_deploy.catalog import images
-from lmi_deploy.catalog.instances import Kind
-from lmi_deploy.core.recipe import Engine, Recipe
+from lmi_deploy.catalog import amis, images
+from lmi_deploy.catalog.instances import Instance
+from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.hosting.complaint import Complaint, Rule
 from lmi_deploy.decide.hosting.devices import chosen
+from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
 
-_FAMILIES: Final[Mapping[Engine, str]] = {"vllm": "djl-lmi", "accelerate": "djl-lmi", "custom": "djl-lmi"}
 _ECR = re.compile(r"[0-9]{12}\.dkr\.ecr(-fips)?\.([a-z0-9-]+)\.[a-z0-9.-]+/[^\s]+")
+_VERSION = re.compile(r"([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})(?:-lmi([0-9]{1,3})\b)?")
 _ANY_REGION = "us-east-1"
 """Where every image is published."""
-_HOSTS: Final[Mapping[str, tuple[Kind, int]]] = {
-    "al2-ami-sagemaker-inference-gpu-2": ("gpu", 12),
-    "al2-ami-sagemaker-inference-gpu-2-1": ("gpu", 12),
-    "al2-ami-sagemaker-inference-gpu-3-1": ("gpu", 12),
-    "al2023-ami-sagemaker-inference-gpu-4-1": ("gpu", 13),
-    "al2-ami-sagemaker-inference-neuron-2": ("neuron", 0),
-}
-"""Host images with the devices that they drive, and the CUDA of their driver."""
-_HOST_OF_CUDA: Final[Mapping[int, str]] = {
-    12: "al2-ami-sagemaker-inference-gpu-3-1",
-    13: "al2023-ami-sagemaker-inference-gpu-4-1",
-}
 
 
 def image_of(recipe: Recipe, region: str) -> str:
     """The recipe's own, else AWS's for engine, version and region. Raises Unresolvable where there is none."""
     if recipe.container.image:
         return recipe.container.image
-    family = _FAMILIES.get(recipe.engine)
-    if family is None:
-        raise Unresolvable(f"engine {recipe.engine} has no image here", hint="name one: container.image")
-    return images.image(family, recipe.container.version or "", region).uri
+    return images.image(engine(recipe.engine).family, recipe.container.version or "", region).uri
 
 
-def host_of(recipe: Recipe, image: str, kind: Kind) -> str:
-    """The recipe's host image where it drives such devices, else that of the image's CUDA; else SageMaker's."""
+def server_version(version: str | None, image: str | None) -> tuple[str, str]:
+    """DJLServing's version and the number of the LMI image, from what the recipe says of one; empty: nothing said.
+
+    `0.36.0-lmi20.0.0-cu128`, a version or the tag of an image of AWS's, is a server 0.36.0 in the image lmi20.
+    """
+    tag = image.rpartition(":")[2] if image and "/djl-inference:" in image else ""
+    found = _VERSION.match(version or tag)
+    return (found[1], found[2] or "") if found else ("", "")
+
+
+def host_of(recipe: Recipe, image: str, machine: Instance) -> str:
+    """The recipe's host image where it has such devices, else that of the image's CUDA; else SageMaker's."""
     wish = recipe.container.host_ami
-    if wish and _HOSTS[wish][0] == kind:
+    if wish and amis.AMIS[wish].kind == machine.kind:
         return wish
-    return _HOST_OF_CUDA.get(cuda_of(image) or 0, "") if kind == "gpu" else ""
+    return amis.wanted(cuda_of(image), machine.kind)
 
 
-def cuda_of(image: str) -> int | None:
-    """The major version that the tag tells; None where it tells none."""
-    told = images.cuda(image.rpartition(":")[2])
-    return int(told.partition(".")[0]) if told else None
+def cuda_of(image: str) -> str:
+    """The version that the tag tells; empty where it tells none."""
+    return images.cuda(image.rpartition(":")[2])
 
 
 def region_of(image: str) -> str | None:
@@ -97,29 +91,23 @@ def _registry(recipe: Recipe) -> Iterator[Complaint]:
 
 
 def _host(recipe: Recipe) -> Iterator[Complaint]:
+    """In a list of instances the host image holds for those that have its devices."""
     wish, machines = recipe.container.host_ami, chosen(recipe)
-    if wish is not None and machines and all(machine.kind != _HOSTS[wish][0] for machine in machines):
-        devices = "GPUs" if _HOSTS[wish][0] == "gpu" else "Neuron devices"
-        what = f"{wish} is for {devices}, and {machines[0].name} has none"
-        yield _complaint("container.host_ami", what, "leave it out", "instance_type")
-
-
-def _driver(recipe: Recipe) -> Iterator[Complaint]:
-    wish, region = recipe.container.host_ami, recipe.endpoint.region or _ANY_REGION
-    if wish is None or _refused(recipe, region):
+    if wish is None or not machines:
         return
-    image = image_of(recipe, region)
-    (kind, driven), wanted = _HOSTS[wish], cuda_of(image)
-    if kind == "gpu" and wanted is not None and wanted in _HOST_OF_CUDA and wanted != driven:
-        # Seen: the newer image crashes before its first log line, the older one stays in Creating without a log
-        # (aws/sagemaker-python-sdk#6281, aws/deep-learning-containers#6187).
-        what = f"drives CUDA {driven}, and the image {image.rpartition('/')[2]} wants CUDA {wanted}"
-        hint = f"leave it out, or use {_HOST_OF_CUDA[wanted]}"
-        yield _complaint("container.host_ami", what, hint, "container.version", "container.image", "engine")
+    region = recipe.endpoint.region or _ANY_REGION
+    cuda = "" if _refused(recipe, region) else cuda_of(image_of(recipe, region))
+    fitting = [machine for machine in machines if machine.kind == amis.AMIS[wish].kind]
+    found = amis.mismatch(wish, cuda, (fitting or machines)[0])
+    if found:
+        better = amis.wanted(cuda, machines[0].kind)
+        hint = f"leave it out: it is {better} then" if better else "leave it out"
+        beside = ("instance_type", "container.version", "container.image", "engine")
+        yield _complaint("container.host_ami", found, hint, *beside)
 
 
 def _complaint(path: str, what: str, hint: str, *beside: str) -> Complaint:
     return Complaint(path=path, what=what, hint=hint, beside=beside)
 
 
-RULES: tuple[Rule, ...] = (_version, _registry, _host, _driver)
+RULES: tuple[Rule, ...] = (_version, _registry, _host)

@@ -96,7 +96,7 @@ def _placements(recipe: Recipe, image: str, size: int) -> tuple[Placement, ...]:
         Placement(
             instance=machine.name,
             volume_gb=volume_gb(machine, recipe.endpoint.volume_gb, size),
-            host_ami=host_of(recipe, image, machine.kind),
+            host_ami=host_of(recipe, image, machine),
         )
         for machine in chosen(recipe)
     )
