@@ -9,6 +9,7 @@ from typing import Protocol
 
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.facts import FileEntry, ModelListing
+from lmi_deploy.core.transfer_job import Order
 from lmi_deploy.core.weights import Flaw, Leftover, Manifest
 from lmi_deploy.ports.source import Source
 
@@ -34,20 +35,27 @@ class Weights(Protocol):
     ) -> Generator[Event, None, Manifest]:
         """The same, out of a folder by an outside engine, `s5cmd`; held to S3's word when it is there."""
 
+    def push_shard(
+        self, order: Order, source: Source, *, number: int, count: int, key: str
+    ) -> Generator[Event, None, Manifest | None]:
+        """The files of instance `number` (from 0) of `count`; the manifest, where all the others' are there too."""
+
     def all(self) -> tuple[Manifest, ...]:
         """Every model that is complete."""
 
     def find(self, name: str) -> Manifest:
         """One of them, by its name or by what only it begins with; NotFound names those there are."""
 
-    def used(self) -> dict[str, str]:
-        """Names of weights to the deployment whose record names them."""
+    def used(self, *, but: str = "") -> dict[str, str]:
+        """Names of weights to the deployment whose record names them; the record of `but` is passed over."""
 
     def verify(self, manifest: Manifest, *, deep: bool, key: str) -> Generator[Event, None, tuple[Flaw, ...]]:
         """Sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
 
-    def remove(self, name: str) -> int:
-        """Delete weights that nothing uses; the bytes that came free. Refused where a deployment uses them."""
+    def remove(self, name: str, *, but: str = "") -> int:
+        """Delete weights that nothing uses; the bytes that came free. Refused where a deployment uses them.
+
+        What the deployment `but` uses may go: it is being taken away itself."""
 
     def copy_from(self, origin: Weights, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         """Server-side copies from another bucket, in any region, the manifest last."""

@@ -1,29 +1,30 @@
-"""The proof that a server answers: one real inference, read by its engine's own codec."""
+"""The proof that a deployment answers: one real inference, read by its engine's own codec."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 from lmi_deploy.core.events import Answered
 from lmi_deploy.core.exchange import Head, HttpRequest, Question
-from lmi_deploy.core.spec import Spec
-from lmi_deploy.engines.registry import engine
+from lmi_deploy.core.spec import ProbeSpec
+from lmi_deploy.engines.codec import Codec
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.targets.http import exchange
 
-_TIMEOUT = 300.0
+TIMEOUT = 300.0
 """Seconds for the probe: longer than any predict time-out, so that the server's own error is what is told."""
+Send = Callable[[HttpRequest], Iterator[Head | bytes]]
 
 
-def prove(spec: Spec, host: str, port: int, *, clock: Clock) -> Answered:
-    """Ask the spec's probe. DeployFailed, with the server's words, when what comes back is no answer."""
-    probe = spec.probe
+def prove(probe: ProbeSpec, codec: Codec, send: Send, *, clock: Clock) -> Answered:
+    """Ask the probe. DeployFailed, with the server's words, when what comes back is no answer."""
     begun = clock.monotonic()
     request = HttpRequest(body=probe.body.encode(), headers=(("Content-Type", probe.content_type),))
-    parts = list(exchange(host, port, request, timeout=_TIMEOUT))
+    parts = list(send(request))
     head = parts[0]
     assert isinstance(head, Head)
     body = b"".join(part for part in parts[1:] if isinstance(part, bytes))
-    text = _read(spec, head, body)
+    text = _read(probe, codec, head, body)
     if probe.expect and probe.expect not in text:
         raise _silent(f"the answer does not hold {probe.expect!r}", text)
     if not text.strip():
@@ -32,11 +33,10 @@ def prove(spec: Spec, host: str, port: int, *, clock: Clock) -> Answered:
     return Answered(prompt=probe.prompt or probe.body, answer=text, seconds=seconds)
 
 
-def _read(spec: Spec, head: Head, body: bytes) -> str:
+def _read(probe: ProbeSpec, codec: Codec, head: Head, body: bytes) -> str:
     if head.status >= 300:
         raise _silent(f"the server answered {head.status} {head.reason}", body.decode("utf-8", "replace"))
-    question = Question(prompt=spec.probe.prompt, body=spec.probe.body.encode())
-    decoder = engine(spec.engine.name).decoder(head, question, spec.engine.handler)
+    decoder = codec.decoder(head, Question(prompt=probe.prompt, body=probe.body.encode()))
     pieces = [*decoder.feed(body), *decoder.close()]
     broken = next((piece.error for piece in pieces if piece.error), "")
     if broken:

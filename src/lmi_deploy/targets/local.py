@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from lmi_deploy.core import plan
@@ -14,7 +15,9 @@ from lmi_deploy.core.exchange import Head, HttpRequest
 from lmi_deploy.core.observed import Held, LocalHeld, LocalObserved, SeenServer
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.spec import Spec
+from lmi_deploy.engines.codec import Codec
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
+from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import AccessError, DeployFailed, NotFound, Overdue
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
@@ -22,9 +25,9 @@ from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.state import State
 from lmi_deploy.ports.target import Outcome, Perform
-from lmi_deploy.targets.answers import prove
+from lmi_deploy.targets.answers import TIMEOUT, prove
 from lmi_deploy.targets.http import INVOCATIONS, exchange
-from lmi_deploy.targets.logs import exception_line, tail
+from lmi_deploy.targets.logs import exception_line, last_lines, tail
 
 Steps = Generator[Event, None, Outcome]
 _DRAIN = 90.0
@@ -226,7 +229,7 @@ class _Rise:
                 raise Overdue(
                     f"{server} did not load the model within {timeout} s",
                     hint=f"raise timeouts.container_startup, or see {self._server().log(home)}",
-                    details=_last_lines(self._server().log(home)),
+                    details=last_lines(self._server().log(home)),
                 )
             yield Progress(key=key, done=round(waited, 1), total=None, unit="seconds", note=seen.phase)
             clock.sleep(_POLL)
@@ -235,7 +238,7 @@ class _Rise:
         return f"port {seen.port}"
 
     def _failed(self, home: Path, seen: SeenServer) -> DeployFailed:
-        told = self._server().failure(home).splitlines() or _last_lines(self._server().log(home))
+        told = self._server().failure(home).splitlines() or last_lines(self._server().log(home))
         why = exception_line(told) or (told[0] if told else seen.phase)
         return DeployFailed(
             f"the model server did not come up: {why}",
@@ -247,7 +250,9 @@ class _Rise:
         seen = self._server().look(self._home(action.server))
         if seen.port is None:
             raise AccessError(f"{action.server} has no address yet", hint="run `lmi up` again")
-        answer = prove(self.spec, self.spec.machine.host, seen.port, clock=self.target.clock)
+        send = partial(exchange, self.spec.machine.host, seen.port, timeout=TIMEOUT)
+        codec = Codec(engine(self.spec.engine.name), self.spec.engine.handler, self.spec.model.task)
+        answer = prove(action.probe, codec, send, clock=self.target.clock)
         yield answer
         return f"answered in {answer.seconds:.1f} s"
 
@@ -287,10 +292,3 @@ def _serving(servers: tuple[SeenServer, ...], state: State, name: str) -> str | 
         return ready[0].server if len(ready) == 1 else None
     port = record.current.port if record.current else None
     return next((server.server for server in ready if server.port == port), None)
-
-
-def _last_lines(log: Path, count: int = 40) -> list[str]:
-    try:
-        return log.read_text(errors="replace").splitlines()[-count:]
-    except OSError:
-        return []

@@ -34,3 +34,10 @@ def tail(log: Path, *, follow: bool, clock: Clock) -> Iterator[str]:
                 clock.sleep(0.2)
         if held:
             yield held
+
+
+def last_lines(log: Path, count: int = 40) -> list[str]:
+    try:
+        return log.read_text(errors="replace").splitlines()[-count:]
+    except OSError:
+        return []

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lmi_deploy.core.events import Event, Notice
 from lmi_deploy.core.facts import FileEntry, ModelListing
+from lmi_deploy.core.transfer_job import Order
 from lmi_deploy.core.weights import Flaw, Leftover, Manifest, weights_prefix
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ports.carrier import Carrier
@@ -23,6 +24,7 @@ from lmi_deploy.transfer.copies import NoSource, Route, copy_weights
 from lmi_deploy.transfer.manifests import manifests
 from lmi_deploy.transfer.push import Way, push
 from lmi_deploy.transfer.settings import TransferSettings
+from lmi_deploy.transfer.shards import push_shard
 
 _RECORDS, _RECORD = "deployments/", "/record.json"
 
@@ -68,6 +70,12 @@ class BucketWeights:
         )
         return (yield from push(listing, files, way=way, key=key))
 
+    def push_shard(
+        self, order: Order, source: Source, *, number: int, count: int, key: str
+    ) -> Generator[Event, None, Manifest | None]:
+        way = Way(source=source, store=self.store, clock=self.clock, settings=self.settings)
+        return (yield from push_shard(order, number=number, count=count, way=way, key=key))
+
     def all(self) -> tuple[Manifest, ...]:
         return tuple(manifests(self.store))
 
@@ -82,19 +90,21 @@ class BucketWeights:
             raise UsageRefused(f"{name}: {len(near)} weights begin so: {names}", hint="name one of them")
         raise NotFound(f"{name}: no such weights in {self.store.bucket}", hint="`lmi weights ls` names them")
 
-    def used(self) -> dict[str, str]:
+    def used(self, *, but: str = "") -> dict[str, str]:
         found: dict[str, str] = {}
         for stored in self.store.list(_RECORDS):
             if stored.key.endswith(_RECORD):
                 deployment = stored.key.removeprefix(_RECORDS).removesuffix(_RECORD)
+                if deployment == but:
+                    continue
                 found |= dict.fromkeys(self._named(stored.key), deployment)
         return found
 
     def verify(self, manifest: Manifest, *, deep: bool, key: str) -> Generator[Event, None, tuple[Flaw, ...]]:
         return (yield from keeping.verify(self.store, manifest, key=key, deep=deep))
 
-    def remove(self, name: str) -> int:
-        return keeping.remove(self.store, name, used=self.used())
+    def remove(self, name: str, *, but: str = "") -> int:
+        return keeping.remove(self.store, name, used=self.used(but=but))
 
     def copy_from(self, origin: Weights, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         if not isinstance(origin, BucketWeights):
@@ -134,7 +144,8 @@ class BucketWeights:
         body = b"".join(self.store.read(key))
         try:
             record = json.loads(body)
-            kept = [one["summary"].get("weights_name", "") for one in record.get("generations", ())]
+            told = (*record.get("generations", ()), *filter(None, [record.get("coming")]))
+            kept = [one["summary"].get("weights_name", "") for one in told]
             begun = [one["names"].get("weights", "") for one in record.get("intents", ())]
         except (ValueError, AttributeError, KeyError, TypeError):
             raise UsageRefused(f"{key}: not a record", hint="look at it before anything is removed") from None

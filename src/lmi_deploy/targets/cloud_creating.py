@@ -1,0 +1,86 @@
+"""Models, endpoint configs and endpoints made, and what is there already adopted: ours, and equal in all we sent."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from lmi_deploy import __version__
+from lmi_deploy.core.cloud_actions import CreateEndpoint, CreateEndpointConfig, CreateModel
+from lmi_deploy.core.cloud_tags import tags_of
+from lmi_deploy.core.events import Event
+from lmi_deploy.core.hosting import TAG, TAG_EXPIRES, TAG_VERSION, SeenEndpoint, SeenEndpointConfig, SeenModel
+from lmi_deploy.core.recipe import Pairs
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.errors import Conflict, Refused
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.target import Outcome
+
+Steps = Generator[Event, None, Outcome]
+Found = SeenModel | SeenEndpointConfig | SeenEndpoint
+MADE, ADOPTED = "made", "there already, and ours"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creating:
+    """What one spec makes in SageMaker."""
+
+    spec: Spec
+    cloud: Cloud
+    clock: Clock
+
+    def model(self, action: CreateModel) -> Steps:
+        yield from ()
+        hosting = self.cloud.hosting
+        try:
+            hosting.create_model(action.model, action.settings, self._tags())
+        except Conflict:
+            found = hosting.model(action.model)
+            return self._adopted("model", action.model, found, found and found.settings == action.settings)
+        return MADE
+
+    def config(self, action: CreateEndpointConfig) -> Steps:
+        yield from ()
+        hosting = self.cloud.hosting
+        try:
+            hosting.create_endpoint_config(action.config, action.settings, self._tags())
+        except Conflict:
+            found = hosting.endpoint_config(action.config)
+            equal = found and found.settings == action.settings
+            return self._adopted("endpoint config", action.config, found, equal)
+        return MADE
+
+    def endpoint(self, action: CreateEndpoint) -> Steps:
+        yield from ()
+        hosting = self.cloud.hosting
+        try:
+            hosting.create_endpoint(action.endpoint, action.config, self._tags(expires=True))
+        except Conflict:
+            found = hosting.endpoint(action.endpoint)
+            equal = found and action.config in (found.config, found.pending)
+            return self._adopted("endpoint", action.endpoint, found, equal)
+        return MADE
+
+    def _adopted(self, kind: str, name: str, found: Found | None, equal: object) -> Outcome:
+        """By our tag and every field that was sent; Refused for whatever else has the name."""
+        owner = dict(self.cloud.hosting.tags(found.arn)).get(TAG) if found else None
+        if found is not None and equal and owner == self.spec.name:
+            return ADOPTED
+        why = "is not ours" if owner != self.spec.name else "has other settings than its name stands for"
+        raise Refused(
+            f"{name}: a {kind} of that name is there and {why}",
+            hint="nothing of it was touched; look at it, or choose another name in the recipe",
+        )
+
+    def _tags(self, *, expires: bool = False) -> Pairs:
+        more = {TAG_VERSION: __version__}
+        if expires and self.spec.cloud.ttl:
+            more[TAG_EXPIRES] = expiry(self.clock, self.spec.cloud.ttl)
+        return tuple(sorted({**dict(tags_of(self.spec)), **more}.items()))
+
+
+def expiry(clock: Clock, seconds: int) -> str:
+    """ISO 8601, UTC: so many seconds from now."""
+    return (clock.now() + timedelta(seconds=seconds)).isoformat(timespec="seconds")

@@ -1,0 +1,199 @@
+"""Target `sagemaker`: endpoints of one account, in the region and the bucket that a deployment names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ParamSpec
+
+from lmi_deploy import __version__
+from lmi_deploy.core import cloud_actions as cloud_plan
+from lmi_deploy.core import plan
+from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.buckets import default_bucket
+from lmi_deploy.core.delivery import weights_of
+from lmi_deploy.core.events import Event
+from lmi_deploy.core.exchange import Head, HttpRequest
+from lmi_deploy.core.observed import CloudHeld, CloudObserved, Held
+from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.core.weights import manifest_key
+from lmi_deploy.engines.codec import Codec, codec_of
+from lmi_deploy.engines.registry import engine
+from lmi_deploy.errors import NotFound
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.remembered import Remembered
+from lmi_deploy.ports.source import Source
+from lmi_deploy.ports.target import Outcome, Perform
+from lmi_deploy.targets import cloud_looking, cloud_waiting
+from lmi_deploy.targets.answers import TIMEOUT, prove
+from lmi_deploy.targets.cloud_creating import Creating
+from lmi_deploy.targets.cloud_storing import Storing, remove_artifact
+
+P = ParamSpec("P")
+Steps = Generator[Event, None, Outcome]
+BUCKET_TAGS = {"lmi:purpose": "weights and artifacts", "lmi:version": __version__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SageMakerTarget:
+    """`cloud` opens a region (empty: the one of AWS's own chain), `depot` a bucket; None where there is none."""
+
+    cloud: Callable[[str], Cloud]
+    depot: Callable[[Cloud, str], Depot | None]
+    files: Callable[[Path], Source]
+    remembered: Remembered
+    clock: Clock
+
+    def known(self) -> tuple[DeploymentRef, ...]:
+        """Those that were brought up from this machine: no network is asked."""
+        return self.remembered.all()
+
+    def observe(self, ref: DeploymentRef) -> CloudObserved:
+        return cloud_looking.observe(ref, self.cloud(ref.region), self.depot)
+
+    def survey(self, ref: DeploymentRef) -> CloudObserved:
+        return cloud_looking.survey(ref, self.cloud(ref.region), self.depot)
+
+    def held(self, spec: Spec, hub: Hub) -> CloudHeld:
+        depot = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
+        weights = depot is not None and depot.store.look(manifest_key(weights_of(spec))) is not None
+        return CloudHeld(bucket=depot is not None, weights=weights)
+
+    def priced(self, spec: Spec, held: Held) -> Held:
+        assert isinstance(held, CloudHeld)
+        prices = self.cloud(spec.cloud.region).prices
+        asked = {p.instance: prices.hourly(p.instance) for p in spec.cloud.placements}
+        return replace(held, prices={instance: price for instance, price in asked.items() if price})
+
+    def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+        ref, cloud = spec.ref, self.cloud(spec.cloud.region)
+        creating = Creating(spec=spec, cloud=cloud, clock=self.clock)
+        storing = Storing(
+            spec=spec, artifact=artifact, hub=hub, files=self.files, depot=lambda: self.opened(ref)
+        )
+        codec = Codec(engine(spec.engine.name), spec.engine.handler, spec.model.task)
+
+        def create(action: cloud_plan.CreateEndpoint) -> Steps:
+            self.remembered.keep(ref)
+            return (yield from creating.endpoint(action))
+
+        return {
+            **self.ending(ref),
+            cloud_plan.MakeBucket: lambda action: _make_bucket(cloud, action),
+            cloud_plan.PushWeights: storing.push,
+            plan.PutArtifact: storing.put,
+            cloud_plan.CreateModel: creating.model,
+            cloud_plan.CreateEndpointConfig: creating.config,
+            cloud_plan.CreateEndpoint: create,
+            cloud_plan.ProbeEndpoint: lambda action: self._probe(ref, action, codec),
+        }
+
+    def ending(self, ref: DeploymentRef) -> Perform:
+        cloud = self.cloud(ref.region)
+        hosting, clock = cloud.hosting, self.clock
+        return {
+            cloud_plan.UpdateEndpoint: lambda action: cloud_waiting.update(action, cloud=cloud, clock=clock),
+            cloud_plan.AwaitService: lambda action: self._await(ref, action),
+            cloud_plan.ProbeEndpoint: lambda action: self._probe(ref, action, self._codec(ref)),
+            cloud_plan.SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling),
+            cloud_plan.RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint),
+            cloud_plan.TagEndpoint: lambda action: _tag(cloud, action),
+            cloud_plan.DeleteEndpoint: lambda action: cloud_waiting.delete(action, cloud=cloud, clock=clock),
+            cloud_plan.DeleteEndpointConfig: lambda a: _call(hosting.delete_endpoint_config, a.config),
+            cloud_plan.DeleteModel: lambda a: _call(hosting.delete_model, a.model),
+            cloud_plan.StopTransferJob: lambda a: _call(cloud.jobs.stop, a.job),
+            cloud_plan.DeleteLogs: lambda a: _call(cloud.logs.remove, a.group),
+            cloud_plan.DeleteWeights: lambda action: self._remove_weights(ref, action),
+            plan.RemoveArtifact: lambda a: remove_artifact(self.opened(ref).store, ref.name, a),
+            plan.RemoveDeployment: lambda action: self._remove(ref),
+        }
+
+    def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+        return self.cloud(ref.region).hosting.invoke(ref.name, request, timeout=timeout)
+
+    def address(self, ref: DeploymentRef) -> str:
+        return self.cloud(ref.region).hosting.address(ref.name)
+
+    def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
+        logs = self.cloud(ref.region).logs
+        group = logs.group(ref.name)
+        if not group:
+            raise NotFound(
+                f"{ref.name}: CloudWatch has no log of it",
+                hint="nothing is printed before the instance is there and the image pulled; `lmi status` says more",
+            )
+        if not follow:
+            return logs.lines(group)
+        return filter(None, logs.follow(group))
+
+    def opened(self, ref: DeploymentRef) -> Depot:
+        """The deployment's bucket, which is there by now."""
+        cloud = self.cloud(ref.region)
+        bucket = ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region)
+        depot = self.depot(cloud, bucket)
+        if depot is None:
+            raise NotFound(f"s3://{bucket}: no such bucket", hint="`lmi up` makes the account's default one")
+        return depot
+
+    def _await(self, ref: DeploymentRef, action: cloud_plan.AwaitService) -> Steps:
+        cloud = self.cloud(ref.region)
+        depot = self.opened(ref)
+        waiting = cloud_waiting.Waiting(cloud=cloud, depot=depot, clock=self.clock, action=action)
+        return (yield from waiting.run())
+
+    def _probe(self, ref: DeploymentRef, action: cloud_plan.ProbeEndpoint, codec: Codec) -> Steps:
+        answer = prove(
+            action.probe,
+            codec,
+            lambda request: self.invoke(ref, request, timeout=TIMEOUT),
+            clock=self.clock,
+        )
+        yield answer
+        return f"answered in {answer.seconds:.1f} s"
+
+    def _codec(self, ref: DeploymentRef) -> Codec:
+        """By the record: what is coming, else what serves."""
+        record = self.opened(ref).records.read(ref.name)
+        told = (record.coming or record.current) if record else None
+        if told is None:
+            raise NotFound(f"{ref.name}: no record says what it is asked", hint="`lmi up` writes one")
+        return codec_of({key: str(value) for key, value in told.summary.items()})
+
+    def _remove_weights(self, ref: DeploymentRef, action: cloud_plan.DeleteWeights) -> Steps:
+        yield from ()
+        freed = self.opened(ref).weights.remove(action.weights, but=ref.name)
+        return f"{freed} bytes freed"
+
+    def _remove(self, ref: DeploymentRef) -> Steps:
+        yield from ()
+        self.opened(ref).records.remove(ref.name)
+        self.remembered.drop(ref)
+        return "removed"
+
+
+def _call(done: Callable[P, None], *args: P.args, **named: P.kwargs) -> Steps:
+    """One request, and nothing to tell of it."""
+    yield from ()
+    done(*args, **named)
+    return "done"
+
+
+def _make_bucket(cloud: Cloud, action: cloud_plan.MakeBucket) -> Steps:
+    yield from ()
+    if cloud.account.has_bucket(action.bucket):
+        return "there already"
+    cloud.account.make_bucket(action.bucket, tags=BUCKET_TAGS, kms_key=action.kms_key)
+    return "made"
+
+
+def _tag(cloud: Cloud, action: cloud_plan.TagEndpoint) -> Steps:
+    yield from ()
+    seen = cloud.hosting.endpoint(action.endpoint)
+    if seen is None:
+        raise NotFound(f"{action.endpoint}: the endpoint is gone", hint="`lmi up` makes it anew")
+    cloud.hosting.tag(seen.arn, action.tags)
+    return f"{len(action.tags)} tags"
