@@ -15,7 +15,7 @@ PROVISION = 1800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedConfig:
+class WantedEndpointConfig:
     name: str
     placement: Placement
     settings: EndpointConfigSettings
@@ -27,12 +27,12 @@ class Wanted:
 
     model: str
     settings: ModelSettings
-    configs: tuple[WantedConfig, ...]
+    configs: tuple[WantedEndpointConfig, ...]
 
-    def config(self, name: str) -> WantedConfig | None:
+    def endpoint_config(self, name: str) -> WantedEndpointConfig | None:
         return next((config for config in self.configs if config.name == name), None)
 
-    def chosen(self, avoid: tuple[str, ...]) -> WantedConfig:
+    def chosen(self, avoid: tuple[str, ...]) -> WantedEndpointConfig:
         """The first that can be had, as far as is known; the first of all where none is left."""
         free = (config for config in self.configs if config.placement.instance not in avoid)
         return next(free, self.configs[0])
@@ -50,11 +50,11 @@ def wanted_of(spec: Spec, artifact: Artifact) -> Wanted:
         vpc=place.vpc,
     )
     model = resource_name(spec.name, settings)
-    configs = tuple(_config(spec, model, placement) for placement in place.placements)
+    configs = tuple(_endpoint_config(spec, model, placement) for placement in place.placements)
     return Wanted(model=model, settings=settings, configs=configs)
 
 
-def _config(spec: Spec, model: str, placement: Placement) -> WantedConfig:
+def _endpoint_config(spec: Spec, model: str, placement: Placement) -> WantedEndpointConfig:
     place = spec.cloud
     settings = EndpointConfigSettings(
         model=model,
@@ -66,7 +66,9 @@ def _config(spec: Spec, model: str, placement: Placement) -> WantedConfig:
         host_ami=placement.host_ami,
         kms_key=place.kms_key,
     )
-    return WantedConfig(name=resource_name(spec.name, settings), placement=placement, settings=settings)
+    return WantedEndpointConfig(
+        name=resource_name(spec.name, settings), placement=placement, settings=settings
+    )
 
 
 def patience(spec: Spec) -> int:

@@ -41,7 +41,7 @@ class Creating:
             return self._adopted("model", action.model, found, found and found.settings == action.settings)
         return MADE
 
-    def config(self, action: CreateEndpointConfig) -> Steps:
+    def endpoint_config(self, action: CreateEndpointConfig) -> Steps:
         yield from ()
         hosting = self.cloud.hosting
         try:

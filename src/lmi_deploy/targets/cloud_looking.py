@@ -36,7 +36,7 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf) -> CloudObserve
         ref=replace(ref, region=cloud.caller.region, bucket=bucket),
         record=depot.records.read(ref.name) if depot else None,
         endpoint=endpoint,
-        config=_config(endpoint, resources, stranger, cloud),
+        config=_endpoint_config(endpoint, resources, stranger, cloud),
         resources=resources,
         stranger=stranger,
         artifacts=_artifacts(ref.name, depot, whole=True),
@@ -83,7 +83,7 @@ def _bucket(resources: tuple[Resource, ...], cloud: Cloud) -> str:
     return next(filter(None, named), default_bucket(cloud.caller.account, cloud.caller.region))
 
 
-def _config(
+def _endpoint_config(
     endpoint: SeenEndpoint | None, resources: tuple[Resource, ...], stranger: str, cloud: Cloud
 ) -> SeenEndpointConfig | None:
     """Looked at only where the tags do not tell that it is there."""

@@ -87,7 +87,7 @@ class SageMakerTarget:
             cloud_plan.PushWeights: storing.push,
             plan.PutArtifact: storing.put,
             cloud_plan.CreateModel: creating.model,
-            cloud_plan.CreateEndpointConfig: creating.config,
+            cloud_plan.CreateEndpointConfig: creating.endpoint_config,
             cloud_plan.CreateEndpoint: create,
             cloud_plan.ProbeEndpoint: lambda action: self._probe(ref, action, codec),
         }

@@ -254,7 +254,7 @@ def test_after_the_plan_nothing_is_left_to_do(case: tuple[Spec, CloudObserved, C
     then = world.observed(spec, plan)
     assert then.endpoint is not None
     assert then.endpoint.status in ("InService", "SystemUpdating")
-    assert wanted_of(spec, artifact).config(then.endpoint.config)
+    assert wanted_of(spec, artifact).endpoint_config(then.endpoint.config)
     assert not held.avoid or world.held.avoid == held.avoid
     again = diff(spec, artifact, then, replace(world.held, avoid=()))
     assert again.empty, again.actions

@@ -28,7 +28,7 @@ from lmi_deploy.core.observed import CloudHeld, CloudObserved
 from lmi_deploy.core.plan import Action, Plan, PutArtifact, RemoveArtifact
 from lmi_deploy.core.record import KEPT_GENERATIONS, Generation
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.decide.cloud_wanted import Wanted, WantedConfig, patience, wanted_of
+from lmi_deploy.decide.cloud_wanted import Wanted, WantedEndpointConfig, patience, wanted_of
 from lmi_deploy.decide.diff.changes import changes
 from lmi_deploy.decide.diff.sagemaker_told import MODEL, SCALING, figures, scaling_words, summary
 from lmi_deploy.errors import Refused
@@ -83,7 +83,7 @@ def coming(endpoint: SeenEndpoint) -> str:
 
 def _ours(config: str, wanted: Wanted, observed: CloudObserved) -> bool:
     known = {g.server for g in observed.record.generations} if observed.record else set()
-    return wanted.config(config) is not None or config in known | named(observed, "endpoint-config")
+    return wanted.endpoint_config(config) is not None or config in known | named(observed, "endpoint-config")
 
 
 def named(observed: CloudObserved, kind: ResourceKind) -> set[str]:
@@ -118,9 +118,11 @@ def _stock(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudH
 
 def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld) -> Iterator[Action]:
     endpoint, chosen = observed.endpoint, wanted.chosen(held.avoid)
-    lost = endpoint is not None and (endpoint.status in _FOR_GOOD or _config_lost(endpoint, wanted, observed))
+    lost = endpoint is not None and (
+        endpoint.status in _FOR_GOOD or _endpoint_config_lost(endpoint, wanted, observed)
+    )
     made = endpoint is None or lost
-    stays = endpoint is not None and not made and wanted.config(coming(endpoint)) is not None
+    stays = endpoint is not None and not made and wanted.endpoint_config(coming(endpoint)) is not None
     if stays and endpoint is not None and endpoint.status != "UpdateRollbackFailed":
         if endpoint.status in SETTLING:
             yield from _settle(spec, coming(endpoint))
@@ -138,14 +140,14 @@ def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld)
     yield from _update(spec, chosen, observed)
 
 
-def _settings(wanted: Wanted, chosen: WantedConfig, observed: CloudObserved) -> Iterator[Action]:
+def _settings(wanted: Wanted, chosen: WantedEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
     if wanted.model not in named(observed, "model"):
         yield CreateModel(model=wanted.model, settings=wanted.settings)
     if chosen.name not in named(observed, "endpoint-config"):
         yield CreateEndpointConfig(config=chosen.name, settings=chosen.settings)
 
 
-def _update(spec: Spec, chosen: WantedConfig, observed: CloudObserved) -> Iterator[Action]:
+def _update(spec: Spec, chosen: WantedEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
     scaled, live = _scaled(observed), _instance(observed)
     # SageMaker changes no instance type under a scalable target.
     moved = bool(scaled) and live != chosen.placement.instance
@@ -197,9 +199,9 @@ def _tag(spec: Spec, observed: CloudObserved) -> Iterator[Action]:
         yield TagEndpoint(endpoint=spec.name, tags=differing)
 
 
-def _config_lost(endpoint: SeenEndpoint, wanted: Wanted, observed: CloudObserved) -> bool:
+def _endpoint_config_lost(endpoint: SeenEndpoint, wanted: Wanted, observed: CloudObserved) -> bool:
     """Whether what serves was made by a config that is gone: such an endpoint serves on, and cannot be updated."""
-    if endpoint.status in SETTLING or wanted.config(endpoint.config) is not None:
+    if endpoint.status in SETTLING or wanted.endpoint_config(endpoint.config) is not None:
         return False
     return observed.config is None and endpoint.config not in named(observed, "endpoint-config")
 
@@ -223,5 +225,5 @@ def _clear(
 def _kept(wanted: Wanted, observed: CloudObserved) -> tuple[Generation, ...]:
     """The generations that the record will still hold once the wanted one is its last."""
     known = observed.record.generations if observed.record else ()
-    others = [generation for generation in known if wanted.config(generation.server) is None]
+    others = [generation for generation in known if wanted.endpoint_config(generation.server) is None]
     return tuple(others[1 - KEPT_GENERATIONS :])

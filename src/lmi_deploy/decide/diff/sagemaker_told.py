@@ -90,7 +90,7 @@ def generation(
 ) -> Generation:
     """What the record keeps of it."""
     wanted = wanted_of(spec, artifact)
-    config = wanted.config(_serving(plan, observed)) or wanted.configs[0]
+    config = wanted.endpoint_config(_serving(plan, observed)) or wanted.configs[0]
     return Generation(
         server=config.name,
         spec=stamp(spec),
