@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from lmi_deploy.core.crc32 import crc32_of
 from lmi_deploy.core.facts import FileEntry
 from lmi_deploy.core.weights import StoredFile
 from lmi_deploy.errors import IntegrityError, NotFound, TransferFailed
@@ -47,9 +46,8 @@ class LargeFile:
     def _move(self, reading: Reading, span: Span, slab: Slab) -> None:
         """Read one part, hash what is next in line, send the part, and end the file if nothing is left."""
         upload = self._opened(reading)
-        view = memoryview(slab.content)[: span.size]
-        self._ends.fill(self.entry, view, span.start)
-        crc = crc32_of(view)
+        view = slab.content[: span.size]
+        crc = self._ends.fill(self.entry, view, span.start)
         reading.hash_in_turn(span, slab, crc)
         if not reading.broken:
             self._send(reading, upload, span, view)

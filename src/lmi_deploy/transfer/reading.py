@@ -46,7 +46,7 @@ class Reading:
             self._hashing = True
         while (following := self._following()) is not None:
             slab, size = following
-            self.seal.update(memoryview(slab.content)[:size])
+            self.seal.update(slab.content[:size])
             slab.drop()
             with self._lock:
                 self._hashed += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lmi_deploy.core.crc32 import crc32_of
 from lmi_deploy.core.facts import FileEntry
 from lmi_deploy.core.weights import StoredFile
 from lmi_deploy.errors import IntegrityError
@@ -32,21 +31,20 @@ class SmallFile:
         self._left = False
 
     def _move(self, slab: Slab) -> None:
-        view = memoryview(slab.content)[: self.entry.size]
+        view = slab.content[: self.entry.size]
         try:
-            seal = self._read(view)
+            seal, crc = self._read(view)
         except IntegrityError:
-            seal = self._read(view)
-        crc = crc32_of(view)
+            seal, crc = self._read(view)
         self._put(view, crc)
         self.done = stored_file(self.entry, seal.sha256, crc)
 
-    def _read(self, view: memoryview) -> Seal:
-        self._ends.fill(self.entry, view, 0)
+    def _read(self, view: memoryview) -> tuple[Seal, str]:
+        crc = self._ends.fill(self.entry, view, 0)
         seal = Seal(self.entry)
         seal.update(view)
         seal.check()
-        return seal
+        return seal, crc
 
     def _put(self, view: memoryview, crc: str) -> None:
         size, board = self.entry.size, self._ends.board
