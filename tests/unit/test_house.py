@@ -47,6 +47,7 @@ VENDORS: dict[str, set[str]] = {
     "jgo": {"adapters"},
     "uv": {"adapters"},
     "psutil": {"adapters", "server"},
+    "sagemaker": {"adapters"},
     "aiohttp": {"server", "emulator"},
     "moto": {"emulator"},
 }

@@ -33,6 +33,7 @@ COMMANDS: dict[str, Entry] = {
     "init": Entry("init", "Look at a model and write a commented recipe for it."),
     "weights": Entry("weights", "Models in a bucket: push, ls, verify, rm, copy."),
     "gc": Entry("gc", "Free what interrupted pushes left in a bucket."),
+    "images": Entry("images", "List the container images that AWS publishes."),
     "schema": Entry("schema", "Print the recipe's JSON Schema."),
     "cache": Entry("cache", "Show and free what lmi keeps on this machine."),
     "completion": Entry("completion", "Print the completion script of a shell."),

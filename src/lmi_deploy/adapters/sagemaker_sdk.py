@@ -1,0 +1,59 @@
+"""The image table of SageMaker's own SDK, as it is installed here: for comparison, never on the way to a deployment.
+
+Its import takes seconds (it brings pandas and scipy), so it is asked for only where somebody says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Final
+
+from lmi_deploy.errors import Unresolvable, UsageRefused
+
+_INSTANCES: Final = ("ml.g5.xlarge", "ml.c5.xlarge", "ml.inf2.xlarge", None)
+"""One for each kind of device that the SDK tells tags by; none where it fails with any (its neuronx families)."""
+
+
+def families() -> tuple[str, ...]:
+    """What the SDK has images of, training and all. UsageRefused where it is not installed."""
+    return tuple(_sdk().list_frameworks())
+
+
+def uris(family: str, region: str) -> Iterator[tuple[str, str]]:
+    """Version and address, as the SDK would give them, newest first; of several names of one image the longest."""
+    sdk = _sdk()
+    if family not in sdk.list_frameworks():
+        raise Unresolvable(
+            f"the SDK knows no images of {family!r}", hint="`lmi images --source sdk` lists them"
+        )
+    found: dict[str, str] = {}
+    for version in sorted(sdk.list_versions(family), key=len, reverse=True):
+        for uri in _retrieved(sdk, family, version, region):
+            found.setdefault(uri, version)
+    yield from sorted(((version, uri) for uri, version in found.items()), key=_order, reverse=True)
+
+
+def _retrieved(sdk: ModuleType, family: str, version: str, region: str) -> Iterator[str]:
+    for instance in _INSTANCES:
+        try:
+            yield sdk.retrieve(family, region, version=version, instance_type=instance)
+        except (ValueError, KeyError, FileNotFoundError):
+            continue  # no such image for such an instance, or not in this region
+
+
+def _order(image: tuple[str, str]) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", image[0]))
+
+
+def _sdk() -> ModuleType:
+    try:
+        from sagemaker.core import image_uris  # type: ignore[import-not-found]
+    except ModuleNotFoundError as reason:
+        raise UsageRefused(
+            f"SageMaker's SDK is not installed: {reason}",
+            hint="pip install 'lmi-deploy[sagemaker]', or leave out --source sdk: the packaged table is made from it",
+        ) from None
+    module: ModuleType = image_uris
+    return module

@@ -1,0 +1,119 @@
+"""`lmi images`: the packaged table, one address for scripts, and SageMaker's SDK where it is installed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.catalog import images
+from tests.support.house import House
+
+SDK = '''
+"""As much of sagemaker.core.image_uris as is asked, with its own words for what it refuses."""
+
+TWO = {"g5": "2.0-gpu", "c5": "2.0-cpu"}
+TAGS = {"2.0": TWO, "2": TWO, "10.0": {None: "10.0-neuronx"}}
+
+
+def list_frameworks():
+    return ["djl-lmi", "two"]
+
+
+def list_versions(framework):
+    return list(TAGS)
+
+
+def retrieve(framework, region, version=None, instance_type=None):
+    family = instance_type.split(".")[1] if instance_type else None
+    if region != "us-east-1":
+        raise ValueError(f"Unsupported region: {region}.")
+    if family not in TAGS[version]:
+        raise ValueError("Unsupported processor")
+    return f"1.dkr.ecr.{region}.amazonaws.com/two:{TAGS[version][family]}"
+'''
+
+
+@pytest.fixture
+def sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package `sagemaker` that answers as the real one was seen to."""
+    package = tmp_path / "sdk" / "sagemaker" / "core"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").touch()
+    (package / "image_uris.py").write_text(SDK)
+    monkeypatch.syspath_prepend(tmp_path / "sdk")
+    for name in [each for each in sys.modules if each.split(".")[0] == "sagemaker"]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("sagemaker", "sagemaker.core", "sagemaker.core.image_uris"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _no_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_families(house: House) -> None:
+    ran = house.lmi("images")
+    assert ran.code == 0
+    assert len(ran.out.splitlines()) == 1 + len(images.families())
+    assert "25 in us-east-1; from sagemaker-core" in ran.err
+
+
+def test_every_version_of_a_family(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_REGION", "cn-north-1")
+    ran = house.lmi("images", "djl-lmi", "--json")
+    rows, result = ran.lines[:-2], ran.result
+    assert [row["version"] for row in rows] == list(images.versions("djl-lmi"))
+    assert rows[1]["image"].endswith("cn-north-1.amazonaws.com.cn/djl-inference:0.36.0-lmi27.0.0-cu130")
+    assert (result["images"], result["region"], result["date"]) == (10, "cn-north-1", images.source()[1])
+
+
+def test_one_address_alone_for_scripts(house: House) -> None:
+    ran = house.lmi("images", "djl-lmi", "--version", "latest", "--region", "eu-west-1")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == images.image("djl-lmi", "", "eu-west-1").uri + "\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "said"),
+    [
+        (("djl-deepspeed", "--version", "0.28.0"), 2, "DJLServing 0.28 removed DeepSpeed"),
+        (("djl",), 2, "no image family 'djl'"),
+        (("--version", "latest"), 2, "--version needs a family"),
+        (("djl-lmi", "--version", "latest", "--source", "sdk"), 2, "the packaged table only"),
+        (("djl-lmi", "--region", "eu-west-9"), 1, "eu-west-9: AWS publishes no images"),
+    ],
+)
+def test_what_there_is_not(house: House, argv: tuple[str, ...], code: int, said: str) -> None:
+    ran = house.lmi("images", *argv)
+    assert (ran.code, ran.out) == (code, "")
+    assert said in ran.err
+    assert "next: " in ran.err
+
+
+def test_without_the_sdk_it_is_said_how_to_get_it(house: House) -> None:
+    ran = house.lmi("images", "--source", "sdk")
+    assert ran.code == 2
+    assert "SageMaker's SDK is not installed" in ran.err
+    assert "pip install 'lmi-deploy[sagemaker]'" in ran.err
+
+
+@pytest.mark.usefixtures("sdk")
+def test_the_sdk_is_asked_where_it_is_installed(house: House) -> None:
+    assert house.lmi("images", "--source", "sdk").out.split() == ["family", "djl-lmi", "two"]
+    ran = house.lmi("images", "two", "--source", "sdk", "--json")
+    assert [(row["version"], row["image"].rpartition(":")[2]) for row in ran.lines[:-2]] == [
+        ("10.0", "10.0-neuronx"),
+        ("2.0", "2.0-gpu"),
+        ("2.0", "2.0-cpu"),
+    ]
+
+
+@pytest.mark.usefixtures("sdk")
+def test_what_the_sdk_does_not_know(house: House) -> None:
+    assert "the SDK knows no images of 'three'" in house.lmi("images", "three", "--source", "sdk").err
+    assert "0 in eu-west-1" in house.lmi("images", "two", "--source", "sdk", "--region", "eu-west-1").err
