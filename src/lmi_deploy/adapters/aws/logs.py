@@ -36,20 +36,19 @@ class CloudWatchLogs:
             yield from _lines(event)
 
     def follow(self, group: str, *, start: str = "") -> Iterator[str]:
-        since, seen = _since(start), dict[str, int]()
+        """The empty text comes after everything that is there now; who asks on at once is made to wait."""
+        since, seen, clock = _since(start), dict[str, int](), self._api.clock
         while True:
-            new = 0
+            looked = clock.monotonic()
             with suppress(NotFound):  # the group comes with the first line
                 for event in self._events(group, since):
                     if event["eventId"] not in seen:
                         seen[event["eventId"]] = int(event["timestamp"])
-                        new += 1
-                        yield from _lines(event)
+                        yield from (line or " " for line in _lines(event))
             since = max(since, max(seen.values(), default=0) - _LATE)
             seen = {key: at for key, at in seen.items() if at >= since}
-            if not new:
-                yield ""
-            self._api.clock.sleep(_EVERY)
+            yield ""
+            clock.sleep(max(0.0, looked + _EVERY - clock.monotonic()))
 
     def remove(self, group: str) -> None:
         with suppress(NotFound):
