@@ -108,14 +108,6 @@ def image(family: str, version: str, region: str, *, device: str = "gpu") -> Ima
     )
 
 
-def uri(family: str, version: str, region: str, *, device: str = "gpu") -> str | None:
-    """The address of that image; None where there is none."""
-    try:
-        return image(family, version, region, device=device).uri
-    except Unresolvable:
-        return None
-
-
 def published(family: str, region: str) -> Iterator[Image]:
     """Every image of a family in a region, newest first."""
     for version, held in _family(family)["versions"].items():

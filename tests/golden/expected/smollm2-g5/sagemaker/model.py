@@ -1,0 +1,1 @@
+# the template text-generation, byte for byte
