@@ -26,6 +26,8 @@ ROLLING: Final = huggingface.MODULE
 """The handler that hands its requests to vLLM's rolling batch."""
 _ASYNC_SINCE: Final = (0, 35)
 """Where the server itself takes the asynchronous service for a text generation model."""
+_EMBEDS_SINCE: Final = (0, 36)
+"""From LMI 26 on: before, the service reads every `inputs` as a text to go on with."""
 _NOT_SERVED: Final[tuple[Task, ...]] = ("text-classification", "question-answering")
 _CHOSEN: Final = ("async_mode", "rolling_batch")
 
@@ -39,6 +41,11 @@ def handler(wish: Handler, task: Task | None, *, version: str = "") -> HandlerSp
     if task in _NOT_SERVED:
         raise Unresolvable(
             f"engine vllm has no request of task {task} that lmi knows", hint="use engine: accelerate"
+        )
+    if task == "text-embedding" and _order(version) < _EMBEDS_SINCE:
+        raise Unresolvable(
+            f"engine vllm on server {version} cannot embed",
+            hint="container: {version: 0.36.0} or newer can, and so can engine: accelerate",
         )
     if wish.file:
         return HandlerSpec(entry_point=MODEL_PY, template=None)

@@ -75,6 +75,13 @@ def test_what_vllm_does_not_serve_is_refused_with_what_could() -> None:
         assert "engine: accelerate" in caught.value.hint
 
 
+def test_an_older_server_does_not_embed() -> None:
+    assert vllm.handler(Handler(), "text-embedding", version="0.36.0") == SERVICE
+    with pytest.raises(Unresolvable, match=r"server 0\.35\.0 cannot embed") as caught:
+        vllm.handler(Handler(), "text-embedding", version="0.35.0")
+    assert "0.36.0" in caught.value.hint
+
+
 def test_the_properties_of_the_asynchronous_service() -> None:
     assert lines_of(SERVICE) == (
         ("engine", "Python"),
