@@ -41,6 +41,7 @@ TEXTS = {
 NAMES = {
     "instance_types": "ProductionVariantInstanceType",
     "host_amis": "ProductionVariantInferenceAmiVersion",
+    "job_instance_types": "ProcessingInstanceType",
 }
 
 

@@ -23,7 +23,7 @@ def source() -> tuple[str, str]:
 
 @cache
 def names(kind: str) -> tuple[str, ...]:
-    """Every name that SageMaker knows: `instance_types`, `host_amis` or `regions`."""
+    """Every name that SageMaker knows: `instance_types`, `host_amis`, `job_instance_types` or `regions`."""
     return tuple(_table()[kind])
 
 

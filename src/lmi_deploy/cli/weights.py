@@ -10,6 +10,7 @@ import click
 from lmi_deploy.cli.case import Room, open_room
 from lmi_deploy.cli.find import confirm, read_recipe
 from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options, yes_option
+from lmi_deploy.cli.weights_job import job
 from lmi_deploy.core.weights import BucketWish, Manifest
 from lmi_deploy.errors import IntegrityError
 from lmi_deploy.steps import weights as steps
@@ -134,6 +135,9 @@ def copy(
     manifest = origin.find(name)
     copied = room.outcome(target.copy_from(origin, manifest.name, key="copy"))
     room.view.result(_fields(copied, target), target.address(copied.name))
+
+
+command.add_command(job)
 
 
 def _open(bucket: str, region: str, profile: str, *, as_json: bool) -> tuple[Room, steps.Weights]:

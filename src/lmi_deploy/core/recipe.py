@@ -55,12 +55,21 @@ class Files:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TransferJob:
+    """The machines of `via: job`; None leaves the choice to us."""
+
+    instance_type: str | None = None
+    count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
     via: Literal["stream", "snapshot", "job"] | None = None
     engine: Literal["auto", "own", "s5cmd", "obstore"] | None = None
     deliver: Literal["s3", "mount", "artifact"] | None = None
     memory_mb: int | None = None
     token_secret: str | None = None
+    job: TransferJob | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

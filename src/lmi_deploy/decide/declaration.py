@@ -19,6 +19,7 @@ from lmi_deploy.decide.declaration_pairs import (
     property_value,
 )
 from lmi_deploy.decide.declaration_shapes import Group, Key, Later, Many, One, OneOrMany, PairsOf
+from lmi_deploy.decide.declaration_weights import WEIGHTS
 from lmi_deploy.decide.declaration_words import (
     FLAG,
     choice,
@@ -34,7 +35,6 @@ from lmi_deploy.decide.declaration_words import (
     revision,
     ruled,
     seconds,
-    whole,
 )
 
 TEMPLATES = tuple(TEMPLATE_OPTIONS)
@@ -90,45 +90,6 @@ FILES = Group(
             One(FLAG),
             "Take weights that are pickles, which can run code when they are loaded, where there are no safetensors.",
             "true",
-        ),
-    ),
-)
-
-WEIGHTS = Group(
-    core.Weights,
-    (
-        Key(
-            "via",
-            One(choice("stream", "snapshot", "job")),
-            "How the weights travel to the bucket.",
-            "stream",
-            later=Later("transfers inside AWS", ("job",), always=True),
-        ),
-        Key(
-            "engine",
-            One(choice("auto", "own", "s5cmd", "obstore")),
-            "What carries them.",
-            "auto",
-            later=Later("this version carries them itself, or with s5cmd", ("obstore",), always=True),
-        ),
-        Key(
-            "deliver",
-            One(choice("s3", "mount", "artifact")),
-            "How the container gets them: it downloads them, SageMaker mounts them, or they lie in the artifact "
-            "(at most 5 GB); `s3` where left out, `mount` with network isolation.",
-            "s3",
-        ),
-        Key(
-            "memory_mb",
-            One(whole(128, 1_000_000)),
-            "Memory that the transfer may use, for the whole process; 256 where left out.",
-            "1024",
-        ),
-        Key(
-            "token_secret",
-            One(line()),
-            "Name of the Secrets Manager secret that holds the Hub token of a job.",
-            "hub-token",
         ),
     ),
 )

@@ -65,6 +65,11 @@ def _moved(
 
 def choose_cargo(recipe: Recipe, deps: Deps) -> Cargo:
     """The same choice that a deployment of the recipe makes: reads only, every check of it."""
+    if recipe.weights.via == "job":
+        raise Unresolvable(
+            "weights.via: a job runs with the role and in the account of a deployment, as a part of `lmi up`",
+            hint="use `lmi up`; or push from here with --set weights.via=stream",
+        )
     hub = deps.hub(recipe.model_id)
     listing = model_listing(recipe, hub)
     weights = select(listing, recipe.files, remote_code=recipe.trust_remote_code)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Final
 
 from lmi_deploy.core import plan
@@ -44,13 +45,23 @@ class TransferJobs:
         """TransferFailed, with the job's last lines, where it does not end with the weights in the bucket."""
         if self._complete(action):
             return "there already"
-        if self.cloud.jobs.job(action.job) is None:
-            self._start(action, spec, tags)
-        ended = yield from self._watched(action)
+        tried = self._attempt(action)
+        if self.cloud.jobs.job(tried.job) is None:
+            self._start(tried, spec, tags)
+        ended = yield from self._watched(tried, plan.key(action))
         if not self._complete(action):
-            raise self._failure(action, ended)
-        self._clear(action.job)
+            raise self._failure(tried, ended)
+        self._clear(tried.job)
         return "every file verified, the manifest written"
+
+    def _attempt(self, action: RunTransferJob) -> RunTransferJob:
+        """The job that runs, else the first of that name that there never was: SageMaker keeps names for good."""
+        for number in count(1):
+            tried = replace(action, job=action.job if number == 1 else f"{action.job}-{number}")
+            seen = self.cloud.jobs.job(tried.job)
+            if seen is None or seen.status == "InProgress":
+                return tried
+        raise AssertionError("there is always another number")
 
     def _complete(self, action: RunTransferJob) -> bool:
         return self.depot.store.look(manifest_key(action.weights)) is not None
@@ -92,8 +103,8 @@ class TransferJobs:
                 self.depot.store.put(prefix + name, content)
         return prefix
 
-    def _watched(self, action: RunTransferJob) -> Generator[Event, None, SeenJob]:
-        key, begun, told = plan.key(action), self.clock.monotonic(), 0
+    def _watched(self, action: RunTransferJob, key: str) -> Generator[Event, None, SeenJob]:
+        begun, told = self.clock.monotonic(), 0
         for wait in self.pace():
             seen = self.cloud.jobs.job(action.job)
             if seen is None:

@@ -12,6 +12,7 @@ from lmi_deploy.core import cloud_actions as cloud_plan
 from lmi_deploy.core import plan
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.buckets import default_bucket
+from lmi_deploy.core.cloud_tags import tags_of
 from lmi_deploy.core.delivery import weights_of
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.exchange import Head, HttpRequest
@@ -31,6 +32,7 @@ from lmi_deploy.ports.target import Outcome, Perform
 from lmi_deploy.targets import cloud_looking, cloud_waiting
 from lmi_deploy.targets.answers import TIMEOUT, prove
 from lmi_deploy.targets.cloud_creating import Creating
+from lmi_deploy.targets.cloud_job import Luggage, TransferJobs
 from lmi_deploy.targets.cloud_storing import Storing, remove_artifact
 
 P = ParamSpec("P")
@@ -47,6 +49,7 @@ class SageMakerTarget:
     files: Callable[[Path], Source]
     remembered: Remembered
     clock: Clock
+    luggage: Luggage
 
     def known(self) -> tuple[DeploymentRef, ...]:
         """Those that were brought up from this machine: no network is asked."""
@@ -85,6 +88,7 @@ class SageMakerTarget:
             **self.ending(ref),
             cloud_plan.MakeBucket: lambda action: _make_bucket(cloud, action),
             cloud_plan.PushWeights: storing.push,
+            cloud_plan.RunTransferJob: lambda action: self._job(spec, action),
             plan.PutArtifact: storing.put,
             cloud_plan.CreateModel: creating.model,
             cloud_plan.CreateEndpointConfig: creating.endpoint_config,
@@ -144,6 +148,16 @@ class SageMakerTarget:
         depot = self.opened(ref)
         waiting = cloud_waiting.Waiting(cloud=cloud, depot=depot, clock=self.clock, action=action)
         return (yield from waiting.run())
+
+    def _job(self, spec: Spec, action: cloud_plan.RunTransferJob) -> Steps:
+        jobs = TransferJobs(
+            cloud=self.cloud(spec.cloud.region),
+            depot=self.opened(spec.ref),
+            clock=self.clock,
+            luggage=self.luggage,
+            pace=cloud_waiting.paces,
+        )
+        return (yield from jobs.run(action, spec, tags=tags_of(spec)))
 
     def _probe(self, ref: DeploymentRef, action: cloud_plan.ProbeEndpoint, codec: Codec) -> Steps:
         answer = prove(

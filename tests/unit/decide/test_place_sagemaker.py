@@ -36,7 +36,7 @@ def test_a_short_recipe_leaves_no_choice_open() -> None:
 
 def test_what_the_recipe_says_is_kept() -> None:
     place = cloud_place(
-        f"{G5}ttl: 8h\nweights: {{via: snapshot, token_secret: hub}}\n"
+        f"{G5}ttl: 8h\nweights: {{via: job, token_secret: hub}}\n"
         "container: {version: 0.34.0, environment: {SERVING_FAIL_FAST: 'false', A: b}}\n"
         "timeouts: {model_download: 700, container_startup: 900}\n"
         "endpoint:\n  role: team/serve\n  kms_key: alias/models\n  tags: {team: search}\n"
@@ -49,7 +49,7 @@ def test_what_the_recipe_says_is_kept() -> None:
     assert place.environment == (("A", "b"), ("SERVING_FAIL_FAST", "false"))
     assert (place.model_download, place.startup_timeout, place.ttl) == (700, 900, 28800)
     assert place.scaling == Scaling(least=2, most=4, invocations=60)
-    assert (place.count, place.weights_via, place.token_secret) == (2, "snapshot", "hub")
+    assert (place.count, place.weights_via, place.token_secret) == (2, "job", "hub")
     assert place.vpc == Vpc(subnets=("subnet-1",), security_groups=("sg-1",))
     assert (place.kms_key, place.tags) == ("alias/models", (("team", "search"),))
 

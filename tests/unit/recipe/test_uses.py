@@ -18,14 +18,6 @@ def test_weights_can_be_moved_before_an_instance_is_chosen() -> None:
     assert [problem.key for problem in caught.value.problems] == ["instance_type"]
 
 
-def test_a_way_that_is_not_built_is_refused_all_the_same() -> None:
-    with pytest.raises(RecipeError) as caught:
-        parse(CLOUD + b"weights: {via: job}\n", "r.yaml", deploying=False)
-    assert [str(problem) for problem in caught.value.problems] == [
-        "r.yaml:4:11: weights.via: not yet: job (transfers inside AWS)"
-    ]
-
-
 def test_every_other_mistake_is_still_one() -> None:
     with pytest.raises(RecipeError) as caught:
         parse(CLOUD + b"modl_id: x\n", "r.yaml", deploying=False)

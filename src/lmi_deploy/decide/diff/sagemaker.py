@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.cloud_actions import (
@@ -17,17 +18,19 @@ from lmi_deploy.core.cloud_actions import (
     ProbeEndpoint,
     PushWeights,
     RemoveScaling,
+    RunTransferJob,
     SetScaling,
     TagEndpoint,
     UpdateEndpoint,
 )
 from lmi_deploy.core.cloud_tags import tags_of
 from lmi_deploy.core.delivery import carried_files, stored_id, weights_of
-from lmi_deploy.core.hosting import SETTLING, ResourceKind, SeenEndpoint
+from lmi_deploy.core.hosting import SETTLING, ResourceKind, SeenEndpoint, resource_name
 from lmi_deploy.core.observed import CloudHeld, CloudObserved
 from lmi_deploy.core.plan import Action, Plan, PutArtifact, RemoveArtifact
 from lmi_deploy.core.record import KEPT_GENERATIONS, Generation
 from lmi_deploy.core.spec import Spec
+from lmi_deploy.core.transfer_job import JobSettings
 from lmi_deploy.decide.cloud_wanted import Wanted, WantedEndpointConfig, patience, wanted_of
 from lmi_deploy.decide.diff.changes import changes
 from lmi_deploy.decide.diff.sagemaker_told import MODEL, SCALING, figures, scaling_words, summary
@@ -76,6 +79,16 @@ def _require_ours(spec: Spec, wanted: Wanted, observed: CloudObserved) -> None:
         )
 
 
+def elsewhere(spec: Spec, artifact: Artifact, plan: Plan, held: CloudHeld) -> CloudHeld | None:
+    """The instance type of the plan is to be avoided from here on; None where the recipe names no other."""
+    wanted = wanted_of(spec, artifact)
+    tried = next((a.config for a in plan.actions if isinstance(a, AwaitService)), "")
+    failed = wanted.endpoint_config(tried) or wanted.chosen(held.avoid)
+    avoid = (*held.avoid, failed.placement.instance)
+    left = {placement.instance for placement in spec.cloud.placements} - {*avoid}
+    return replace(held, avoid=avoid) if left else None
+
+
 def coming(endpoint: SeenEndpoint) -> str:
     """The config that the endpoint will have once it has settled, if nothing fails."""
     return endpoint.config if endpoint.status == "RollingBack" else endpoint.pending or endpoint.config
@@ -103,17 +116,44 @@ def _stock(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudH
     if not held.bucket:
         yield MakeBucket(bucket=place.bucket, region=place.region, kms_key=place.kms_key)
     if not held.weights:
-        yield PushWeights(
-            weights=weights_of(spec),
-            model_id=spec.model.model_id,
-            commit=spec.model.commit,
-            via=place.weights_via,
-            size=spec.weights.size,
-        )
+        yield _bring(spec)
     stored = stored_id(spec, artifact)
     if stored not in observed.artifacts:
         files = (*(path for path, _ in carried_files(spec, artifact)), *(f.path for f in artifact.files))
         yield PutArtifact(artifact=stored, files=files)
+
+
+def _bring(spec: Spec) -> PushWeights | RunTransferJob:
+    place, weights, model = spec.cloud, weights_of(spec), spec.model
+    if place.job is None:
+        return PushWeights(
+            weights=weights,
+            model_id=model.model_id,
+            commit=model.commit,
+            via=place.weights_via,
+            size=spec.weights.size,
+        )
+    settings = JobSettings(
+        role=place.role,
+        image=place.job.image,
+        instance=place.job.instance,
+        count=place.job.count,
+        volume_gb=place.job.volume_gb,
+        command=(),
+        environment=(("AWS_REGION", place.region),),
+        inputs=(),
+        timeout=place.job.timeout,
+        kms_key=place.kms_key,
+        vpc=place.vpc,
+    )
+    return RunTransferJob(
+        job=resource_name(spec.name, [weights, settings]),
+        weights=weights,
+        model_id=model.model_id,
+        commit=model.commit,
+        size=spec.weights.size,
+        settings=settings,
+    )
 
 
 def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld) -> Iterator[Action]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.core.recipe import Recipe
-from lmi_deploy.decide.hosting import devices, images, network, numbers
+from lmi_deploy.decide.hosting import devices, images, network, numbers, transfers
 from lmi_deploy.decide.hosting.complaint import Complaint
 
 __all__ = ["Complaint", "complaints"]
 
-_RULES = (*devices.RULES, *images.RULES, *network.RULES, *numbers.RULES)
+_RULES = (*devices.RULES, *images.RULES, *network.RULES, *numbers.RULES, *transfers.RULES)
 
 
 def complaints(recipe: Recipe) -> Iterator[Complaint]:

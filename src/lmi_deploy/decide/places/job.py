@@ -1,0 +1,42 @@
+"""The machines of a transfer job: enough of them for the weights, none without work."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lmi_deploy.catalog.images import image
+from lmi_deploy.core.place import JobPlace
+from lmi_deploy.core.recipe import Recipe, TransferJob
+from lmi_deploy.core.spec import WeightsSpec
+
+INSTANCE: Final = "ml.m5.4xlarge"
+"""16 processors, for TLS and two hashes; up to 10 Gbit/s. On demand in every region that has SageMaker."""
+_PYTHON: Final = ("djl-lmi", "0.36.0-cpu-full")
+"""The smallest image that AWS publishes beside the serving images and that has a Python of 3.11: without CUDA."""
+_SHARE: Final = 100_000_000_000
+"""Bytes for each instance: some four minutes at the 400 MB/s that one brings (the figures in the README)."""
+_MOST: Final = 8
+_VOLUME_GB: Final = 30
+"""Nothing is staged: the least that holds the program."""
+_SLOWEST: Final = 50_000_000
+"""Bytes a second and instance below which the job is given up."""
+_LEAST_TIME: Final = 1800
+_MOST_TIME: Final = 5 * 86_400
+"""Seconds; what SageMaker allows a processing job."""
+
+
+def job_place(recipe: Recipe, region: str, weights: WeightsSpec) -> JobPlace | None:
+    """None where the weights travel another way."""
+    if recipe.weights.via != "job":
+        return None
+    wish = recipe.weights.job or TransferJob()
+    count = wish.count or min(_MOST, -(-weights.size // _SHARE))
+    count = max(1, min(count, len(weights.files)))
+    family, version = _PYTHON
+    return JobPlace(
+        image=image(family, version, region, device="cpu").uri,
+        instance=wish.instance_type or INSTANCE,
+        count=count,
+        volume_gb=_VOLUME_GB,
+        timeout=min(_MOST_TIME, _LEAST_TIME + weights.size // (_SLOWEST * count)),
+    )
