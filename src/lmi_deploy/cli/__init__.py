@@ -34,6 +34,7 @@ COMMANDS: dict[str, Entry] = {
     "weights": Entry("weights", "Models in a bucket: push, ls, verify, rm, copy."),
     "gc": Entry("gc", "Free what interrupted pushes left in a bucket."),
     "images": Entry("images", "List the container images that AWS publishes."),
+    "iam": Entry("iam", "Print the least-privilege policies of a deployment on SageMaker."),
     "schema": Entry("schema", "Print the recipe's JSON Schema."),
     "cache": Entry("cache", "Show and free what lmi keeps on this machine."),
     "completion": Entry("completion", "Print the completion script of a shell."),

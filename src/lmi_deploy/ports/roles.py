@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from lmi_deploy.core.rights import Right
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Right:
-    """One action on one resource (an ARN, or *)."""
-
-    action: str
-    resource: str
+__all__ = ["Right", "Roles"]
 
 
 class Roles(Protocol):

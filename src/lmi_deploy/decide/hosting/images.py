@@ -13,7 +13,7 @@ from lmi_deploy.decide.hosting.devices import chosen
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
 
-_ECR = re.compile(r"[0-9]{12}\.dkr\.ecr(-fips)?\.([a-z0-9-]+)\.[a-z0-9.-]+/[^\s]+")
+_ECR = re.compile(r"([0-9]{12})\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z0-9.-]+/([^\s:@]+)([:@]\S+)?")
 _VERSION = re.compile(r"([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})(?:-lmi([0-9]{1,3})\b)?")
 _ANY_REGION = "us-east-1"
 """Where every image is published."""
@@ -51,8 +51,14 @@ def cuda_of(image: str) -> str:
 
 def region_of(image: str) -> str | None:
     """The region of the registry; None where it is not an ECR of AWS's."""
+    found = repository_of(image)
+    return found[1] if found else None
+
+
+def repository_of(image: str) -> tuple[str, str, str] | None:
+    """Account, region and name of a repository in ECR; None where it is elsewhere."""
     found = _ECR.fullmatch(image)
-    return found[2] if found else None
+    return (found[1], found[2], found[3]) if found else None
 
 
 def _version(recipe: Recipe) -> Iterator[Complaint]:

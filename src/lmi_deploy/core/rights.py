@@ -1,0 +1,36 @@
+"""What a principal may do: as one right to be asked about, and as a grant that a policy makes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Condition = tuple[str, str, tuple[str, ...]]
+"""Operator, key and values, such as ("StringEquals", "iam:PassedToService", ("sagemaker.amazonaws.com",))."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Right:
+    """One action on one resource (an ARN, or *)."""
+
+    action: str
+    resource: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """One statement of a policy, with the reason for it in words. Several conditions all have to hold."""
+
+    sid: str
+    actions: tuple[str, ...]
+    resources: tuple[str, ...]
+    why: str
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """Each action on each resource. A wildcard that stands for digits of a digest becomes such digits."""
+        return tuple(
+            Right(action=action, resource=resource.replace("?", "0"))
+            for resource in self.resources
+            for action in self.actions
+        )

@@ -1,0 +1,86 @@
+"""The least that AWS must allow for one deployment: who deploys it, the role that it runs with, who may assume that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lmi_deploy.core.rights import Grant, Right
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.decide.iam.arns import Arns
+from lmi_deploy.decide.iam.commands import role_commands
+from lmi_deploy.decide.iam.deployer import deployer
+from lmi_deploy.decide.iam.execution import execution
+
+__all__ = ["PARTS", "SERVICE", "Policies", "Policy", "policies", "role_commands"]
+
+PARTS: Final = ("deployer", "execution", "trust")
+SERVICE: Final = "sagemaker.amazonaws.com"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    grants: tuple[Grant, ...]
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """For whoever asks IAM whether a principal has them."""
+        return tuple(right for grant in self.grants for right in grant.rights)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As IAM takes it."""
+        return {"Version": "2012-10-17", "Statement": [_statement(grant) for grant in self.grants]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    deployer: Policy
+    """plan, up, status, logs, invoke, rollback, down."""
+    execution: Policy
+    """The role of the endpoint, and of a transfer job."""
+    trust: Mapping[str, Any]
+
+    @property
+    def documents(self) -> dict[str, Any]:
+        """By the names of PARTS."""
+        return {
+            "deployer": self.deployer.document,
+            "execution": self.execution.document,
+            "trust": dict(self.trust),
+        }
+
+
+def policies(spec: Spec) -> Policies:
+    """For a spec of target sagemaker."""
+    arns = Arns(spec)
+    return Policies(
+        deployer=Policy(grants=tuple(deployer(spec, arns))),
+        execution=Policy(grants=tuple(execution(spec, arns))),
+        trust=_trust(spec.cloud.account),
+    )
+
+
+def _trust(account: str) -> dict[str, Any]:
+    """Only for endpoints and jobs of this account: nobody else's SageMaker acts through the role."""
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": SERVICE},
+        "Action": "sts:AssumeRole",
+        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
+    }
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def _statement(grant: Grant) -> dict[str, Any]:
+    statement: dict[str, Any] = {
+        "Sid": grant.sid,
+        "Effect": "Allow",
+        "Action": list(grant.actions),
+        "Resource": list(grant.resources),
+    }
+    for operator, key, values in grant.conditions:
+        held = statement.setdefault("Condition", {}).setdefault(operator, {})
+        held[key] = values[0] if len(values) == 1 else list(values)
+    return statement

@@ -1,0 +1,27 @@
+"""How the documents become a role, with the AWS CLI."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from lmi_deploy.core.spec import Spec
+
+
+def role_commands(spec: Spec, recipe: str) -> Iterator[str]:
+    """Lines to copy. The name of a role is the last part of its path."""
+    path, _, name = spec.cloud.role.partition(":role/")[2].rpartition("/")
+    role, policy, file = shlex.quote(name), f"lmi-{spec.name}", shlex.quote(recipe)
+    within = f" --path {shlex.quote(f'/{path}/')}" if path else ""
+    yield f"The role {name}, which the endpoint runs with, is made once, by somebody who may:"
+    yield f"  lmi iam {file} --part trust > trust.json"
+    yield f"  aws iam create-role --role-name {role}{within} --assume-role-policy-document file://trust.json"
+    yield "Its rights, for this deployment:"
+    yield f"  lmi iam {file} --part execution > execution.json"
+    yield (
+        f"  aws iam put-role-policy --role-name {role} --policy-name {policy} "
+        "--policy-document file://execution.json"
+    )
+    yield "The rights of who deploys it, to be attached to a user or a role of yours:"
+    yield f"  lmi iam {file} --part deployer > deployer.json"
+    yield f"  aws iam create-policy --policy-name {policy}-deployer --policy-document file://deployer.json"

@@ -1,0 +1,168 @@
+"""The policies of a deployment: valid, no wildcard action, enough for its own resources and for nobody else's."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmi_deploy.core.hosting import resource_name
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.decide.iam import policies, role_commands
+from lmi_deploy.emulator.iam.policies import Request, allows, trusts
+from tests.support.cloud_nouns import ACCOUNT, CLOUD, cloud_facts, cloud_spec
+
+G5 = "instance_type: ml.g5.xlarge\n"
+HERE = f"us-east-1:{ACCOUNT}"
+EXTRAS = (
+    "ttl: 8h\n",
+    "weights: {deliver: artifact}\n",
+    "weights: {deliver: mount}\n",
+    "endpoint: {kms_key: alias/models}\n",
+    "endpoint: {kms_key: 0000-1111}\n",
+    f"endpoint: {{kms_key: 'arn:aws:kms:us-east-1:{ACCOUNT}:key/0-1'}}\n",
+    "endpoint: {network_isolation: true}\n",
+    "endpoint: {vpc: {subnets: [subnet-1], security_groups: [sg-1]}}\n",
+    "endpoint: {autoscaling: {min: 1, max: 4, invocations_per_instance: 60}}\n",
+    "endpoint: {role: team/serve}\n",
+    "container: {image: '999999999999.dkr.ecr.us-east-1.amazonaws.com/mine/server:1'}\n",
+)
+
+
+def grown(*extras: str) -> Spec:
+    return cloud_spec(G5 + "".join(extras))
+
+
+def allowed(document: dict[str, Any], action: str, resource: str, **context: str) -> bool:
+    return allows([document], Request(action, resource, context))
+
+
+@given(st.sampled_from(EXTRAS))
+@settings(deadline=None)
+def test_documents_are_what_iam_takes(extra: str) -> None:
+    documents = json.loads(json.dumps(policies(grown(extra)).documents))
+    assert set(documents) == {"deployer", "execution", "trust"}
+    for part in ("deployer", "execution"):
+        statements = documents[part]["Statement"]
+        sids = [statement["Sid"] for statement in statements]
+        assert len(set(sids)) == len(sids)
+        assert all(re.fullmatch("[A-Za-z0-9]+", sid) for sid in sids)
+        for statement in statements:
+            assert all(re.fullmatch("[a-z0-9-]+:[A-Za-z]+", action) for action in statement["Action"])
+            assert all(
+                resource == "*" or resource.startswith("arn:aws:") for resource in statement["Resource"]
+            )
+        # A managed policy holds at most 6,144 characters, blanks not counted; of a role's own, all together 10,240.
+        assert len(json.dumps(documents[part], separators=(",", ":"))) < 6144
+    assert trusts(documents["trust"], "sagemaker.amazonaws.com")
+
+
+def test_who_deploys_may_do_it_to_this_deployment_alone() -> None:
+    document = policies(grown()).documents["deployer"]
+    config = resource_name("m", "settings")
+    arn = f"arn:aws:sagemaker:{HERE}"
+    for action, resource in (
+        ("sagemaker:CreateEndpoint", f"{arn}:endpoint/m"),
+        ("sagemaker:CreateEndpoint", f"{arn}:endpoint-config/{config}"),
+        ("sagemaker:AddTags", f"{arn}:model/{config}"),
+        ("sagemaker:CreateModel", f"{arn}:model/{config}"),
+        ("s3:PutObject", f"arn:aws:s3:::{CLOUD.bucket}/artifacts/m/0/serving.properties"),
+        ("s3:PutObject", f"arn:aws:s3:::{CLOUD.bucket}/weights/org--m/c-0/model.safetensors"),
+        ("s3:PutObject", f"arn:aws:s3:::{CLOUD.bucket}/deployments/m/lock.json"),
+        ("s3:CreateBucket", f"arn:aws:s3:::{CLOUD.bucket}"),
+        ("logs:FilterLogEvents", f"arn:aws:logs:{HERE}:log-group:/aws/sagemaker/Endpoints/m:*"),
+    ):
+        assert allowed(document, action, resource), action
+    for action, resource in (
+        ("sagemaker:DeleteEndpoint", f"{arn}:endpoint/m-prod"),
+        ("sagemaker:DeleteModel", f"{arn}:model/m-prod-{config[2:]}"),
+        ("s3:PutObject", f"arn:aws:s3:::{CLOUD.bucket}/artifacts/m-prod/0/serving.properties"),
+        ("s3:DeleteObject", f"arn:aws:s3:::{CLOUD.bucket}/weights/org--other/c-0/model.safetensors"),
+        ("s3:GetObject", "arn:aws:s3:::another/weights/org--m/x"),
+    ):
+        assert not allowed(document, action, resource), resource
+
+
+def test_the_role_goes_to_sagemaker_and_nowhere_else() -> None:
+    document = policies(grown()).documents["deployer"]
+    role = f"arn:aws:iam::{ACCOUNT}:role/lmi-endpoint"
+    to_sagemaker = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
+    assert allowed(document, "iam:PassRole", role, **to_sagemaker)
+    assert not allowed(document, "iam:PassRole", role, **{"iam:passedtoservice": "ec2.amazonaws.com"})
+    assert not allowed(document, "iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/admin", **to_sagemaker)
+
+
+def test_the_role_reads_its_model_and_writes_nothing_of_it() -> None:
+    document = policies(grown()).documents["execution"]
+    weights = f"arn:aws:s3:::{CLOUD.bucket}/weights/org--m/c-0/model.safetensors"
+    assert allowed(document, "s3:GetObject", weights)
+    assert allowed(document, "s3:ListBucket", f"arn:aws:s3:::{CLOUD.bucket}")
+    assert not allowed(document, "s3:PutObject", weights)
+    image = "arn:aws:ecr:us-east-1:763104351884:repository/djl-inference"
+    assert allowed(document, "ecr:BatchGetImage", image)
+    assert not allowed(document, "ecr:BatchGetImage", "arn:aws:ecr:us-east-1:763104351884:repository/other")
+
+
+def test_weights_in_the_artifact_need_no_right_of_their_own() -> None:
+    document = policies(grown("weights: {deliver: artifact}\n")).documents["execution"]
+    assert not allowed(document, "s3:GetObject", f"arn:aws:s3:::{CLOUD.bucket}/weights/org--m/c-0/x")
+    assert allowed(document, "s3:GetObject", f"arn:aws:s3:::{CLOUD.bucket}/artifacts/m/0/x")
+
+
+@pytest.mark.parametrize(
+    ("extra", "part", "service"),
+    [
+        ("endpoint: {vpc: {subnets: [s-1], security_groups: [sg-1]}}\n", "execution", "ec2"),
+        ("endpoint: {kms_key: 0-1}\n", "execution", "kms"),
+        ("endpoint: {kms_key: 0-1}\n", "deployer", "kms"),
+        (
+            "endpoint: {autoscaling: {min: 1, max: 2, invocations_per_instance: 9}}\n",
+            "deployer",
+            "cloudwatch",
+        ),
+    ],
+)
+def test_a_right_is_there_only_with_what_needs_it(extra: str, part: str, service: str) -> None:
+    def services(document: dict[str, Any]) -> set[str]:
+        return {action.split(":")[0] for each in document["Statement"] for action in each["Action"]}
+
+    assert service in services(policies(grown(extra)).documents[part])
+    assert service not in services(policies(grown()).documents[part])
+
+
+def test_a_bucket_of_the_users_is_never_made() -> None:
+    own = cloud_spec(cloud=replace(CLOUD, bucket="models"))
+    assert "MakeBucket" not in {grant.sid for grant in policies(own).deployer.grants}
+    assert "MakeBucket" in {grant.sid for grant in policies(grown()).deployer.grants}
+
+
+def test_a_model_in_s3_is_read_where_it_lies() -> None:
+    plain = cloud_facts()
+    there = replace(plain.listing, source="s3", model_id="s3://theirs/models/m/")
+    document = policies(cloud_spec(listing=there)).documents["deployer"]
+    assert allowed(document, "s3:GetObject", "arn:aws:s3:::theirs/models/m/config.json")
+    assert not allowed(document, "s3:GetObject", "arn:aws:s3:::theirs/models/other/config.json")
+
+
+def test_an_alias_is_named_by_a_condition() -> None:
+    document = policies(grown("endpoint: {kms_key: alias/models}\n")).documents["execution"]
+    statement = next(each for each in document["Statement"] if each["Sid"] == "ReadEncrypted")
+    assert statement["Resource"] == [f"arn:aws:kms:{HERE}:key/*"]
+    assert statement["Condition"] == {"ForAnyValue:StringEquals": {"kms:ResourceAliases": "alias/models"}}
+
+
+def test_rights_to_ask_about_hold_no_placeholder() -> None:
+    found = policies(grown()).deployer.rights
+    assert all("?" not in right.resource for right in found)
+    assert len(found) == len(set(found)) > 40
+
+
+def test_the_commands_make_the_role_of_the_recipe() -> None:
+    lines = "\n".join(role_commands(grown("endpoint: {role: team/serve}\n"), "my recipe.yaml"))
+    assert "--role-name serve --path /team/ --assume-role-policy-document file://trust.json" in lines
+    assert "lmi iam 'my recipe.yaml' --part execution > execution.json" in lines
