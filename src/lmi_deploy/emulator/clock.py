@@ -1,7 +1,8 @@
 """The time that the emulated services live in: as fast as told, turned forward by hand, never back.
 
 Only waiting is shortened. While nobody waits, and while real work is under way (a download, a container that
-starts, an invocation), it goes at the pace of the real clock, so that a limit in seconds means what it says.
+starts, a job), it goes at the pace of the real clock, so that a limit in seconds means what it says. Invocations do
+not hold it up, or nothing would ever be shortened while requests come in: their limits are in real seconds.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class TurnedClock:
         self._origin = time.time() + skew
         self._since = real()
         self._turned = asyncio.Event()
+        self._by_hand = 0.0
 
     @property
     def speed(self) -> float:
@@ -44,6 +46,7 @@ class TurnedClock:
         """Turn it forward; everything that is due by then happens."""
         self._rebase()
         self._origin += max(0.0, seconds)
+        self._by_hand += max(0.0, seconds)
         self._ring()
 
     @contextlib.contextmanager
@@ -61,29 +64,50 @@ class TurnedClock:
     async def until(self, moment: float) -> None:
         self._shift(waiting=1)
         try:
-            while (left := moment - self.now()) > 0:
-                turned = self._turned
-                # Not wait_for: in Python 3.11 it loses a cancellation that comes with the event.
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(left / self._rate()):
-                        await turned.wait()
+            await self.reach(moment)
         finally:
             self._shift(waiting=-1)
 
+    async def reach(self, moment: float) -> None:
+        """As `until`, for those for whom time does not go faster."""
+        while (left := moment - self.now()) > 0:
+            await self._turn(left / self._rate())
+
+    async def lasting(self, seconds: float) -> None:
+        """So many real seconds, of which the clock's turning by hand takes away."""
+        end = self._lived() + seconds
+        while (left := end - self._lived()) > 0:
+            await self._turn(left)
+
     async def within(self, seconds: float, work: Awaitable[T]) -> T:
-        """The result of real work; TimeoutError (the work cancelled) when it takes longer."""
+        """The result of real work that holds the clock up; TimeoutError (the work cancelled) when it takes longer."""
         with self.at_work():
-            task = asyncio.ensure_future(work)
-            alarm = asyncio.ensure_future(self.sleep(seconds))
-            try:
-                await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
-                if task.done():
-                    return task.result()
-                raise TimeoutError
-            finally:
-                for one in (task, alarm):
-                    one.cancel()
-                await asyncio.gather(task, alarm, return_exceptions=True)
+            return await self.limited(seconds, work)
+
+    async def limited(self, seconds: float, work: Awaitable[T]) -> T:
+        """As `within`, and the clock goes on as if there were no such work."""
+        task = asyncio.ensure_future(work)
+        alarm = asyncio.ensure_future(self.lasting(seconds))
+        try:
+            await asyncio.wait({task, alarm}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            raise TimeoutError
+        finally:
+            for one in (task, alarm):
+                one.cancel()
+            await asyncio.gather(task, alarm, return_exceptions=True)
+
+    async def _turn(self, seconds: float) -> None:
+        """Until the clock is turned or changes its pace, real seconds at most."""
+        turned = self._turned
+        # Not wait_for: in Python 3.11 it loses a cancellation that comes with the event.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await turned.wait()
+
+    def _lived(self) -> float:
+        return self._real() + self._by_hand
 
     def _rate(self) -> float:
         return self._speed if self._waiting and not self._at_work else 1.0

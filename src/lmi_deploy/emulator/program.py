@@ -37,6 +37,7 @@ from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.rules import FaultRules, Rule
 from lmi_deploy.emulator.runtime.invoking import Runtime
 from lmi_deploy.emulator.runtime.queueing import Queue
+from lmi_deploy.emulator.scaling.rounds import Rounds
 from lmi_deploy.emulator.services import Services
 from lmi_deploy.emulator.store import Store, write_whole
 from lmi_deploy.emulator.world import ACCOUNT, World
@@ -97,6 +98,7 @@ class Emulator:
         self.jobs = JobCourses(self.world, self._hosts(workshop, objects, work / "jobs"))
         self.world.jobs = self.jobs
         metrics = Metrics()
+        self.rounds = Rounds(self.world, metrics)
         self.runtime = Runtime(self.world, fleets, metrics)
         self.moto = Moto(ACCOUNT, settings.folder / "moto" if settings.folder else None)
         guard = Guard(ACCOUNT) if settings.enforce_iam else None
@@ -112,8 +114,10 @@ class Emulator:
         """What was under way when the emulator ended."""
         self.courses.resume()
         self.jobs.resume()
+        self.rounds.begin()
 
     async def stop(self) -> None:
+        await self.rounds.stop()
         await self.jobs.close()
         await self.queue.close()
         await self.runtime.close()

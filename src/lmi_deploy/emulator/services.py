@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.beside import autoscaling, cloudwatch, metrics, pricing, quotas, tagging
+from lmi_deploy.emulator.beside import cloudwatch, metrics, pricing, quotas, tagging
 from lmi_deploy.emulator.iam.guard import Guard
 from lmi_deploy.emulator.iam.requests import required_rights
 from lmi_deploy.emulator.logs import operations as logs
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.sagemaker import endpoint_configs, endpoints, models, processing_jobs, tags
+from lmi_deploy.emulator.scaling import policies, targets
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.world import Ask, Operation, World
 
@@ -23,7 +24,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
         **tags.OPERATIONS,
     },
     "cloudwatch": cloudwatch.OPERATIONS,
-    "application-autoscaling": autoscaling.OPERATIONS,
+    "application-autoscaling": {**targets.OPERATIONS, **policies.OPERATIONS},
     "service-quotas": quotas.OPERATIONS,
     "pricing": pricing.OPERATIONS,
     "resourcegroupstaggingapi": tagging.OPERATIONS,

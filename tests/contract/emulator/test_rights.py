@@ -108,6 +108,26 @@ def test_s3_and_the_other_services(strict: Emulated) -> None:
     assert clients("sts").get_caller_identity()["Arn"] == f"arn:aws:iam::{ACCOUNT}:user/reader"
 
 
+def test_an_endpoint_that_is_scaled_asks_for_one_more_right(strict: Emulated) -> None:
+    uri = f"s3://{BUCKET}/artifacts/one/"
+    strict.model("scaled", uri)
+    strict.endpoint_config("scaled", "scaled")
+    strict.endpoint("scaled")
+    strict.settled("scaled")
+    strict.client("application-autoscaling").register_scalable_target(
+        ServiceNamespace="sagemaker",
+        ResourceId="endpoint/scaled/variant/AllTraffic",
+        ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+        MinCapacity=1,
+        MaxCapacity=2,
+    )
+    clients = user(strict, "deleter", allow("sagemaker:*"))
+    told = denied(clients("sagemaker"), "DeleteEndpoint", EndpointName="scaled")[1]
+    assert told.startswith("An Application AutoScaling scalable target exists for a variant being deleted")
+    right = allow("application-autoscaling:DeregisterScalableTarget")
+    user(strict, "both", allow("sagemaker:*"), right)("sagemaker").delete_endpoint(EndpointName="scaled")
+
+
 def test_an_assumed_role_has_the_rights_of_the_role(strict: Emulated) -> None:
     iam = strict.client("iam")
     trust = {

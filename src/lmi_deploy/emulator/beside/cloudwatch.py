@@ -1,4 +1,4 @@
-"""CloudWatch alarms as far as guarded updates and autoscaling use them; their state is set by SetAlarmState."""
+"""CloudWatch alarms: kept here, judged once a minute; one whose metric has no values keeps the state it was set to."""
 
 from __future__ import annotations
 

@@ -32,10 +32,13 @@ def _series() -> defaultdict[Name, deque[Point]]:
 class Metrics:
     """In memory only."""
 
+    latest: float = 0.0
+    """When the last of all values was measured."""
     _points: defaultdict[Name, deque[Point]] = field(default_factory=_series)
 
     def put(self, name: Name, point: Point) -> None:
         self._points[name].append(point)
+        self.latest = max(self.latest, point.at)
 
     def names(self, region: str) -> list[Name]:
         return sorted(name for name in self._points if name[0] == region)
@@ -51,7 +54,7 @@ class Metrics:
 
 def put(metrics: Metrics, ask: Ask, now: float) -> None:
     for item in ask.params.get("MetricData", ()):
-        name = (ask.region, ask.params["Namespace"], item["MetricName"], _dimensions(item))
+        name = (ask.region, ask.params["Namespace"], item["MetricName"], dimensions_of(item))
         at = float(item.get("Timestamp", now))
         values = item.get("Values") or [item.get("Value", 0.0)]
         for value, count in zip(values, item.get("Counts") or [1] * len(values), strict=False):
@@ -61,7 +64,7 @@ def put(metrics: Metrics, ask: Ask, now: float) -> None:
 
 def statistics(metrics: Metrics, ask: Ask, now: float) -> Mapping[str, Any]:
     params = ask.params
-    name = (ask.region, params["Namespace"], params["MetricName"], _dimensions(params))
+    name = (ask.region, params["Namespace"], params["MetricName"], dimensions_of(params))
     wanted = [*params.get("Statistics", ()), *params.get("ExtendedStatistics", ())]
     if not wanted:
         raise ApiError(
@@ -90,7 +93,7 @@ def _result(metrics: Metrics, ask: Ask, query: Mapping[str, Any]) -> Mapping[str
     if "MetricStat" not in query:
         raise ApiError("ValidationError", "The emulator does not calculate metric expressions.")
     asked, metric = query["MetricStat"], query["MetricStat"]["Metric"]
-    name = (ask.region, metric["Namespace"], metric["MetricName"], _dimensions(metric))
+    name = (ask.region, metric["Namespace"], metric["MetricName"], dimensions_of(metric))
     start, end = float(ask.params["StartTime"]), float(ask.params["EndTime"])
     found = list(metrics.periods(name, start, end, asked["Period"]).items())
     if ask.params.get("ScanBy", "TimestampDescending") == "TimestampDescending":
@@ -140,7 +143,7 @@ def statistic(stat: str, points: list[Point]) -> float:
     return values[min(len(values) - 1, int(share * len(values)))]
 
 
-def _dimensions(item: Mapping[str, Any]) -> Dimensions:
+def dimensions_of(item: Mapping[str, Any]) -> Dimensions:
     return tuple(sorted((one["Name"], one["Value"]) for one in item.get("Dimensions", ())))
 
 

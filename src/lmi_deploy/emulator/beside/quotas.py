@@ -43,6 +43,12 @@ def require_quota(world: World, region: str, deployment: Row) -> None:
     _require(world, region, wanted=instances_of(deployment), held=in_use(world, region))
 
 
+def require_growth(world: World, region: str, kind: str, more: int) -> None:
+    """The same for instances that are added to an endpoint."""
+    if kind and more > 0:
+        _require(world, region, wanted=Counter({kind: more}), held=in_use(world, region))
+
+
 def require_job_quota(world: World, region: str, params: Mapping[str, Any]) -> None:
     """The same for processing jobs, which have quotas of their own."""
     _require(world, region, wanted=_instances_of_job(params), held=_in_jobs(world, region))

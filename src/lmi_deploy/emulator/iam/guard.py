@@ -28,7 +28,8 @@ class AccessDenied(ApiError):
         )
         super().__init__(
             "AccessDeniedException",
-            f"User: {caller.arn} is not authorized to perform: {request.action} on resource: "
+            request.refusal
+            or f"User: {caller.arn} is not authorized to perform: {request.action} on resource: "
             f"{request.resource} {why}",
         )
 

@@ -19,6 +19,8 @@ class Request:
     resource: str
     context: Mapping[str, str] = field(default_factory=dict)
     """Condition keys in lower case, and their values; several values of one key are parted by newlines."""
+    refusal: str = ""
+    """What is said where it is not allowed, if not the usual."""
 
 
 def read_document(text: str | Mapping[str, Any]) -> Document:

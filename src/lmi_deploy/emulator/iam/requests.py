@@ -14,6 +14,7 @@ from lmi_deploy.emulator.sagemaker.naming import (
     arn_of,
     by_arn,
 )
+from lmi_deploy.emulator.scaling.resources import scaled_variants
 from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.world import Ask, World, tags_of
 
@@ -25,6 +26,12 @@ NAMES: Final = {
     "ModelName": MODEL,
     "ProcessingJobName": PROCESSING_JOB,
 }
+
+_SCALED: Final = (
+    "An Application AutoScaling scalable target exists for a variant being deleted, and the IAM identity used to "
+    "invoke DeleteEndpoint does not have application-autoscaling:DeregisterScalableTarget permission to "
+    "deregister the scalable target."
+)
 
 
 def required_rights(world: World, service: str, ask: Ask) -> Iterator[Request]:
@@ -50,6 +57,8 @@ def _sagemaker(world: World, ask: Ask) -> Iterator[Request]:
         yield Request(action, arn, context)
     if ask.operation.startswith("Create") and params.get("Tags"):
         yield Request("sagemaker:AddTags", next(_arns(world, ask)), _request_tags(params))
+    if ask.operation == "DeleteEndpoint" and scaled_variants(world, ask.region, params["EndpointName"]):
+        yield Request("application-autoscaling:DeregisterScalableTarget", "*", refusal=_SCALED)
     role = params.get("ExecutionRoleArn") or params.get("RoleArn")
     if role:
         yield Request("iam:PassRole", role, {"iam:passedtoservice": "sagemaker.amazonaws.com"})

@@ -78,10 +78,10 @@ class Runtime:
     async def _opened(self, instance: Instance, asked: Invocation) -> aiohttp.ClientResponse:
         """The container's answer as soon as it begins; ModelError when it begins badly."""
         try:
-            given = await self.world.clock.within(LIMIT, self._struck(instance))
+            given = await self.world.clock.limited(LIMIT, self._struck(instance))
             if given is not None:
                 raise self._refused(instance, given.status, given.body)
-            answer = await self.world.clock.within(LIMIT, self._post(instance, asked))
+            answer = await self.world.clock.limited(LIMIT, self._post(instance, asked))
         except (TimeoutError, aiohttp.ClientError, OSError) as exc:
             raise self._broken(instance, exc) from exc
         if answer.status >= 300:
@@ -119,7 +119,7 @@ class Runtime:
             return _echo(asked)
         async with _in_flight(instance):
             try:
-                answered = await self.world.clock.within(limit, self._whole(instance, asked))
+                answered = await self.world.clock.limited(limit, self._whole(instance, asked))
             except (TimeoutError, aiohttp.ClientError, OSError) as exc:
                 raise self._broken(instance, exc) from exc
         if answered.status >= 300:
@@ -140,10 +140,17 @@ class Runtime:
         finally:
             latency = (time.monotonic() - began) * 1e6
             self._measure(instance, "Invocations", 1.0, "None")
-            self._measure(instance, "InvocationsPerInstance", 1.0, "None")
+            self._measure(instance, "InvocationsPerInstance", 1.0 / self._count(instance), "None")
             self._measure(instance, "Invocation4XXErrors", float(400 <= failed < 500), "None")
             self._measure(instance, "Invocation5XXErrors", float(failed >= 500), "None")
             self._measure(instance, "ModelLatency", latency, "Microseconds")
+
+    def _count(self, instance: Instance) -> int:
+        """The instances that the variant's invocations are spread over."""
+        row = self.world.table(ENDPOINT.table, instance.place.region).get(instance.place.endpoint)
+        variants = ((row or {}).get("serving") or {"variants": []})["variants"]
+        counts = [held["count"] for held in variants if held["name"] == instance.place.variant]
+        return max(1, *counts) if counts else 1
 
     def _measure(self, instance: Instance, metric: str, value: float, unit: str) -> None:
         place = instance.place
@@ -181,12 +188,12 @@ class Runtime:
         rule = self.world.faults.strike(Call("HOSTING", instance.place.path("invoke")))
         if rule is None:
             return None
-        await self.world.clock.sleep(rule.delay)
+        await self.world.clock.lasting(rule.delay)
         match rule.do:
             case Answer(status=status, headers=headers, body=body):
                 return Answered(status, headers, body.encode())
             case Hang(seconds=seconds):
-                await self.world.clock.sleep(seconds)
+                await self.world.clock.lasting(seconds)
             case _:
                 pass
         return None

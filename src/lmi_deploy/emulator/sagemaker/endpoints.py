@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.beside.autoscaling import forget_endpoint, scaled_variants
 from lmi_deploy.emulator.beside.quotas import require_quota
+from lmi_deploy.emulator.sagemaker.capacities import in_progress, set_capacities, settled_endpoint, touch
 from lmi_deploy.emulator.sagemaker.deployments import described, retain, snapshot
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, ENDPOINT_CONFIG, found, require_new
 from lmi_deploy.emulator.sagemaker.tags import require_good
+from lmi_deploy.emulator.scaling.resources import scaled_variants
+from lmi_deploy.emulator.scaling.targets import forget_endpoint
 from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.wire.errors import refused
 from lmi_deploy.emulator.world import Ask, Operation, World, tags_of
-
-UNDER_WAY: Final = ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting")
 
 
 def create_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
@@ -93,7 +93,7 @@ def list_endpoints(world: World, ask: Ask) -> Mapping[str, Any]:
 def update_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
     params = ask.params
     name = params["EndpointName"]
-    row = _settled(world, ask, name)
+    row = settled_endpoint(world, ask.region, name)
     # A configuration that serves and was deleted makes its endpoint impossible to update.
     found(world, ask, ENDPOINT_CONFIG, row["serving"]["config"])
     pending = snapshot(world, ask, params["EndpointConfigName"])
@@ -106,7 +106,7 @@ def update_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
     _require_same_types(world, ask, row["serving"], pending)
     require_quota(world, ask.region, pending)
     row.update(status="Updating", pending=pending, failure=None, guard=guard)
-    _touch(world, ask, name, row)
+    touch(world, ask.region, name, row)
     return {"EndpointArn": row["arn"]}
 
 
@@ -146,18 +146,8 @@ def alarms_of(guard: Row | None) -> list[str]:
 
 
 def update_weights_and_capacities(world: World, ask: Ask) -> Mapping[str, Any]:
-    name = ask.params["EndpointName"]
-    row = _settled(world, ask, name)
-    variants = {variant["name"]: variant for variant in row["serving"]["variants"]}
-    for wanted in ask.params["DesiredWeightsAndCapacities"]:
-        if wanted["VariantName"] not in variants:
-            raise refused(f'Could not find production variant "{wanted["VariantName"]}" of "{row["arn"]}".')
-    for wanted in ask.params["DesiredWeightsAndCapacities"]:
-        variant = variants[wanted["VariantName"]]
-        variant["desired_weight"] = wanted.get("DesiredWeight", variant["desired_weight"])
-        variant["desired_count"] = wanted.get("DesiredInstanceCount", variant["desired_count"])
-    row.update(status="Updating", pending=None, failure=None)
-    _touch(world, ask, name, row)
+    wanted = {one["VariantName"]: one for one in ask.params["DesiredWeightsAndCapacities"]}
+    row = set_capacities(world, ask.region, ask.params["EndpointName"], wanted)
     return {"EndpointArn": row["arn"]}
 
 
@@ -165,29 +155,10 @@ def delete_endpoint(world: World, ask: Ask) -> None:
     name = ask.params["EndpointName"]
     row = found(world, ask, ENDPOINT, name)
     if row["status"] in ("Creating", "Deleting"):
-        raise _in_progress(row)
+        raise in_progress(row)
     row["status"] = "Deleting"
     forget_endpoint(world, ask.region, name)
-    _touch(world, ask, name, row)
-
-
-def _settled(world: World, ask: Ask, name: str) -> Row:
-    row = found(world, ask, ENDPOINT, name)
-    if row["status"] in UNDER_WAY:
-        raise _in_progress(row)
-    if row["status"] == "Failed":
-        raise refused(f'Cannot update endpoint "{row["arn"]}" in status "Failed".')
-    return row
-
-
-def _in_progress(row: Row) -> Exception:
-    return refused(f'Cannot update in-progress endpoint "{row["arn"]}".')
-
-
-def _touch(world: World, ask: Ask, name: str, row: Row) -> None:
-    row["modified"] = world.clock.now()
-    world.table(ENDPOINT.table, ask.region).put(name, row)
-    world.hosting.begin(ask.region, name)
+    touch(world, ask.region, name, row)
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {

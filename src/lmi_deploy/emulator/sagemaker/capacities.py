@@ -1,0 +1,55 @@
+"""How many instances variants are to have, and with what weight: asked for by clients and by autoscaling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lmi_deploy.emulator.beside.quotas import require_growth
+from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, arn_of
+from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.wire.errors import refused
+from lmi_deploy.emulator.world import World
+
+UNDER_WAY: Final = ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting")
+
+
+def settled_endpoint(world: World, region: str, name: str) -> Row:
+    """One that may be changed now."""
+    row = world.table(ENDPOINT.table, region).get(name)
+    if row is None:
+        raise refused(f'Could not find endpoint "{arn_of(world, region, ENDPOINT, name)}".')
+    if row["status"] in UNDER_WAY:
+        raise in_progress(row)
+    if row["status"] == "Failed":
+        raise refused(f'Cannot update endpoint "{row["arn"]}" in status "Failed".')
+    return row
+
+
+def in_progress(row: Row) -> Exception:
+    return refused(f'Cannot update in-progress endpoint "{row["arn"]}".')
+
+
+def set_capacities(world: World, region: str, endpoint: str, wanted: Mapping[str, Mapping[str, Any]]) -> Row:
+    """By variant, what of `DesiredInstanceCount` and `DesiredWeight` is to change."""
+    row = settled_endpoint(world, region, endpoint)
+    variants = {variant["name"]: variant for variant in row["serving"]["variants"]}
+    for name, change in wanted.items():
+        if name not in variants:
+            raise refused(f'Could not find production variant "{name}" of "{row["arn"]}".')
+        more = change.get("DesiredInstanceCount", 0) - variants[name]["desired_count"]
+        require_growth(world, region, variants[name]["params"].get("InstanceType", ""), more)
+    for name, change in wanted.items():
+        variant = variants[name]
+        variant["desired_weight"] = change.get("DesiredWeight", variant["desired_weight"])
+        variant["desired_count"] = change.get("DesiredInstanceCount", variant["desired_count"])
+    row.update(status="Updating", pending=None, failure=None)
+    touch(world, region, endpoint, row)
+    return row
+
+
+def touch(world: World, region: str, name: str, row: Row) -> None:
+    """Keep a change, and let hosting go on from it."""
+    row["modified"] = world.clock.now()
+    world.table(ENDPOINT.table, region).put(name, row)
+    world.hosting.begin(region, name)

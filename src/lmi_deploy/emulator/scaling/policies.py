@@ -1,0 +1,158 @@
+"""PutScalingPolicy and its kin. A target tracking policy has two alarms, made and deleted with it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from lmi_deploy.emulator.beside.cloudwatch import TABLE as ALARMS
+from lmi_deploy.emulator.scaling.naming import (
+    POLICIES,
+    TARGETS,
+    matching,
+    missing,
+    name_of,
+    policy_name,
+    refused,
+    stamp,
+)
+from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.world import Ask, Operation, World
+
+INVOCATIONS: Final = "SageMakerVariantInvocationsPerInstance"
+LOW: Final = 0.9
+"""A count is taken down when the metric is below this part of the target."""
+PERIODS: Final = {"High": 3, "Low": 15}
+_COMPARISONS: Final = {"High": "GreaterThanThreshold", "Low": "LessThanThreshold"}
+
+
+def put_policy(world: World, ask: Ask) -> Mapping[str, Any]:
+    params, name = ask.params, policy_name(ask.params)
+    if world.table(TARGETS, ask.region).get(name_of(params)) is None:
+        raise ApiError(
+            "ObjectNotFoundException",
+            "No scalable target registered for service namespace: {ServiceNamespace}, resource ID: {ResourceId}, "
+            "scalable dimension: {ScalableDimension}".format(**params),
+        )
+    kept = {"PolicyType": "StepScaling", **params}
+    before = world.table(POLICIES, ask.region).get(name) or {}
+    row: Row = {
+        "arn": before.get("arn") or _arn(world, ask, name),
+        "created": before.get("created", world.clock.now()),
+        "params": kept,
+        "alarms": before.get("alarms") or _alarm_names(kept),
+    }
+    for level, alarm in row["alarms"].items():
+        _put_alarm(world, ask.region, alarm, row, level)
+    world.table(POLICIES, ask.region).put(name, row)
+    return {"PolicyARN": row["arn"], "Alarms": list(_alarms(world, ask.region, row))}
+
+
+def describe_policies(world: World, ask: Ask) -> Mapping[str, Any]:
+    names = ask.params.get("PolicyNames")
+    return {
+        "ScalingPolicies": [
+            {
+                **row["params"],
+                "PolicyARN": row["arn"],
+                "CreationTime": row["created"],
+                "Alarms": list(_alarms(world, ask.region, row)),
+            }
+            for _, row in matching(world, ask, POLICIES)
+            if names is None or row["params"]["PolicyName"] in names
+        ]
+    }
+
+
+def delete_policy(world: World, ask: Ask) -> None:
+    if world.table(POLICIES, ask.region).get(policy_name(ask.params)) is None:
+        raise missing("scaling policy", ask.params)
+    drop_policy(world, ask.region, policy_name(ask.params))
+
+
+def drop_policy(world: World, region: str, name: str) -> None:
+    row = world.table(POLICIES, region).drop(name)
+    for alarm in (row or {}).get("alarms", {}).values():
+        world.table(ALARMS, region).drop(alarm)
+
+
+def _arn(world: World, ask: Ask, name: str) -> str:
+    resource, policy = ask.params["ResourceId"], ask.params["PolicyName"]
+    return world.arn(
+        "autoscaling",
+        ask.region,
+        f"scalingPolicy:{stamp(name)}:resource/sagemaker/{resource}:policyName/{policy}",
+    )
+
+
+def _alarm_names(params: Mapping[str, Any]) -> dict[str, str]:
+    """By level; none but of target tracking."""
+    if params["PolicyType"] != "TargetTrackingScaling":
+        return {}
+    tracking = params.get("TargetTrackingScalingPolicyConfiguration", {})
+    levels = [level for level in PERIODS if level == "High" or not tracking.get("DisableScaleIn")]
+    return {level: f"TargetTracking-{params['ResourceId']}-Alarm{level}-{uuid.uuid4()}" for level in levels}
+
+
+def _put_alarm(world: World, region: str, alarm: str, policy: Row, level: str) -> None:
+    params = policy["params"]
+    target = float(params["TargetTrackingScalingPolicyConfiguration"]["TargetValue"])
+    told = {
+        "AlarmName": alarm,
+        "AlarmDescription": f"DO NOT EDIT OR DELETE. For TargetTrackingScaling policy {policy['arn']}.",
+        "AlarmActions": [policy["arn"]],
+        "EvaluationPeriods": PERIODS[level],
+        "Period": 60,
+        "Threshold": target if level == "High" else target * LOW,
+        "ComparisonOperator": _COMPARISONS[level],
+        **_metric(params),
+    }
+    row = world.table(ALARMS, region).get(alarm) or {
+        "state": "INSUFFICIENT_DATA",
+        "reason": "Unchecked: Initial alarm creation",
+        "changed": world.clock.now(),
+    }
+    world.table(ALARMS, region).put(alarm, {**row, "params": told})
+
+
+def _metric(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What a policy tracks, as an alarm names it."""
+    tracking = params["TargetTrackingScalingPolicyConfiguration"]
+    custom = tracking.get("CustomizedMetricSpecification")
+    if custom is not None:
+        if "MetricName" not in custom:
+            raise refused("The emulator does not calculate metric expressions.")
+        return {
+            key: custom[key]
+            for key in ("MetricName", "Namespace", "Dimensions", "Statistic")
+            if key in custom
+        }
+    kind = tracking.get("PredefinedMetricSpecification", {}).get("PredefinedMetricType")
+    if kind != INVOCATIONS:
+        raise refused(
+            f"Invalid predefined metric type {kind} for scalable dimension {params['ScalableDimension']}"
+        )
+    _, endpoint, _, variant = params["ResourceId"].split("/")
+    return {
+        "MetricName": "InvocationsPerInstance",
+        "Namespace": "AWS/SageMaker",
+        "Dimensions": [
+            {"Name": "EndpointName", "Value": endpoint},
+            {"Name": "VariantName", "Value": variant},
+        ],
+        "Statistic": "Sum",
+    }
+
+
+def _alarms(world: World, region: str, row: Row) -> Iterator[Row]:
+    for alarm in row["alarms"].values():
+        yield {"AlarmName": alarm, "AlarmARN": world.arn("cloudwatch", region, f"alarm:{alarm}")}
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    "PutScalingPolicy": put_policy,
+    "DescribeScalingPolicies": describe_policies,
+    "DeleteScalingPolicy": delete_policy,
+}
