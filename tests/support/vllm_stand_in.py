@@ -1,0 +1,241 @@
+"""As much of vLLM as DJL's asynchronous service touches; it answers every request with the same words.
+
+Written out as the package `vllm` beside a model, it lets the real service run without a GPU: what a request must look
+like, and what an answer looks like when it has gone through DJL's own formatters.
+"""
+
+import argparse
+import json
+import sys
+import types
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+WORDS = ("Paris", " is", " the", " capital", ".")
+
+
+@dataclass
+class EngineArgs:
+    model: str = ""
+    served_model_name: Any = None
+    tensor_parallel_size: int = 1
+    max_model_len: Any = None
+    quantization: Any = None
+    max_num_batched_tokens: Any = None
+    cpu_offload_gb: float = 0
+
+    @staticmethod
+    def add_cli_args(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+        return parser
+
+    @classmethod
+    def from_cli_args(cls, args: argparse.Namespace) -> "EngineArgs":
+        print("vLLM was started with", json.dumps(vars(args), sort_keys=True), flush=True)
+        known = {key: value for key, value in vars(args).items() if key in cls.__dataclass_fields__}
+        return cls(**known)
+
+
+class FlexibleArgumentParser(argparse.ArgumentParser):
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        pairs = (each.removeprefix("--").partition("=") for each in args)
+        return argparse.Namespace(**{key: value if sign else True for key, sign, value in pairs})
+
+
+class StoreBoolean(argparse.Action):
+    pass
+
+
+class AtomicCounter:
+    def __init__(self, start: int) -> None:
+        self.value = start
+
+
+class _Request(BaseModel):
+    """vLLM's own: keys that it does not know pass, and options of a stream need a stream."""
+
+    model_config = ConfigDict(extra="allow")
+    model: str | None = None
+    max_tokens: int = 16
+    temperature: float = 1.0
+    stream: bool = False
+    stream_options: dict[str, Any] | None = None
+    seed: int | None = None
+
+    @model_validator(mode="after")
+    def _only_of_a_stream(self) -> "_Request":
+        if self.stream_options and not self.stream:
+            raise ValueError("Stream options can only be defined when `stream=True`.")
+        return self
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return WORDS[: self.max_tokens]
+
+    @property
+    def finish(self) -> str:
+        return "stop" if self.max_tokens >= len(WORDS) else "length"
+
+
+class ChatCompletionRequest(_Request):
+    messages: list[dict[str, Any]]
+
+
+class CompletionRequest(_Request):
+    prompt: str
+    logprobs: int | None = None
+
+
+class ErrorResponse(BaseModel):
+    message: str
+    code: int
+
+
+class _Choice(BaseModel):
+    index: int
+    finish_reason: str
+    stop_reason: str | None = None
+    text: str | None = None
+    message: dict[str, str] | None = None
+    logprobs: Any = None
+    prompt_logprobs: Any = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int
+    completion_tokens: int
+
+
+class _Answer(BaseModel):
+    id: str
+    object: str
+    model: str | None
+    choices: list[_Choice]
+    usage: _Usage
+
+
+@dataclass
+class AsyncLLMEngine:
+    args: EngineArgs
+    asked: list[Any] = field(default_factory=list)
+
+    @classmethod
+    def from_engine_args(cls, args: EngineArgs) -> "AsyncLLMEngine":
+        return cls(args)
+
+    async def get_tokenizer(self) -> Any:
+        return types.SimpleNamespace(decode=lambda token: WORDS[token])
+
+    async def get_model_config(self) -> Any:
+        return None
+
+    async def check_health(self) -> None:
+        return None
+
+
+@dataclass
+class BaseModelPath:
+    name: str
+    model_path: str
+
+
+@dataclass
+class OpenAIServingModels:
+    engine: Any
+    config: Any
+    paths: list[BaseModelPath]
+
+    def refusal(self, request: _Request) -> ErrorResponse | None:
+        if request.model and request.model not in [path.name for path in self.paths]:
+            return ErrorResponse(message=f"The model `{request.model}` does not exist.", code=404)
+        return (
+            ErrorResponse(message="max_tokens must be at least 1", code=400)
+            if request.max_tokens < 1
+            else None
+        )
+
+
+class OpenAIServingChat:
+    def __init__(self, engine: Any, config: Any, models: OpenAIServingModels, *_: Any, **__: Any) -> None:
+        self.models = models
+
+    async def create_chat_completion(self, request: ChatCompletionRequest) -> Any:
+        if refusal := self.models.refusal(request):
+            return refusal
+        if request.stream:
+            return _events(request, "chat.completion.chunk", lambda word: {"delta": {"content": word}})
+        said = {"role": "assistant", "content": "".join(request.words)}
+        return _whole(request, "chat.completion", {"message": said})
+
+
+class OpenAIServingCompletion:
+    def __init__(self, engine: Any, config: Any, models: OpenAIServingModels, **_: Any) -> None:
+        self.models = models
+
+    async def create_completion(self, request: CompletionRequest) -> Any:
+        if refusal := self.models.refusal(request):
+            return refusal
+        if request.stream:
+            return _events(
+                request, "text_completion", lambda word: {"text": word, "logprobs": _logprobs(word)}
+            )
+        return _whole(request, "text_completion", {"text": "".join(request.words)})
+
+
+def _logprobs(word: str) -> dict[str, Any]:
+    return {"tokens": [f"token_id:{WORDS.index(word)}"], "token_logprobs": [-0.5]}
+
+
+def _whole(request: _Request, kind: str, said: dict[str, Any]) -> Any:
+    choice = _Choice(index=0, finish_reason=request.finish, **said)
+    usage = _Usage(prompt_tokens=3, completion_tokens=len(request.words))
+    return _Answer(id="x", object=kind, model=request.model, choices=[choice], usage=usage)
+
+
+async def _events(request: _Request, kind: str, said: Any) -> Any:
+    """Server-sent events, as vLLM writes them; DJL's service makes lines of them."""
+    options = request.stream_options or {}
+    for number, word in enumerate(request.words):
+        last = number == len(request.words) - 1
+        finish = request.finish if last else None
+        choice = {"index": 0, "finish_reason": finish, "stop_reason": None, **said(word)}
+        usage = (
+            {"prompt_tokens": 3, "completion_tokens": number}
+            if options.get("continuous_usage_stats")
+            else None
+        )
+        yield f"data: {json.dumps({'object': kind, 'choices': [choice], 'usage': usage})}\n\n"
+    if options.get("include_usage"):
+        usage = {"prompt_tokens": 3, "completion_tokens": len(request.words)}
+        yield f"data: {json.dumps({'object': kind, 'choices': [], 'usage': usage})}\n\n"
+    yield "data: [DONE]\n\n"
+
+
+AsyncEngineArgs = EngineArgs
+CompletionResponse = ChatCompletionResponse = _Answer
+CompletionLogProbs = TokensPrompt = TextPrompt = CompletionOutput = RequestOutput = LoRARequest = object
+Logprob = AnyTokenizer = object
+
+
+def kill_process_tree(pid: int) -> None:
+    raise SystemExit(f"vLLM would end {pid}")
+
+
+if __name__ == "vllm":
+    for name in (
+        "entrypoints",
+        "entrypoints.openai",
+        "entrypoints.openai.protocol",
+        "entrypoints.openai.serving_chat",
+        "entrypoints.openai.serving_completion",
+        "entrypoints.openai.serving_models",
+        "utils",
+        "outputs",
+        "lora",
+        "lora.request",
+        "sequence",
+        "transformers_utils",
+        "transformers_utils.tokenizer",
+    ):
+        sys.modules[f"vllm.{name}"] = sys.modules["vllm"]
