@@ -5,23 +5,32 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.case import open_room
-from lmi_deploy.cli.find import confirm, find_deployment
-from lmi_deploy.cli.options import json_option, name_argument, yes_option
+from lmi_deploy.cli.find import Where, confirm, find_deployment
+from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options, yes_option
 from lmi_deploy.steps import down
 
 
 @click.command("down")
 @name_argument
+@place_options
+@click.option("--purge", is_flag=True, help="Its weights in the bucket, too, where nobody else uses them.")
+@click.option("--logs", is_flag=True, help="What its containers printed, too: the log group.")
 @yes_option
 @json_option
-def command(*, name: str | None, yes: bool, as_json: bool) -> None:
+def command(
+    *, name: str | None, target: TargetName | None, region: str, yes: bool, as_json: bool, **far: bool
+) -> None:
     """Take a deployment away, and check that nothing is left.
 
-    Caches stay (`lmi cache` frees them). Without a deployment of that name there is nothing to do, and that is no
+    In the cloud only what carries its tag is touched. Weights stay for the next `up` (--purge takes them), and so do
+    caches here (`lmi cache` frees them). Without a deployment of that name there is nothing to do, and that is no
     error.
     """
     room = open_room(as_json=as_json)
-    ending = down.prepare(find_deployment(name, room.deps), room.deps)
+    found = find_deployment(name, room.deps, Where(target=target, region=region))
+    ending = down.prepare(found, room.deps, down.Extent(**far))
+    for notice in ending.notices:
+        room.view.note(f"  {notice}")
     if ending.plan.empty:
         room.view.note(f"{ending.ref.name}: nothing of it is here")
     else:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmi_deploy.core.recipe import Recipe
+from lmi_deploy.core.recipe import Recipe, TargetName
 from lmi_deploy.core.record import DeploymentRef
-from lmi_deploy.errors import Interrupted, NotFound, UsageRefused
+from lmi_deploy.errors import AccessError, Interrupted, NotFound, UsageRefused
 
 if TYPE_CHECKING:  # `lmi validate` has no use for the ports, and importing them is a third of its time
     from lmi_deploy.steps.deps import Deps
@@ -41,27 +42,68 @@ def read(origin: str) -> bytes:
         raise NotFound(f"{origin}: {reason.strerror}", hint=hint) from None
 
 
-def find_deployment(name: str | None, deps: Deps) -> DeploymentRef:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """What the command line says of a deployment's place; empty where it says nothing."""
+
+    target: TargetName | None = None
+    region: str = ""
+
+
+ANYWHERE = Where()
+
+
+def find_deployment(name: str | None, deps: Deps, where: Where = ANYWHERE) -> DeploymentRef:
     """By name or by recipe; the only one there is when nothing was said."""
     if name is None:
-        return _only_deployment(deps)
+        return _only_deployment(deps, where)
     if name.endswith(_SUFFIXES):
-        recipe = read_recipe(name, overlay=None, sets=())
-        return DeploymentRef(name=recipe.name, target=recipe.endpoint.target)
-    return DeploymentRef(name=name, target="local")
+        recipe = read_recipe(name, overlay=None, sets=(), deploying=False)
+        region = where.region or recipe.endpoint.region or ""
+        target, bucket = where.target or recipe.endpoint.target, recipe.endpoint.bucket or ""
+        return DeploymentRef(name=recipe.name, target=target, region=region, bucket=bucket)
+    return _by_name(name, deps, where)
 
 
-def known(deps: Deps) -> tuple[DeploymentRef, ...]:
+def _by_name(name: str, deps: Deps, where: Where) -> DeploymentRef:
+    """Among those known here; else where the command line says, else in the cloud, else here, where it is absent."""
+    near = [ref for ref in known(deps, where) if ref.name == name]
+    if len(near) == 1:
+        return near[0]
+    if near:
+        places = ", ".join(sorted(f"{ref.target} {ref.region}".strip() for ref in near))
+        raise UsageRefused(f"{name}: known in {len(near)} places: {places}", hint="say --target or --region")
+    if where.target or where.region:
+        target = where.target or "sagemaker"
+        return DeploymentRef(name=name, target=target, region=where.region)
+    elsewhere = DeploymentRef(name=name, target="sagemaker")
+    return elsewhere if _reachable(deps) else replace(elsewhere, target="local")
+
+
+def _reachable(deps: Deps) -> bool:
+    """Whether there is a cloud to look in: a machine without credentials has its own deployments only."""
+    try:
+        return "sagemaker" in deps.targets and bool(deps.cloud("").caller.account)
+    except AccessError:
+        return False
+
+
+def known(deps: Deps, where: Where = ANYWHERE) -> tuple[DeploymentRef, ...]:
     """Every deployment of every target that can be listed from here."""
-    return tuple(ref for target in deps.targets.values() for ref in target.known())
+    return tuple(
+        ref
+        for target in deps.targets.values()
+        for ref in target.known()
+        if where.target in (None, ref.target) and where.region in ("", ref.region)
+    )
 
 
-def _only_deployment(deps: Deps) -> DeploymentRef:
-    here = known(deps)
+def _only_deployment(deps: Deps, where: Where) -> DeploymentRef:
+    here = known(deps, where)
     if len(here) == 1:
         return here[0]
     if not here and len(_recipes_here()) == 1:
-        return find_deployment(_recipes_here()[0], deps)
+        return find_deployment(_recipes_here()[0], deps, where)
     if not here:
         raise UsageRefused("which deployment? none is known here", hint="`lmi up RECIPE` makes one")
     names = ", ".join(ref.name for ref in here)

@@ -11,9 +11,10 @@ from typing import Any
 import click
 
 from lmi_deploy.cli.case import Room, open_room
-from lmi_deploy.cli.find import find_deployment, known
-from lmi_deploy.cli.options import json_option, name_argument
+from lmi_deploy.cli.find import Where, find_deployment, known
+from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
 from lmi_deploy.core.exchange import Question
+from lmi_deploy.core.naming import name_mistake
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.steps.ask import Measured, ask, ask_raw
@@ -36,9 +37,18 @@ from lmi_deploy.ui.words import span
 )
 @click.option("--raw", is_flag=True, help="The answer's body as it came, and nothing else.")
 @click.option("--timeout", default=120.0, show_default=True, help="Seconds of silence before giving up.")
+@place_options
 @json_option
 def command(
-    *, name: str | None, prompt: str | None, as_json: bool, raw: bool, timeout: float, **asked: Any
+    *,
+    name: str | None,
+    prompt: str | None,
+    target: TargetName | None,
+    region: str,
+    as_json: bool,
+    raw: bool,
+    timeout: float,
+    **asked: Any,
 ) -> None:
     """Ask the deployment NAME the PROMPT (argument, --file or stdin), and stream its answer.
 
@@ -47,7 +57,7 @@ def command(
     if raw and as_json:
         raise UsageRefused("--raw and --json: one of them at a time", hint="--raw gives the body as it came")
     room = open_room(as_json=as_json)
-    ref, prompt = _who(name, prompt, room)
+    ref, prompt = _who(name, prompt, room, Where(target=target, region=region))
     question = _question(prompt, stream_default=sys.stdout.isatty() or as_json, **asked)
     if raw:
         _raw(ref, question, room, timeout)
@@ -55,16 +65,18 @@ def command(
         _answer(ref, question, room, timeout)
 
 
-def _who(name: str | None, prompt: str | None, room: Room) -> tuple[DeploymentRef, str | None]:
+def _who(name: str | None, prompt: str | None, room: Room, where: Where) -> tuple[DeploymentRef, str | None]:
     """`lmi invoke "Hello"`: a single word is a name when it is one, else the prompt for the only deployment."""
-    names = {ref.name for ref in known(room.deps)}
-    if name is not None and prompt is None and name not in names and not name.endswith((".yaml", ".yml")):
+    names = {ref.name for ref in known(room.deps, where)}
+    named = where.target or where.region or name in names or (name or "").endswith((".yaml", ".yml"))
+    if name is not None and prompt is None and not named:
         if len(names) == 1:
-            return find_deployment(None, room.deps), name
-        raise NotFound(
-            f"{name}: no deployment of that name is known here", hint="`lmi ls` lists what is here"
-        )
-    return find_deployment(name, room.deps), prompt
+            return find_deployment(None, room.deps, where), name
+        if name_mistake(name):
+            raise NotFound(
+                f"{name}: no deployment of that name is known here", hint="`lmi ls` lists what is here"
+            )
+    return find_deployment(name, room.deps, where), prompt
 
 
 def _question(

@@ -7,21 +7,22 @@ from contextlib import nullcontext, suppress
 import click
 
 from lmi_deploy.cli.case import open_room
-from lmi_deploy.cli.find import find_deployment
-from lmi_deploy.cli.options import json_option, name_argument
+from lmi_deploy.cli.find import Where, find_deployment
+from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
 from lmi_deploy.steps.status import status
 
 
 @click.command("logs")
 @name_argument
+@place_options
 @click.option("-f", "--follow", is_flag=True, help="Go on until interrupted.")
 @json_option
-def command(*, name: str | None, follow: bool, as_json: bool) -> None:
+def command(*, name: str | None, target: TargetName | None, region: str, follow: bool, as_json: bool) -> None:
     """Show what the model server and its workers printed, oldest first.
 
     Where the deployment failed and the cause is known, it is said on stderr after the last line."""
     room = open_room(as_json=as_json)
-    ref = find_deployment(name, room.deps)
+    ref = find_deployment(name, room.deps, Where(target=target, region=region))
     count = 0
     # Following ends when the user says so: Ctrl-C is how it is meant to end.
     with suppress(KeyboardInterrupt) if follow else nullcontext():

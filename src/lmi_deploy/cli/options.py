@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from lmi_deploy.core.recipe import TargetName as TargetName
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -49,6 +51,24 @@ def with_runtime(sets: tuple[str, ...], runtime: str | None) -> tuple[str, ...]:
 def name_argument(command: F) -> F:
     """A deployment by name or recipe; it may be left out where there is exactly one."""
     return click.argument("name", required=False, metavar="[NAME]", shell_complete=_known_names)(command)
+
+
+def max_hourly_option(command: F) -> F:
+    """A bound on what a deployment may cost."""
+    return click.option(
+        "--max-hourly",
+        type=float,
+        metavar="DOLLARS",
+        help="Refuse (5) what may cost more an hour, or whose price is unknown.",
+    )(command)
+
+
+def place_options(command: F) -> F:
+    """Where a deployment that is named runs."""
+    command = click.option("--region", default="", help="Target sagemaker: its region.")(command)
+    return click.option(
+        "--target", type=click.Choice(["sagemaker", "local"]), help="Where it runs, if the name is in both."
+    )(command)
 
 
 def yes_option(command: F) -> F:

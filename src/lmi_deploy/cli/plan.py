@@ -6,8 +6,17 @@ import click
 
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import read_recipe
-from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options, runtime_option, with_runtime
+from lmi_deploy.cli.options import (
+    json_option,
+    max_hourly_option,
+    recipe_argument,
+    recipe_options,
+    runtime_option,
+    with_runtime,
+)
+from lmi_deploy.cli.planned import save
 from lmi_deploy.steps import up
+from lmi_deploy.steps.affording import require_affordable
 from lmi_deploy.ui.machine import plan_fields
 
 CHANGES_PENDING = 4
@@ -17,6 +26,8 @@ CHANGES_PENDING = 4
 @recipe_argument
 @recipe_options
 @runtime_option
+@max_hourly_option
+@click.option("--out", type=click.Path(dir_okay=False), help="Write the plan to a file, for `lmi up FILE`.")
 @click.option("--exit-code", is_flag=True, help="End with 4 when something would change.")
 @json_option
 def command(
@@ -25,6 +36,8 @@ def command(
     overlay: str | None,
     sets: tuple[str, ...],
     runtime: str | None,
+    max_hourly: float | None,
+    out: str | None,
     exit_code: bool,
     as_json: bool,
 ) -> int:
@@ -32,6 +45,7 @@ def command(
     room = open_room(as_json=as_json)
     wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
     case = up.prepare(wanted, room.deps)
+    require_affordable(case, max_hourly)
     if not as_json:
         room.view.plan(case.plan)
     for notice in case.notices:
@@ -39,6 +53,9 @@ def command(
     left_out = dict(case.spec.weights.left_out)
     chosen = [file.path for file in case.spec.weights.files]
     room.view.note(f"  files: {len(chosen)} chosen" + "".join(f", {n} {why}" for why, n in left_out.items()))
+    if out is not None:
+        save(case, out)
+        room.view.note(f"  written to {out}: `lmi up {out}` carries out this very plan, or refuses")
     room.view.result(
         {**plan_fields(case.plan), "pending": not case.plan.empty, "files": chosen, "left_out": left_out}
     )

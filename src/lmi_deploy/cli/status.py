@@ -7,22 +7,23 @@ import dataclasses
 import click
 
 from lmi_deploy.cli.case import open_room
-from lmi_deploy.cli.find import find_deployment
-from lmi_deploy.cli.options import json_option, name_argument
+from lmi_deploy.cli.find import Where, find_deployment
+from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
 from lmi_deploy.steps.status import EXIT, Status, status
 from lmi_deploy.ui.words import size
 
 
 @click.command("status")
 @name_argument
+@place_options
 @json_option
-def command(*, name: str | None, as_json: bool) -> int:
+def command(*, name: str | None, target: TargetName | None, region: str, as_json: bool) -> int:
     """Say whether a deployment is in step, drifted, absent or failed.
 
     Ends with 0 in step, 4 drifted, starting or absent, 1 failed. Needs neither the Hub nor the model.
     """
     room = open_room(as_json=as_json)
-    found = status(find_deployment(name, room.deps), room.deps)
+    found = status(find_deployment(name, room.deps, Where(target=target, region=region)), room.deps)
     room.view.result(dataclasses.asdict(found), _words(found))
     return EXIT[found.standing]
 
@@ -34,8 +35,14 @@ def _words(found: Status) -> str:
         ("next", found.remedy),
         ("address", found.address),
         ("since", found.since),
+        ("costs", found.cost),
+        ("expires", found.expires),
     ]
     facts += [(key, found.summary.get(key, "")) for key in ("model", "commit", "engine", "task", "runtime")]
+    if found.endpoint is not None:
+        seen = found.endpoint
+        facts.append(("endpoint", f"{seen.status}, {seen.count} of {seen.wanted_count} instances"))
+        facts.append(("serves", seen.config))
     if found.server is not None and found.server.pid is not None:
         server = found.server
         facts.append(("process", f"pid {server.pid}, {server.phase}, {size(server.memory)} in memory"))

@@ -9,20 +9,25 @@ from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import confirm, read_recipe
 from lmi_deploy.cli.options import (
     json_option,
+    max_hourly_option,
     recipe_argument,
     recipe_options,
     runtime_option,
     with_runtime,
     yes_option,
 )
+from lmi_deploy.cli.planned import PLAN_SUFFIX, load_plan
 from lmi_deploy.steps import up
+from lmi_deploy.steps.affording import require_affordable
 
 
 @click.command("up")
 @recipe_argument
 @recipe_options
 @runtime_option
+@max_hourly_option
 @yes_option
+@click.option("--detach", is_flag=True, help="Do not wait for the endpoint: `lmi wait NAME` does.")
 @click.option("--no-probe", is_flag=True, help="Do not end with one real inference.")
 @json_option
 def command(
@@ -31,24 +36,31 @@ def command(
     overlay: str | None,
     sets: tuple[str, ...],
     runtime: str | None,
+    max_hourly: float | None,
     yes: bool,
+    detach: bool,
     no_probe: bool,
     as_json: bool,
 ) -> None:
     """Make the deployment what RECIPE says, and prove that it answers.
 
     A second `up` changes nothing, and still asks for one real answer. A changed recipe is brought up beside what
-    serves, asked, and only then takes the address.
+    serves, asked, and only then takes the address. RECIPE may be a plan that `lmi plan --out FILE` wrote: that very
+    plan is carried out, or refused where the world has changed since.
     """
     room = open_room(as_json=as_json)
-    wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
-    case = up.prepare(wanted, room.deps, probe=not no_probe)
+    if recipe is not None and recipe.endswith(PLAN_SUFFIX):
+        case = load_plan(recipe, room.deps, probe=not no_probe)
+    else:
+        wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
+        case = up.prepare(wanted, room.deps, probe=not no_probe)
+    require_affordable(case, max_hourly)
     room.view.plan(case.plan)
     for notice in case.notices:
         room.view.note(f"  {notice}")
     if not case.plan.empty:
         confirm("Go ahead?", yes=yes)
-    room.play(up.carry_out(case, room.deps, probe=not no_probe))
+    room.play(up.carry_out(case, room.deps, probe=not no_probe, detach=detach))
     address = room.deps.targets[case.ref.target].address(case.ref)
     room.view.note(how_to_ask(case.spec, address))
     room.view.result(how_to_ask_fields(case, address), address)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmi_deploy.core.observed import SeenServer
-from lmi_deploy.core.record import DeploymentRef, promised_port
+from lmi_deploy.core.record import promised_port
 from lmi_deploy.steps.deps import Deps
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lmi_deploy.adapters.folder import StateFolder
     from lmi_deploy.core.facts import AtHand
     from lmi_deploy.ports.hub import Hub
-    from lmi_deploy.ports.journal import Journal
     from lmi_deploy.ports.model_server import ModelServer
     from lmi_deploy.ports.state import State
 
@@ -31,10 +30,9 @@ HOST = "127.0.0.1"
 def wire(environ: Mapping[str, str] = os.environ) -> Deps:
     """Everything a command may need; nothing is opened before it is used."""
     from lmi_deploy.adapters.clock import SystemClock
-    from lmi_deploy.adapters.folder import FolderJournal, FolderLock
     from lmi_deploy.adapters.machine import machine
     from lmi_deploy.adapters.model_folder import FolderFiles
-    from lmi_deploy.cli.wiring_cloud import open_cloud
+    from lmi_deploy.cli.wiring_targets import Clouds, journals, locks, sagemaker
     from lmi_deploy.cli.wiring_weights import open_weights
     from lmi_deploy.targets.local import LocalTarget
 
@@ -44,21 +42,19 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
     servers = servers_at(environ)
     local = LocalTarget(state=state, servers=servers, environments=environments, clock=clock)
 
-    lock = FolderLock(state.root, clock, command=f"lmi {' '.join(sys.argv[1:2])}")
-
-    def journal(ref: DeploymentRef) -> Journal:
-        return FolderJournal(folder=state, ref=ref)
+    clouds = Clouds(clock, environ)
+    cloud = sagemaker(clouds, state.root / "elsewhere")
 
     return Deps(
         hub=_hubs(environ),
         files=FolderFiles,
         weights=lambda wish, memory_mb: open_weights(wish, memory_mb, clock, environ),
-        targets={"local": local},
+        targets={"local": local, "sagemaker": cloud},
         servers=servers,
         environments=environments,
-        journal=journal,
-        lock=lambda ref: lock,
-        cloud=cache(lambda region: open_cloud(region, clock, environ)),
+        journal=journals(state, cloud),
+        lock=locks(state, cloud, clock),
+        cloud=clouds.cloud,
         clock=clock,
         machine=lambda: machine(environ),
         port=lambda name: port_of(name, state, local.look, _first_free),

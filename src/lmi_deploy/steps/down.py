@@ -3,26 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from lmi_deploy.core.cloud_actions import DeleteEndpoint
 from lmi_deploy.core.events import Event
-from lmi_deploy.core.plan import Plan, title
+from lmi_deploy.core.observed import CloudObserved, Observed
+from lmi_deploy.core.plan import Action, Plan, RemoveDeployment, StopServer, title
 from lmi_deploy.core.record import DeploymentRef
-from lmi_deploy.decide.diff import teardown
-from lmi_deploy.errors import DeployFailed
-from lmi_deploy.steps.apply import apply
+from lmi_deploy.core.weights import BucketWish
+from lmi_deploy.decide.diff import teardown, weights_named
+from lmi_deploy.errors import DeployFailed, Interrupted, LmiError, Refused
+from lmi_deploy.steps.apply import apply, apply_on
+from lmi_deploy.steps.costs import left_standing
 from lmi_deploy.steps.deps import Deps
+
+_STOPPING = (DeleteEndpoint, StopServer)
+"""What everything else serves: where it cannot be ended, nothing that it needs is taken from under it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How far it goes: `purge` takes weights that nobody else uses, `logs` what the containers printed."""
+
+    purge: bool = False
+    logs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     ref: DeploymentRef
     plan: Plan
+    extent: Extent
+    notices: tuple[str, ...] = ()
 
 
-def prepare(ref: DeploymentRef, deps: Deps) -> Ending:
-    """What would be taken away; an empty plan when there is nothing."""
-    return Ending(ref=ref, plan=teardown(deps.targets[ref.target].observe(ref)))
+def prepare(ref: DeploymentRef, deps: Deps, extent: Extent | None = None) -> Ending:
+    """What would be taken away; an empty plan when there is nothing. Refused where what is there is not ours."""
+    extent = extent or Extent()
+    seen = deps.targets[ref.target].survey(ref)
+    purge, notices = _weights(seen, deps) if extent.purge else ((), ())
+    plan = teardown(seen, logs=extent.logs, purge=purge)
+    if isinstance(seen, CloudObserved) and seen.stranger and plan.empty:
+        raise Refused(seen.stranger, hint="nothing of it was touched")
+    return Ending(ref=seen.ref, plan=plan, extent=extent, notices=notices)
 
 
 def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:
@@ -30,11 +53,53 @@ def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:
     if ending.plan.empty:
         return
     ref = ending.ref
-    target = deps.targets[ref.target]
-    with deps.lock(ref).hold(ref.name):
-        fresh = prepare(ref, deps)
-        yield from apply(fresh.plan, target.ending(ref), deps.journal(ref), deps.clock)
-        left = teardown(target.observe(ref))
-        if not left.empty:
-            names = "; ".join(title(action) for action in left.actions)
-            raise DeployFailed(f"{ref.name}: still to do after down: {names}", hint="run `lmi down` again")
+    try:
+        with deps.lock(ref).hold(ref.name):
+            yield from _take_away(prepare(ref, deps, ending.extent), deps)
+    except KeyboardInterrupt:
+        raise _interrupted(ref, deps) from None
+
+
+def _take_away(ending: Ending, deps: Deps) -> Iterator[Event]:
+    ref, plan = ending.ref, ending.plan
+    target, journal = deps.targets[ref.target], deps.journal(ref)
+    perform = target.ending(ref)
+    last = max((n for n, a in enumerate(plan.actions) if isinstance(a, _STOPPING)), default=-1) + 1
+    yield from apply(replace(plan, actions=plan.actions[:last]), perform, journal, deps.clock)
+    rest = replace(plan, actions=plan.actions[last:])
+    failed = yield from apply_on(rest, perform, journal, deps.clock, needs_all=_is_last)
+    if len(failed) == 1:
+        raise failed[0]
+    left = teardown(target.survey(ref))
+    if failed or not left.empty:
+        names = [title(action) for action in left.actions]
+        raise DeployFailed(
+            f"{ref.name}: still to do after down: {'; '.join(names) or 'see above'}",
+            hint="run `lmi down` again: it goes on with what is left",
+            details=[error.message for error in failed],
+        )
+
+
+def _is_last(action: Action) -> bool:
+    """The record tells what is left; it goes when nothing is."""
+    return isinstance(action, RemoveDeployment)
+
+
+def _weights(seen: Observed, deps: Deps) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those that no other deployment of the bucket uses; and of the others, who does."""
+    named = weights_named(seen)
+    if not named:
+        return (), ()
+    there = deps.weights(BucketWish(bucket=seen.ref.bucket, region=seen.ref.region), None)
+    used, complete = there.used(but=seen.ref.name), {manifest.name for manifest in there.all()}
+    told = tuple(f"{name} stays: {used[name]} uses it" for name in named if name in used)
+    return tuple(name for name in named if name not in used and name in complete), told
+
+
+def _interrupted(ref: DeploymentRef, deps: Deps) -> Interrupted:
+    try:
+        standing = left_standing(deps.targets[ref.target].observe(ref), deps)
+    except LmiError:
+        standing = "what is there could not be looked at"
+    hint = "what was begun is recorded: `lmi status` shows it, `lmi down` goes on"
+    return Interrupted("interrupted" + (f": {standing}" if standing else ""), hint=hint)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lmi_deploy.core.hosting import SeenEndpoint
+from lmi_deploy.core.hosting import TAG_EXPIRES, SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved, Observed, SeenServer
 from lmi_deploy.core.record import DeploymentRef, Standing
 from lmi_deploy.decide.diagnose import Diagnosis
 from lmi_deploy.decide.standing import judge
 from lmi_deploy.errors import NotFound
+from lmi_deploy.steps.costs import hourly
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.diagnose import advice, of_log
 
@@ -33,6 +34,9 @@ class Status:
     cause: str = ""
     remedy: str = ""
     """Where it failed and its log says why."""
+    cost: str = ""
+    expires: str = ""
+    """Target sagemaker: when `lmi gc` may take it away; ISO 8601."""
 
 
 def status(ref: DeploymentRef, deps: Deps) -> Status:
@@ -42,22 +46,35 @@ def status(ref: DeploymentRef, deps: Deps) -> Status:
     current = observed.record.current if observed.record else None
     found = _diagnosis(ref, deps, current.summary if current else {}) if standing == "failed" else None
     return Status(
-        ref=ref,
+        ref=_found(observed, ref),
         standing=standing,
         why=why,
-        address=_address(ref, deps) if current else "",
+        address=_address(_found(observed, ref), deps) if current else "",
         server=_server(observed),
         endpoint=observed.endpoint if isinstance(observed, CloudObserved) else None,
         summary={key: str(value) for key, value in current.summary.items()} if current else {},
         since=current.since if current else "",
         cause=found.cause if found else "",
         remedy=advice(found) if found else "",
+        cost=hourly(observed, deps),
+        expires=_expires(observed),
     )
 
 
 def _address(ref: DeploymentRef, deps: Deps) -> str:
     # The local server has more than one path: its root says more than the one for requests.
     return deps.targets[ref.target].address(ref).removesuffix(INVOCATIONS)
+
+
+def _found(observed: Observed, ref: DeploymentRef) -> DeploymentRef:
+    """With the region and the bucket where it was looked for."""
+    return observed.ref if isinstance(observed, CloudObserved) else ref
+
+
+def _expires(observed: Observed) -> str:
+    if not isinstance(observed, CloudObserved):
+        return ""
+    return next((r.tag(TAG_EXPIRES) for r in observed.resources if r.kind == "endpoint"), "")
 
 
 def _server(observed: Observed) -> SeenServer | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmi_deploy.core.artifact import Artifact
-from lmi_deploy.core.cloud_actions import DeleteEndpointConfig, DeleteModel, ProbeEndpoint
+from lmi_deploy.core.cloud_actions import DeleteEndpointConfig, DeleteModel, MakeBucket, ProbeEndpoint
 from lmi_deploy.core.observed import CloudHeld, CloudObserved, Held, LocalHeld, LocalObserved, Observed
 from lmi_deploy.core.place import LocalPlace, SageMakerPlace
 from lmi_deploy.core.plan import Action, Plan, ProbeServer, RemoveArtifact, StopServer
@@ -16,6 +16,8 @@ PROBES = (ProbeServer, ProbeEndpoint)
 """The actions that ask for one real answer."""
 CLEARING = (RemoveArtifact, StopServer, DeleteEndpointConfig, DeleteModel)
 """What clears an old generation away, once the new one serves."""
+FOUNDING = (MakeBucket,)
+"""What must be there before a lock can be taken and a record written."""
 
 
 def diff(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Plan:
@@ -27,6 +29,15 @@ def diff(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Plan
             return sagemaker.diff(spec, artifact, observed, held)
         case _:
             raise AssertionError("a place, and what was seen of another")
+
+
+def elsewhere(spec: Spec, artifact: Artifact, plan: Plan, held: Held) -> Held | None:
+    """What is held, with the placement to avoid that could not be had; None where no other is left to try."""
+    match held:
+        case LocalHeld():
+            return None
+        case CloudHeld():
+            return sagemaker.elsewhere(spec, artifact, plan, held)
 
 
 def teardown(observed: Observed, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
@@ -48,6 +59,24 @@ def rollback(observed: Observed) -> tuple[Plan, Generation]:
             )
         case CloudObserved():
             return sagemaker_end.rollback(observed)
+
+
+def waiting(observed: Observed, *, timeout: int | None) -> tuple[Plan, Generation | None]:
+    """What is left of an `up` that ended before the deployment answered, and what it brings."""
+    match observed:
+        case LocalObserved():
+            return Plan(deployment=observed.ref.name, actions=()), None
+        case CloudObserved():
+            return sagemaker_end.waiting(observed, timeout=timeout)
+
+
+def weights_named(observed: Observed) -> tuple[str, ...]:
+    """The weights in a bucket that the deployment uses."""
+    match observed:
+        case LocalObserved():
+            return ()
+        case CloudObserved():
+            return sagemaker_end.weights_named(observed.record)
 
 
 def proof(spec: Spec, artifact: Artifact) -> Action:

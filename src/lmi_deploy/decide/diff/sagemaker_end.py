@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lmi_deploy.core.cloud_actions import (
     AwaitService,
+    CreateEndpoint,
     DeleteEndpoint,
     DeleteEndpointConfig,
     DeleteLogs,
@@ -18,12 +19,14 @@ from lmi_deploy.core.cloud_actions import (
     TagEndpoint,
     UpdateEndpoint,
 )
-from lmi_deploy.core.hosting import TAG_SPEC
+from lmi_deploy.core.frozen_json import load
+from lmi_deploy.core.hosting import SETTLING, TAG_SPEC, SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.plan import Action, Plan, RemoveArtifact, RemoveDeployment
 from lmi_deploy.core.record import Generation, Record
 from lmi_deploy.decide.cloud_wanted import PROVISION
 from lmi_deploy.decide.diff.changes import changes
+from lmi_deploy.decide.diff.sagemaker import coming as coming_config
 from lmi_deploy.decide.diff.sagemaker import named
 from lmi_deploy.decide.diff.sagemaker_told import PATIENCE, SCALING, probe_of
 from lmi_deploy.errors import NotFound, Refused
@@ -65,11 +68,55 @@ def _was_scaled(record: Record | None) -> bool:
     return bool(begun) or any(generation.summary.get(SCALING) for generation in record.generations)
 
 
+def waiting(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Generation | None]:
+    """What the record says was begun and did not end, from the wait for service on."""
+    record, endpoint, name = observed.record, observed.endpoint, observed.ref.name
+    coming = record.coming if record else None
+    if endpoint is None or observed.stranger or not _under_way(record, endpoint):
+        return Plan(deployment=name, actions=()), None
+    config = coming.server if coming else coming_config(endpoint)
+    patience = timeout or int(coming.summary.get(PATIENCE, 0) if coming else 0) or 2 * PROVISION
+    actions: list[Action] = [AwaitService(endpoint=name, config=config, timeout=patience)]
+    probe = probe_of(coming.summary) if coming else None
+    if probe:
+        actions.append(ProbeEndpoint(endpoint=name, probe=probe))
+    actions += _begun(record)
+    return Plan(deployment=name, actions=tuple(actions)), coming
+
+
+def _under_way(record: Record | None, endpoint: SeenEndpoint) -> bool:
+    """Whether the endpoint changes by itself, or an `up` sent it on its way and did not see it arrive."""
+    if endpoint.status in SETTLING:
+        return True
+    coming = record.coming if record else None
+    if record is None or coming is None:
+        return False
+    sent = (i for i in record.intents if i.action in (CreateEndpoint.__name__, UpdateEndpoint.__name__))
+    return endpoint.config == coming.server or any(i.names.get("config") == coming.server for i in sent)
+
+
+def _begun(record: Record | None) -> Iterator[Action]:
+    """The small things at the end of an `up`, as its intents name them."""
+    for intent in record.intents if record else ():
+        if intent.outcome is not None:
+            continue
+        match intent.action:
+            case "SetScaling":
+                yield load(SetScaling, intent.names)
+            case "RemoveScaling":
+                yield load(RemoveScaling, intent.names)
+            case "TagEndpoint":
+                yield load(TagEndpoint, intent.names)
+            case _:
+                pass
+
+
 def weights_named(record: Record | None) -> tuple[str, ...]:
     """The weights that a deployment uses, or was about to bring."""
     if record is None:
         return ()
-    kept = (str(generation.summary.get("weights_name", "")) for generation in record.generations)
+    known = (*record.generations, *((record.coming,) if record.coming else ()))
+    kept = (str(generation.summary.get("weights_name", "")) for generation in known)
     begun = (str(intent.names.get("weights", "")) for intent in record.intents)
     return tuple(sorted({name for name in (*kept, *begun) if name}))
 

@@ -1,0 +1,149 @@
+"""One plan carried out under the lock: recorded, proved, settled; elsewhere where an instance is not to be had."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lmi_deploy.core.cloud_actions import AwaitService
+from lmi_deploy.core.events import Event, Finished, Notice
+from lmi_deploy.core.observed import Observed
+from lmi_deploy.core.plan import Action, Plan
+from lmi_deploy.core.record import Generation
+from lmi_deploy.decide.diff import CLEARING, elsewhere, generation, proof
+from lmi_deploy.errors import Interrupted, LmiError, NoCapacity
+from lmi_deploy.ports.journal import Journal
+from lmi_deploy.ports.target import Perform, Target
+from lmi_deploy.steps.apply import apply
+from lmi_deploy.steps.costs import left_standing
+from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.diagnose import explain
+from lmi_deploy.steps.looking import Case, look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """`detach`: end once the endpoint is on its way; `lmi wait` does the rest."""
+
+    probe: bool = True
+    detach: bool = False
+
+
+def bring(case: Case, deps: Deps, wish: Wish) -> Iterator[Event]:
+    """Until it serves, on the first placement that can be had."""
+    while True:
+        begun = deps.clock.monotonic()
+        try:
+            yield from _Round(case, deps, wish).run()
+            return
+        except NoCapacity as error:
+            held = elsewhere(case.spec, case.artifact, case.plan, case.held)
+            if held is None:
+                raise
+            waited = deps.clock.monotonic() - begun
+            yield Notice(text=f"{error.message} (after {waited:.0f} s)")
+            case = look(case.spec, case.artifact, deps, probe=wish.probe, before=held)
+            cost = dict(case.plan.figures).get("cost", "")
+            yield Notice(text=f"trying the recipe's next instance type: {cost}")
+
+
+@dataclass(slots=True)
+class _Round:
+    case: Case
+    deps: Deps
+    wish: Wish
+    took: int = 0
+
+    def run(self) -> Iterator[Event]:
+        case, deps = self.case, self.deps
+        target, journal = self._target, deps.journal(case.ref)
+        perform = target.raising(case.spec, case.artifact, deps.hub(case.spec.model.model_id))
+        before, after = split(case.plan)
+        if before.actions:
+            journal.expect(self._generation())
+        try:
+            detached = yield from self._raise(before, perform, journal)
+        except LmiError as error:
+            explain(error, case.spec.engine.name)
+            error.hint = "; ".join(filter(None, (error.hint, *self._advice(error))))
+            raise
+        except KeyboardInterrupt:
+            raise self._interrupted() from None
+        if detached:
+            return
+        if case.plan.empty and self.wish.probe:
+            yield from prove(case, target, deps)
+        # Settled before the old generation is cleared away: from here on the new one is what serves.
+        journal.settle(self._generation())
+        yield from apply(after, perform, journal, deps.clock)
+
+    def _raise(self, plan: Plan, perform: Perform, journal: Journal) -> Generator[Event, None, bool]:
+        """Whether it ended before the wait for service, which was wished."""
+        waits = next(
+            (n for n, a in enumerate(plan.actions) if isinstance(a, AwaitService)), len(plan.actions)
+        )
+        now, later = plan.actions[:waits], plan.actions[waits:]
+        yield from apply(replace(plan, actions=now), perform, journal, self.deps.clock)
+        if self.wish.detach and later:
+            yield from self._leave(later, journal)
+            return True
+        for event in apply(replace(plan, actions=later), perform, journal, self.deps.clock):
+            if isinstance(event, Finished) and event.key.startswith(AwaitService.__name__):
+                self.took = round(event.seconds)
+            yield event
+        return False
+
+    def _leave(self, later: Sequence[Action], journal: Journal) -> Iterator[Event]:
+        for action in later:
+            journal.intend(action)
+        name = self.case.spec.name
+        yield Notice(text=f"{name} is on its way; `lmi wait {name}` waits for it and asks for a real answer")
+
+    @property
+    def _target(self) -> Target:
+        return self.deps.targets[self.case.spec.target]
+
+    def _generation(self) -> Generation:
+        case, since = self.case, self.deps.clock.now().isoformat(timespec="seconds")
+        told = generation(case.spec, case.artifact, case.plan, case.observed, since=since)
+        return replace(told, took=self.took)
+
+    def _seen(self) -> Observed | None:
+        """The world after trouble; None where it cannot be looked at either."""
+        try:
+            return self._target.observe(self.case.ref)
+        except LmiError:
+            return None
+
+    def _advice(self, error: LmiError) -> Iterator[str]:
+        """What goes on as before although bringing up the new generation failed, and what keeps costing money."""
+        seen = self._seen()
+        if seen is None:
+            return
+        if seen.serving is not None and seen.serving == self.case.observed.serving:
+            yield f"{self.case.spec.name} still serves as it did before, at {self._target.address(self.case.ref)}"
+        if "costing" not in error.message:
+            yield left_standing(seen, self.deps)
+
+    def _interrupted(self) -> Interrupted:
+        seen = self._seen()
+        standing = left_standing(seen, self.deps) if seen else "what is there could not be looked at"
+        recorded = (
+            "what was begun is recorded: `lmi status` shows it, `lmi up` goes on, `lmi down` clears it away"
+        )
+        return Interrupted("interrupted" + (f": {standing}" if standing else ""), hint=recorded)
+
+
+def prove(case: Case, target: Target, deps: Deps) -> Iterator[Event]:
+    """One real inference of what serves already."""
+    action = proof(case.spec, case.artifact)
+    perform = target.raising(case.spec, case.artifact, deps.hub(case.spec.model.model_id))
+    yield from perform[type(action)](action)
+
+
+def split(plan: Plan) -> tuple[Plan, Plan]:
+    """What brings the new generation up, and what clears the old one away."""
+    cut = len(plan.actions)
+    while cut and isinstance(plan.actions[cut - 1], CLEARING):
+        cut -= 1
+    return replace(plan, actions=plan.actions[:cut]), replace(plan, actions=plan.actions[cut:])

@@ -1,0 +1,50 @@
+"""What a deployment in the cloud costs now, and what goes on costing when a command ends early."""
+
+from __future__ import annotations
+
+from lmi_deploy.core.observed import CloudObserved, Observed
+from lmi_deploy.core.record import Generation
+from lmi_deploy.decide.costs import money
+from lmi_deploy.errors import LmiError
+from lmi_deploy.steps.deps import Deps
+
+_FREE = frozenset({"Failed", "Deleting"})
+
+
+def hourly(observed: Observed, deps: Deps) -> str:
+    """In words; empty where nothing costs, or nobody can tell."""
+    if not isinstance(observed, CloudObserved) or observed.endpoint is None or observed.stranger:
+        return ""
+    endpoint, generation = observed.endpoint, generation_of(observed)
+    if endpoint.status in _FREE or generation is None or not generation.instance:
+        return ""
+    try:
+        price = deps.cloud(observed.ref.region).prices.hourly(generation.instance)
+    except LmiError:
+        return ""
+    count = max(endpoint.count, endpoint.wanted_count, 1)
+    what = f"{count} x {generation.instance}"
+    return f"{money(count * price.hourly, price.currency)} an hour ({what}; {price.source})" if price else ""
+
+
+def generation_of(observed: CloudObserved) -> Generation | None:
+    """What the record tells of the config that serves, else of what is coming."""
+    record, endpoint = observed.record, observed.endpoint
+    if record is None:
+        return None
+    told = (*record.generations, *((record.coming,) if record.coming else ()))
+    serving = endpoint.config if endpoint else ""
+    return next((g for g in reversed(told) if g.server == serving), told[-1] if told else None)
+
+
+def left_standing(observed: Observed, deps: Deps) -> str:
+    """What is there although the command ends early, and what it costs; empty where nothing is."""
+    if not isinstance(observed, CloudObserved) or observed.endpoint is None or observed.stranger:
+        return ""
+    name, endpoint = observed.ref.name, observed.endpoint
+    if endpoint.status in _FREE:
+        return f"the endpoint {name} is {endpoint.status}, which costs nothing"
+    cost = hourly(observed, deps)
+    what = f"the endpoint {name} is {endpoint.status}"
+    ends = f"`lmi down {name}` ends it"
+    return f"{what} and goes on costing {cost}; {ends}" if cost else f"{what} and goes on costing; {ends}"

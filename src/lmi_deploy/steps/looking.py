@@ -1,0 +1,51 @@
+"""A spec held against the world: what is there, and what would have to be done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.observed import CloudHeld, Held, Observed
+from lmi_deploy.core.plan import Plan
+from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.decide.diff import PROBES, diff
+from lmi_deploy.steps.deps import Deps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One recipe, followed as far as its plan."""
+
+    spec: Spec
+    artifact: Artifact
+    observed: Observed
+    held: Held
+    plan: Plan
+    notices: tuple[str, ...] = ()
+    """What the user should know that stops nothing."""
+
+    @property
+    def ref(self) -> DeploymentRef:
+        return self.spec.ref
+
+
+def look(spec: Spec, artifact: Artifact, deps: Deps, *, probe: bool, before: Held | None = None) -> Case:
+    """The plan against the world as it is at this moment. What was asked `before` and does not change is kept."""
+    target = deps.targets[spec.target]
+    observed = target.observe(spec.ref)
+    held = _kept(target.held(spec, deps.hub(spec.model.model_id)), before)
+    plan = diff(spec, artifact, observed, held)
+    if not plan.empty and before is None:
+        # Only now: a deployment that is in step needs no price list.
+        held = target.priced(spec, held)
+        plan = diff(spec, artifact, observed, held)
+    if not probe:
+        plan = replace(plan, actions=tuple(a for a in plan.actions if not isinstance(a, PROBES)))
+    return Case(spec=spec, artifact=artifact, observed=observed, held=held, plan=plan)
+
+
+def _kept(held: Held, before: Held | None) -> Held:
+    if isinstance(held, CloudHeld) and isinstance(before, CloudHeld):
+        return replace(held, prices=before.prices, avoid=before.avoid)
+    return held

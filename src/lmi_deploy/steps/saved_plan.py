@@ -1,0 +1,71 @@
+"""A plan as text, carried out later or elsewhere: the spec, the artifact, and the digest of what was seen."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.frozen_json import dump, load
+from lmi_deploy.core.naming import digest
+from lmi_deploy.core.observed import CloudObserved, LocalObserved, Observed
+from lmi_deploy.core.spec import Spec
+from lmi_deploy.errors import Refused, UsageRefused
+from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.looking import Case, look
+
+SCHEMA: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedPlan:
+    schema: int
+    spec: Spec
+    artifact: Artifact
+    seen: str
+    """Digest of the world that the plan was made for, and of what it would do there."""
+
+
+def saved_plan(case: Case) -> str:
+    saved = SavedPlan(schema=SCHEMA, spec=case.spec, artifact=case.artifact, seen=seen(case))
+    return json.dumps(dump(saved), indent=1) + "\n"
+
+
+def read_plan(text: str, origin: str) -> SavedPlan:
+    try:
+        found = json.loads(text)
+        if isinstance(found, dict) and isinstance(found.get("schema"), int) and found["schema"] > SCHEMA:
+            raise Refused(
+                f"{origin}: written by a newer lmi", hint="use that lmi, or plan again with this one"
+            )
+        return load(SavedPlan, found)
+    except ValueError as why:
+        raise UsageRefused(f"{origin}: not a plan: {why}", hint="`lmi plan --out FILE` writes one") from None
+
+
+def resume(saved: SavedPlan, deps: Deps, *, probe: bool) -> Case:
+    """The plan again, against the world as it is now. Refused where that is another one."""
+    case = look(saved.spec, saved.artifact, deps, probe=True)
+    if seen(case) != saved.seen:
+        raise Refused(
+            f"{saved.spec.name}: the plan is stale: what is deployed has changed since it was made",
+            hint="plan again, look at it, and carry out the new one",
+        )
+    return case if probe else look(saved.spec, saved.artifact, deps, probe=False, before=case.held)
+
+
+def seen(case: Case) -> str:
+    return digest([case.spec.name, _world(case.observed), list(case.plan.actions)])
+
+
+def _world(observed: Observed) -> list[object]:
+    """What a plan depends on: not what changes by itself from one look to the next."""
+    current = observed.record.current if observed.record else None
+    told = [observed.serving, current.server if current else "", sorted(observed.artifacts)]
+    match observed:
+        case LocalObserved(servers=servers):
+            return [*told, sorted(server.server for server in servers)]
+        case CloudObserved(endpoint=endpoint, resources=resources):
+            status = [endpoint.status, endpoint.config] if endpoint else []
+            return [*told, *status, sorted((resource.kind, resource.name) for resource in resources)]

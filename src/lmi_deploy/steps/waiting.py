@@ -1,0 +1,56 @@
+"""The end of an `up` that was detached or broken off: waited for, asked, settled. And the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lmi_deploy.core.cloud_actions import AwaitService
+from lmi_deploy.core.events import Event, Finished
+from lmi_deploy.core.plan import Plan
+from lmi_deploy.core.record import DeploymentRef, Generation
+from lmi_deploy.decide.diff import rollback, waiting
+from lmi_deploy.errors import LmiError
+from lmi_deploy.steps.apply import apply
+from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.diagnose import explain
+
+
+def wait(ref: DeploymentRef, deps: Deps, *, timeout: int | None) -> Iterator[Event]:
+    """Go on with what the record says was begun; nothing where nothing is under way. `timeout` in seconds."""
+    target = deps.targets[ref.target]
+    seen = target.observe(ref)
+    if waiting(seen, timeout=timeout)[0].empty:
+        return
+    with deps.lock(seen.ref).hold(ref.name):
+        plan, coming = waiting(target.observe(seen.ref), timeout=timeout)
+        yield from _bring(seen.ref, plan, coming, deps)
+
+
+def prepare_rollback(ref: DeploymentRef, deps: Deps) -> tuple[DeploymentRef, Plan]:
+    """What going back would do. NotFound where there is no earlier generation."""
+    seen = deps.targets[ref.target].observe(ref)
+    return seen.ref, rollback(seen)[0]
+
+
+def roll_back(ref: DeploymentRef, deps: Deps) -> Iterator[Event]:
+    """Point the endpoint at the generation before, ask it, and settle it as the current one."""
+    with deps.lock(ref).hold(ref.name):
+        plan, previous = rollback(deps.targets[ref.target].observe(ref))
+        deps.journal(ref).expect(previous)
+        yield from _bring(ref, plan, previous, deps)
+
+
+def _bring(ref: DeploymentRef, plan: Plan, coming: Generation | None, deps: Deps) -> Iterator[Event]:
+    journal, took = deps.journal(ref), 0
+    try:
+        for event in apply(plan, deps.targets[ref.target].ending(ref), journal, deps.clock):
+            if isinstance(event, Finished) and event.key.startswith(AwaitService.__name__):
+                took = round(event.seconds)
+            yield event
+    except LmiError as error:
+        explain(error, str(coming.summary.get("engine", "")) if coming else "")
+        raise
+    if coming is not None:
+        since = deps.clock.now().isoformat(timespec="seconds")
+        journal.settle(replace(coming, since=since, took=coming.took or took))
