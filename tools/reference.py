@@ -12,6 +12,7 @@ import click
 from lmi_deploy.cli import COMMANDS, lmi
 from lmi_deploy.decide.reference import reference_page
 from lmi_deploy.decide.reference_failures import failures_page
+from lmi_deploy.decide.reference_rights import rights_page
 from lmi_deploy.decide.schema import json_schema
 from lmi_deploy.errors import EXIT_CODES
 
@@ -25,6 +26,7 @@ def pages() -> dict[str, str]:
         "recipe.schema.json": json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n",
         "cli.md": cli_page(),
         "failures.md": failures_page(),
+        "rights.md": rights_page(),
     }
 
 

@@ -14,7 +14,7 @@ from tools.reference import DOCS, pages
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", ["cli.md", "recipe.md", "recipe.schema.json"])
+@pytest.mark.parametrize("name", ["cli.md", "recipe.md", "recipe.schema.json", "rights.md"])
 def test_a_generated_page_is_fresh(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == pages()[name], "run `make reference`"
 

@@ -36,8 +36,9 @@ def command(
             hint="policies are for target sagemaker",
         )
     spec = resolve(read, gather(read, room.deps))
-    documents = policies(spec).documents
-    for line in role_commands(spec, read.origin):
+    found = policies(spec)
+    documents = found.documents
+    for line in role_commands(spec, read.origin, characters=found.deployer.characters):
         room.view.note(line)
     shown = documents if part is None else documents[part]
     room.view.result(documents if part is None else {part: shown}, json.dumps(shown, indent=2))

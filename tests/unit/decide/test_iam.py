@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lmi_deploy.core.hosting import resource_name
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.iam import policies, role_commands
+from lmi_deploy.decide.iam.commands import MANAGED_MOST
 from lmi_deploy.emulator.iam.policies import Request, allows, trusts
 from tests.support.cloud_nouns import ACCOUNT, CLOUD, cloud_facts, cloud_spec
 
@@ -57,8 +58,7 @@ def test_documents_are_what_iam_takes(extra: str) -> None:
             assert all(
                 resource == "*" or resource.startswith("arn:aws:") for resource in statement["Resource"]
             )
-        # A managed policy holds at most 6,144 characters, blanks not counted; of a role's own, all together 10,240.
-        assert len(json.dumps(documents[part], separators=(",", ":"))) < 6144
+        assert len(json.dumps(documents[part], separators=(",", ":"))) < MANAGED_MOST
     assert trusts(documents["trust"], "sagemaker.amazonaws.com")
 
 
@@ -166,3 +166,18 @@ def test_the_commands_make_the_role_of_the_recipe() -> None:
     lines = "\n".join(role_commands(grown("endpoint: {role: team/serve}\n"), "my recipe.yaml"))
     assert "--role-name serve --path /team/ --assume-role-policy-document file://trust.json" in lines
     assert "lmi iam 'my recipe.yaml' --part execution > execution.json" in lines
+    assert "aws iam create-policy --policy-name lmi-m-deployer" in lines
+
+
+def test_a_policy_that_is_too_long_for_one_of_its_own_becomes_a_roles() -> None:
+    whole = (
+        "weights: {via: job, token_secret: hub-token}\n"
+        "endpoint:\n  kms_key: alias/a-long-name-for-a-key\n"
+        "  vpc: {subnets: [s-1], security_groups: [sg-1]}\n"
+        "  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
+    )
+    spec = replace(grown(whole), name="a-name-of-48-characters-which-is-the-longest-one")
+    found = policies(spec).deployer
+    assert MANAGED_MOST < found.characters < 10_240
+    lines = "\n".join(role_commands(spec, "r.yaml", characters=found.characters))
+    assert "put-role-policy --role-name YOUR-ROLE" in lines

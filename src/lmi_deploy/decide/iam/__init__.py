@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,6 +28,11 @@ class Policy:
     def rights(self) -> tuple[Right, ...]:
         """For whoever asks IAM whether a principal has them."""
         return tuple(right for grant in self.grants for right in grant.rights)
+
+    @property
+    def characters(self) -> int:
+        """As IAM counts them for its quotas."""
+        return len(json.dumps(self.document, separators=(",", ":")))
 
     @property
     def document(self) -> dict[str, Any]:

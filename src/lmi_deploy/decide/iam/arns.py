@@ -64,13 +64,22 @@ class Arns:
         return bucket, f"{bucket}/{prefix.path}*"
 
     @property
+    def targets(self) -> str:
+        return self.of("application-autoscaling", "scalable-target/*")
+
+    @property
     def group(self) -> str:
         return self.of("logs", f"log-group:/aws/sagemaker/Endpoints/{self.spec.name}")
 
     @property
-    def repository(self) -> str:
-        """Of the image; all of them where its address does not tell."""
-        found = repository_of(self.spec.cloud.image)
+    def repositories(self) -> tuple[str, ...]:
+        """Of the endpoint's image and of a transfer job's; all there are where an address does not tell."""
+        place = self.spec.cloud
+        images = (place.image, *([place.job.image] if place.job else []))
+        return tuple(sorted({self._repository(image) for image in images}))
+
+    def _repository(self, image: str) -> str:
+        found = repository_of(image)
         if found is None:
             return "*"
         account, region, name = found

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from typing import Final
 
 from lmi_deploy.core.spec import Spec
 
+MANAGED_MOST: Final = 6144
+"""Characters of a policy of its own, blanks not counted; those of a role may have 10,240 together (IAM's quotas)."""
 
-def role_commands(spec: Spec, recipe: str) -> Iterator[str]:
-    """Lines to copy. The name of a role is the last part of its path."""
+
+def role_commands(spec: Spec, recipe: str, *, characters: int = 0) -> Iterator[str]:
+    """Lines to copy; `characters` are those of the deployer's policy. A role's name is the last part of its path."""
     path, _, name = spec.cloud.role.partition(":role/")[2].rpartition("/")
     role, policy, file = shlex.quote(name), f"lmi-{spec.name}", shlex.quote(recipe)
     within = f" --path {shlex.quote(f'/{path}/')}" if path else ""
@@ -24,4 +28,11 @@ def role_commands(spec: Spec, recipe: str) -> Iterator[str]:
     )
     yield "The rights of who deploys it, to be attached to a user or a role of yours:"
     yield f"  lmi iam {file} --part deployer > deployer.json"
-    yield f"  aws iam create-policy --policy-name {policy}-deployer --policy-document file://deployer.json"
+    yield f"  aws iam {_attach(policy, characters)} --policy-document file://deployer.json"
+
+
+def _attach(policy: str, characters: int) -> str:
+    """One that is too long for a policy of its own still is short enough for a role's."""
+    if characters <= MANAGED_MOST:
+        return f"create-policy --policy-name {policy}-deployer"
+    return f"put-role-policy --role-name YOUR-ROLE --policy-name {policy}-deployer"

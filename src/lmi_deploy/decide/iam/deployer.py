@@ -146,8 +146,6 @@ def _role(spec: Spec, arns: Arns) -> Iterator[Grant]:
 
 def _scaling(spec: Spec, arns: Arns) -> Iterator[Grant]:
     """Removing is always allowed: an update without autoscaling, and `down`, need it."""
-    writing = ("Register", "Put") if spec.cloud.scaling else ()
-    words = {"Register": "RegisterScalableTarget", "Put": "PutScalingPolicy"}
     yield Grant(
         sid="LookAtScaling",
         actions=(
@@ -158,20 +156,28 @@ def _scaling(spec: Spec, arns: Arns) -> Iterator[Grant]:
         why="is it scaled; the calls know no resource",
     )
     yield Grant(
-        sid="SetScaling",
+        sid="EndScaling",
         actions=(
             "application-autoscaling:DeleteScalingPolicy",
             "application-autoscaling:DeregisterScalableTarget",
-            *(f"application-autoscaling:{words[word]}" for word in writing),
         ),
-        resources=(arns.of("application-autoscaling", "scalable-target/*"),),
-        why="autoscaling: set by the recipe, taken away by `down`; targets have no names of ours",
+        resources=(arns.targets,),
+        why="scaling goes with the endpoint, and with `autoscaling` in the recipe; targets have no names of ours",
     )
     if spec.cloud.scaling:
         yield from _tracking(spec, arns)
 
 
 def _tracking(spec: Spec, arns: Arns) -> Iterator[Grant]:
+    yield Grant(
+        sid="SetScaling",
+        actions=(
+            "application-autoscaling:PutScalingPolicy",
+            "application-autoscaling:RegisterScalableTarget",
+        ),
+        resources=(arns.targets,),
+        why="least and most instances, and the requests to aim at",
+    )
     yield Grant(
         sid="KeepAlarms",
         actions=("cloudwatch:DeleteAlarms", "cloudwatch:DescribeAlarms", "cloudwatch:PutMetricAlarm"),

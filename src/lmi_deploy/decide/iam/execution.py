@@ -16,7 +16,7 @@ def execution(spec: Spec, arns: Arns) -> Iterator[Grant]:
     yield from _image(arns)
     yield from _telemetry(arns)
     if place.kms_key:
-        yield _key(arns)
+        yield _key(arns, writing=place.weights_via == "job")
     if place.vpc is not None:
         yield _network()
     if place.weights_via == "job":
@@ -50,7 +50,7 @@ def _image(arns: Arns) -> Iterator[Grant]:
     yield Grant(
         sid="PullImage",
         actions=("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
-        resources=(arns.repository,),
+        resources=arns.repositories,
         why="the container's image",
     )
 
@@ -75,11 +75,11 @@ def _telemetry(arns: Arns) -> Iterator[Grant]:
     )
 
 
-def _key(arns: Arns) -> Grant:
+def _key(arns: Arns, *, writing: bool) -> Grant:
     key, conditions = arns.key
     return Grant(
         sid="ReadEncrypted",
-        actions=("kms:Decrypt",),
+        actions=("kms:Decrypt", *(["kms:GenerateDataKey"] if writing else [])),
         resources=(key,),
         why="model files that are encrypted with the recipe's key",
         conditions=conditions,

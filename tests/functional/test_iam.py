@@ -1,0 +1,56 @@
+"""`lmi iam` in process: documents on stdout, how a role is made of them on stderr."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.steps.deps import Deps
+from tests.support.fake_cloud import FakeCloud
+from tests.support.house import MODEL, House
+
+RECIPE = f"name: tiny\nmodel_id: {MODEL}\nengine: accelerate\ninstance_type: ml.g5.xlarge\n"
+
+
+class CloudHouse(House):
+    """The house with an account."""
+
+    def deps(self) -> Deps:
+        return replace(super().deps(), cloud=FakeCloud(self.clock).cloud)
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    monkeypatch.chdir(tmp_path)
+    Path("tiny.yaml").write_text(RECIPE)
+    return CloudHouse(tmp_path)
+
+
+def test_all_three_documents_are_one_object(house: House) -> None:
+    ran = house.lmi("iam", "tiny.yaml")
+    assert ran.code == 0
+    assert list(json.loads(ran.out)) == ["deployer", "execution", "trust"]
+    assert "aws iam create-role --role-name lmi-endpoint" in ran.err
+    assert "lmi iam tiny.yaml --part execution > execution.json" in ran.err
+
+
+@pytest.mark.parametrize("part", ["deployer", "execution", "trust"])
+def test_one_part_is_a_document_that_iam_takes(house: House, part: str) -> None:
+    document = json.loads(house.lmi("iam", "tiny.yaml", "--part", part).out)
+    assert document["Version"] == "2012-10-17"
+    assert document["Statement"]
+
+
+def test_json_is_one_result(house: House) -> None:
+    result = house.lmi("iam", "tiny.yaml", "--json", "--part", "trust").result
+    assert result["trust"]["Statement"][0]["Action"] == "sts:AssumeRole"
+    assert house.lmi("iam", "tiny.yaml", "--json").err == ""
+
+
+def test_this_machine_needs_no_rights(house: House) -> None:
+    ran = house.lmi("iam", "tiny.yaml", "--set", "endpoint.target=local", "--set", "instance_type=[]")
+    assert (ran.code, ran.out) == (2, "")
+    assert "needs no rights of AWS's" in ran.err
