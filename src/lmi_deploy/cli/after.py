@@ -4,29 +4,58 @@ from __future__ import annotations
 
 from typing import Any
 
+from lmi_deploy.core.place import LocalPlace, SageMakerPlace
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.steps.up import Case
 
 
 def how_to_ask(spec: Spec, address: str) -> str:
     """Where it runs, how to ask it from a shell and from Python, how to end it."""
-    name, place = spec.name, f"{address} (runtime {spec.machine.runtime}, {spec.machine.device})"
-    body, kind = spec.probe.body, spec.probe.content_type
-    asked = '"What is the capital of France?"' if spec.probe.prompt else f"--body {_quoted(body)}"
+    match spec.place:
+        case LocalPlace() as place:
+            where = f"{address} (runtime {place.runtime}, {place.device})"
+            asked = _asked_here(spec, address)
+        case SageMakerPlace() as place:
+            where = address
+            asked = _asked_on_sagemaker(spec, place, address)
+    name, body = spec.name, spec.probe.body
+    prompt = '"What is the capital of France?"' if spec.probe.prompt else f"--body {_quoted(body)}"
     return f"""
-{name} answers at {place}
+{name} answers at {where}
 
 Ask it:
-  lmi invoke {name} {asked}
+  lmi invoke {name} {prompt}
+{asked}
+Watch it, end it:
+  lmi status {name}    lmi logs {name} -f    lmi down {name}
+"""
+
+
+def _asked_here(spec: Spec, address: str) -> str:
+    body, kind = spec.probe.body, spec.probe.content_type
+    return f"""\
   curl -s {address} -H 'Content-Type: {kind}' -d {_quoted(body)}
 From Python:
   import urllib.request
   body = {body!r}
   request = urllib.request.Request("{address}", body.encode(), {{"Content-Type": "{kind}"}})
-  print(urllib.request.urlopen(request).read().decode())
-Watch it, end it:
-  lmi status {name}    lmi logs {name} -f    lmi down {name}
-"""
+  print(urllib.request.urlopen(request).read().decode())"""
+
+
+def _asked_on_sagemaker(spec: Spec, place: SageMakerPlace, address: str) -> str:
+    name, body, kind, region = spec.name, spec.probe.body, spec.probe.content_type, place.region
+    return f"""\
+  aws sagemaker-runtime invoke-endpoint --region {region} --endpoint-name {name} --content-type '{kind}' \\
+    --cli-binary-format raw-in-base64-out --body {_quoted(body)} /dev/stdout
+  curl -s {address} -H 'Content-Type: {kind}' -d {_quoted(body)} \\
+    --aws-sigv4 aws:amz:{region}:sagemaker --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \\
+    ${{AWS_SESSION_TOKEN:+-H "X-Amz-Security-Token: $AWS_SESSION_TOKEN"}}
+From Python:
+  import boto3
+  runtime = boto3.client("sagemaker-runtime", region_name="{region}")
+  body = {body!r}
+  answer = runtime.invoke_endpoint(EndpointName="{name}", ContentType="{kind}", Body=body)
+  print(answer["Body"].read().decode())"""
 
 
 def how_to_ask_fields(case: Case, address: str) -> dict[str, Any]:
@@ -35,12 +64,20 @@ def how_to_ask_fields(case: Case, address: str) -> dict[str, Any]:
         "deployment": case.spec.name,
         "target": case.spec.target,
         "address": address,
-        "runtime": case.spec.machine.runtime,
+        **_place_fields(case.spec),
         "changed": not case.plan.empty,
         "model": case.spec.model.model_id,
         "commit": case.spec.model.commit,
         "artifact": case.artifact.digest,
     }
+
+
+def _place_fields(spec: Spec) -> dict[str, str]:
+    match spec.place:
+        case LocalPlace(runtime=runtime):
+            return {"runtime": runtime}
+        case SageMakerPlace(region=region, bucket=bucket):
+            return {"runtime": "sagemaker", "region": region, "bucket": bucket}
 
 
 def _quoted(text: str) -> str:
