@@ -8,6 +8,7 @@ from typing import Any, Final
 from lmi_deploy import __version__
 from lmi_deploy.adapters.aws.clients import Clients
 from lmi_deploy.adapters.aws.session import SessionFactory, region_of
+from lmi_deploy.adapters.s3.lean import LeanClient
 
 _SMALL: Final = 1 << 20
 
@@ -43,7 +44,7 @@ class S3Clients(Clients):
             config=_configuration(self.settings),
         )
         _prepare(client)
-        return client
+        return LeanClient(client)
 
 
 def _configuration(settings: S3Settings) -> Any:
