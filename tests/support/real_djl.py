@@ -46,7 +46,7 @@ def installed(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iter
     run_dir.mkdir()
     log = config.parent / "server.log"
     own = {
-        "JAVA_OPTS": shlex.quote(f"-Djava.io.tmpdir={run_dir}"),
+        "JAVA_OPTS": f"{shlex.quote(f'-Djava.io.tmpdir={run_dir}')} {environ.get('JAVA_OPTS', '')}".strip(),
         "PYTHON_EXECUTABLE": worker_python(),
         "DJL_CACHE_DIR": str(config.parent / "cache"),
         "MODEL_SERVER_HOME": os.environ["DJL_SERVING_HOME"],
@@ -55,7 +55,7 @@ def installed(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iter
     # Where the file says what to load, it is obeyed; the recorded ones leave it to the command line.
     argv = [str(program), "-f", str(config), "-s", str(folder)]
     with log.open("wb") as sink:
-        process = subprocess.Popen(argv, stdout=sink, stderr=sink, env={**os.environ, **own, **environ})
+        process = subprocess.Popen(argv, stdout=sink, stderr=sink, env={**os.environ, **environ, **own})
     try:
         yield Installed(process, run_dir, int(given["--port"]), log)
     finally:

@@ -83,7 +83,7 @@ class Replay:
         config.write_text(text.replace("${H}", str(self.folder)), encoding="latin-1")
         begun = time.monotonic()
         arguments = ("--port", str(port), "--config", str(config), "--drain-seconds", "4")
-        with self.launch(self._model(), *arguments, environ=self.recording["environment"]) as served:
+        with self.launch(self._model(), *arguments, environ=self._environment()) as served:
             if not self._watches_the_start():
                 self._wait(served.wait_for)
             signalled = threading.Timer(
@@ -98,6 +98,10 @@ class Replay:
             if ended is not None and (code := served.process.wait(PATIENCE)) != ended:
                 found.append(Difference(self.recording["name"], "", "exit", str(ended), str(code)))
         return found
+
+    def _environment(self) -> dict[str, str]:
+        told = self.recording.get("jvm_options")
+        return self.recording["environment"] | ({"JAVA_OPTS": told} if told else {})
 
     def _worker(self, port: int, run_dir: str) -> Iterator[Difference]:
         """What the Python process was given: its handler tells it all when it is asked anything."""

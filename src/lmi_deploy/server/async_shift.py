@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from lmi_deploy.server import refusals
 from lmi_deploy.server.batches import alphabetical
 from lmi_deploy.server.jobs import Frame, Job
+from lmi_deploy.server.line import WorkerLost
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.shift import Following, Spent
 from lmi_deploy.server.wire import Answer, WireError, unpack_map
-from lmi_deploy.server.worker import Worker, WorkerLost
+from lmi_deploy.server.worker import Worker
 
 TRACKING = "request_tracking_id"
 FRAMES_KEPT = 65_536  # for a client that reads slower than its answer comes; one more and it is cut off

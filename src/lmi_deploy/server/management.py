@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Coroutine, Sequence
-from pathlib import Path
 from urllib.parse import unquote
 
 from lmi_deploy.server import forms, refusals
 from lmi_deploy.server.answers import Reply, json_reply
+from lmi_deploy.server.group import Status
 from lmi_deploy.server.httpwire import Request
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models import Models, described, listed
 from lmi_deploy.server.pool import Pool
-from lmi_deploy.server.properties import BadSettings
 from lmi_deploy.server.refusals import Refusal
+from lmi_deploy.server.registration import Registration, read_registration
+from lmi_deploy.server.stated import BadSettings
 from lmi_deploy.server.wire import Entry
 from lmi_deploy.server.worker import LoadFailure
 
@@ -44,7 +44,7 @@ class Management:
             case ("models" | "workflows") as what, 1:
                 return await self._collection(request, what, asked)
             case (("models" | "workflows"), _):
-                return await self._one(request.method, "/".join(parts[1:]), asked)
+                return await self._one(request.method, parts[1:], asked)
             case "server", 2:
                 return self._server(request.method, parts[1], entries)
             case _ if request.method == "OPTIONS" and path == "/":
@@ -56,24 +56,25 @@ class Management:
         if request.method == "GET":
             return self._listing(what, asked)
         if request.method == "POST":
-            return await self._register(_with_body(asked, request.body))
+            return await self._register(read_registration(request, asked))
         raise refusals.wrong_method()
 
-    async def _one(self, method: str, name: str, asked: dict[str, str]) -> Reply:
+    async def _one(self, method: str, parts: Sequence[str], asked: dict[str, str]) -> Reply:
+        name, version = parts[0], parts[1] if len(parts) > 1 else None
         match method:
             case "GET":
-                return self._describe(name)
+                return self._describe(name, version)
             case "PUT":
-                return await self._scale(self._models.named(name), asked)
+                return await self._scale(self._models.named(name, version), asked)
             case "DELETE":
-                self._models.named(name)
-                await self._models.remove(name)
+                await self._models.remove(self._models.named(name, version))
                 return _status(f'Model or workflow "{name}" unregistered')
             case _:
                 raise refusals.wrong_method()
 
     def _listing(self, what: str, asked: dict[str, str]) -> Reply:
         limit, start = (_number(asked, key, usual) for key, usual in (("limit", 100), ("next_page_token", 0)))
+        limit, start = limit if 0 <= limit <= 100 else 100, max(start, 0)
         pools = sorted(self._models, key=lambda pool: pool.settings.name)
         page = pools[start : start + limit]
         shown: dict[str, object] = {}
@@ -85,46 +86,34 @@ class Management:
         ]
         return json_reply(shown)
 
-    def _describe(self, name: str) -> Reply:
-        if "/" in name:
-            raise refusals.unknown_model(f"Workflow not found: {name}", "Workflow")
+    def _describe(self, name: str, version: str | None) -> Reply:
+        if name not in {pool.settings.name for pool in self._models}:
+            raise refusals.unknown_model(name, "Workflow")
         try:
-            pool = self._models.named(name)
+            pool = self._models.named(name, version)
         except Refusal as exc:
-            raise refusals.unknown_model(name, "Workflow") from exc
+            raise refusals.unknown_model(f"Workflow not found: {name}/{version}", "Workflow") from exc
         return json_reply([described(pool, startup=name in self._models.startup)])
 
-    async def _register(self, asked: dict[str, str]) -> Reply:
-        if "url" not in asked and "model_url" in asked:
-            cause = 'Cannot invoke "String.startsWith(String)" because "<parameter1>" is null'
-            raise Refusal(500, "NullPointerException", cause)
-        if "url" not in asked:
-            raise refusals.bad_request("Parameter url is required.")
-        folder = Path(asked["url"].removeprefix("file://").removeprefix("file:"))
-        name = asked.get("model_name") or folder.name
-        if name in {pool.settings.name for pool in self._models}:
-            raise Refusal(
-                409,
-                "BadRequestException",
-                message := f"Workflow {name} is already registered.",
-                reason=message,
-            )
-        if not folder.is_dir():
-            raise Refusal(404, "ModelNotFoundException", f"Invalid model url: {asked['url']}")
-        pool = self._added(folder, name, asked)
-        if asked.get("synchronous", "true").lower() == "false":
+    async def _register(self, asked: Registration) -> Reply:
+        if self._models.has(asked.name, asked.version):
+            named = asked.name if asked.version is None else f"{asked.name}:{asked.version}"
+            message = f"Workflow {named} is already registered."
+            raise Refusal(409, "BadRequestException", message, reason=message)
+        if not asked.folder.is_dir():
+            raise Refusal(404, "ModelNotFoundException", f"Invalid model url: {asked.url}")
+        pool = self._added(asked)
+        if not asked.synchronous:
             self._later(self._load(pool))
-            return _status(f'Model "{name}" registration scheduled.', 202)
+            return _status(f'Model "{asked.name}" registration scheduled.', 202)
         await self._load(pool, told=True)
-        return _status(f'Model "{name}" registered.')
+        return _status(f'Model "{asked.name}" registered.')
 
-    def _added(self, folder: Path, name: str, asked: dict[str, str]) -> Pool:
+    def _added(self, asked: Registration) -> Pool:
         try:
-            pool = self._models.add(folder, name, version=asked.get("model_version"))
+            return self._models.add(asked.folder, asked.name, overrides=asked.over)
         except BadSettings as exc:
             raise Refusal(500, "EngineException", str(exc)) from exc
-        pool.low, pool.high = _bounds(pool, asked)
-        return pool
 
     async def _load(self, pool: Pool, *, told: bool = False) -> None:
         try:
@@ -132,14 +121,17 @@ class Management:
         except LoadFailure as exc:
             self._log.error("a registered model did not load", model=pool.settings.name, why=exc)
             if told:
-                await self._models.remove(pool.settings.name)
+                await self._models.remove(pool)
                 raise Refusal(500, "EngineException", str(exc)) from exc
 
     async def _scale(self, pool: Pool, asked: dict[str, str]) -> Reply:
-        low, high = _bounds(pool, asked)
+        low, high = (_bound(asked, key) for key in ("min_worker", "max_worker"))
+        name = pool.settings.name
+        if pool.status is not Status.READY:
+            raise Refusal(503, "ServiceUnavailableException", f"Model or workflow is not ready: {name}")
         await pool.scale(low, high)
         bounds = f"min workers:{low} max workers:{high}"
-        return _status(f'Workflow "{pool.settings.name}" worker scaled. New Worker configuration {bounds}')
+        return _status(f'Workflow "{name}" worker scaled. New Worker configuration {bounds}')
 
     def _server(self, method: str, what: str, entries: Sequence[Entry]) -> Reply:
         if what not in ("logging", "metrics"):
@@ -163,15 +155,6 @@ def _status(text: str, code: int = 200) -> Reply:
     return json_reply({"status": text}, code)
 
 
-def _with_body(asked: dict[str, str], body: bytes) -> dict[str, str]:
-    """Keys of a JSON body under those of the query."""
-    try:
-        said = json.loads(body) if body else {}
-    except ValueError:
-        return asked
-    return {key: str(value) for key, value in said.items()} | asked if isinstance(said, dict) else asked
-
-
 def _number(asked: dict[str, str], key: str, usual: int) -> int:
     try:
         return int(asked.get(key, usual))
@@ -179,14 +162,11 @@ def _number(asked: dict[str, str], key: str, usual: int) -> int:
         raise Refusal(409, "NumberFormatException", f'For input string: "{asked[key]}"') from exc
 
 
-def _bounds(pool: Pool, asked: dict[str, str]) -> tuple[int, int]:
+def _bound(asked: dict[str, str], key: str) -> int:
+    """-1: as it is."""
     try:
-        low = int(asked.get("min_worker", pool.low))
-        high = int(asked.get("max_worker", max(pool.high, low)))
+        return int(asked.get(key, -1))
     except ValueError as exc:
-        why = str(exc).split(": ", 1)[1].strip("'")
-        message = f'For input string: "{why}"'
-        raise Refusal(
-            400, "BadRequestException", message, reason=f"parameter is invalid number.{message}"
-        ) from exc
-    return min(low, high), high
+        message = f'For input string: "{asked[key]}"'
+        reason = f"parameter is invalid number.{message}"
+        raise Refusal(400, "BadRequestException", message, reason=reason) from exc

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 CONTRACT = "0.36.0"  # the version of DJLServing that this server answers as
@@ -22,8 +22,8 @@ class _Series:
 class Metrics:
     """Counted only when somebody may ask."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self.kept = environ.get("SERVING_PROMETHEUS", "").strip().lower() == "true"
+    def __init__(self, *, kept: bool) -> None:
+        self.kept = kept
         self._host = socket.gethostname()
         self._series: dict[str, _Series] = {}
         self._add("DJLServingStart", "counter", ("Version", CONTRACT), 1)

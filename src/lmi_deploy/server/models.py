@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import itertools
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from lmi_deploy.server import refusals
+from lmi_deploy.server.group import Group, Slot, Status
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
-from lmi_deploy.server.pool import Pool, Slot, Status
-from lmi_deploy.server.properties import ModelSettings, resolve
-from lmi_deploy.server.shift import Shift
+from lmi_deploy.server.pool import NewShift, Pool
+from lmi_deploy.server.properties import ModelSettings, Surroundings, resolve
+from lmi_deploy.server.registration import Overrides
+
+_AS_IT_IS = Overrides()
 
 
 class Models:
@@ -21,17 +24,15 @@ class Models:
     def __init__(
         self,
         *,
-        new_shift: Callable[[ModelSettings], Shift],
-        defaults: Mapping[str, str],
-        environ: Mapping[str, str],
+        new_shift: NewShift,
+        surroundings: Surroundings,
         log: Log,
         metrics: Metrics,
     ) -> None:
         self.startup: list[str] = []
-        self._pools: dict[str, Pool] = {}
+        self._pools: dict[tuple[str, str | None], Pool] = {}
         self._new_shift = new_shift
-        self._defaults = defaults
-        self._environ = environ
+        self._surroundings = surroundings
         self._log = log
         self._metrics = metrics
         self._numbers = itertools.count(1)
@@ -40,34 +41,47 @@ class Models:
         return itertools.chain(self._pools.values())
 
     def named(self, name: str, version: str | None = None) -> Pool:
-        """`Refusal` 404 for a model that is not here."""
-        pool = self._pools.get(name)
-        if pool is None or (version and version != pool.settings.version):
+        """The first that was registered where no version is asked for; `Refusal` 404 for a model that is not here."""
+        found = (pool for pool in self if pool.settings.name == name)
+        pool = next((pool for pool in found if not version or pool.settings.version == version), None)
+        if pool is None:
             raise refusals.unknown_model(name)
         return pool
 
+    def has(self, name: str, version: str | None) -> bool:
+        """Whether this version of it, or the one without a version, is registered."""
+        return (name, version) in self._pools
+
     def only_startup(self) -> Pool:
         """The one model that /invocations means without a name; `Refusal` when there is not exactly one."""
-        if len(self.startup) != 1 or self.startup[0] not in self._pools:
+        if len(self.startup) != 1 or (self.startup[0], None) not in self._pools:
             raise refusals.bad_request("Parameter model_name is required.")
-        return self._pools[self.startup[0]]
+        return self._pools[self.startup[0], None]
 
-    def add(self, folder: Path, name: str, *, version: str | None = None, startup: bool = False) -> Pool:
+    def add(
+        self, folder: Path, name: str, *, overrides: Overrides = _AS_IT_IS, startup: bool = False
+    ) -> Pool:
         """A pool for the model in `folder`, its workers not yet started."""
         clock = asyncio.get_running_loop().time
         begun = clock()
-        settings = resolve(folder, name=name, version=version, defaults=self._defaults, environ=self._environ)
+        settings = self._resolved(folder, name, overrides)
         pool = Pool(settings, self._new_shift, log=self._log, numbers=self._numbers, metrics=self._metrics)
         pool.read_in = clock() - begun
-        self._pools[name] = pool
+        self._pools[name, overrides.version] = pool
         if startup:
             self.startup.append(name)
         return pool
 
-    async def remove(self, name: str) -> None:
-        pool = self._pools.pop(name)
-        self.startup = [one for one in self.startup if one != name]
+    async def remove(self, pool: Pool) -> None:
+        name, version = pool.settings.name, pool.settings.version
+        del self._pools[name, version]
+        if version is None:
+            self.startup = [one for one in self.startup if one != name]
         await pool.stop()
+
+    def _resolved(self, folder: Path, name: str, overrides: Overrides) -> ModelSettings:
+        around = dataclasses.replace(self._surroundings, over=overrides.keys)
+        return dataclasses.replace(resolve(folder, name=name, around=around), version=overrides.version)
 
     async def stop(self) -> None:
         for pool in self:
@@ -85,12 +99,6 @@ def listed(pool: Pool) -> dict[str, object]:
 def described(pool: Pool, *, startup: bool) -> dict[str, object]:
     """A model as GET /models/NAME shows it."""
     limits = pool.settings.limits
-    group = {
-        "device": {"deviceType": "cpu", "deviceId": -1},
-        "minWorkers": pool.low,
-        "maxWorkers": pool.high,
-        "workers": [_worker(slot) for slot in pool.slots],
-    }
     model: dict[str, object] = {
         "modelName": pool.settings.name,
         "modelUrl": _url(pool),
@@ -101,7 +109,7 @@ def described(pool: Pool, *, startup: bool) -> dict[str, object]:
         "requestInQueue": len(pool.queue),
         "status": health(pool),
         "loadedAtStartup": startup,
-        "workerGroups": [group],
+        "workerGroups": [_group(group) for group in pool.groups],
     }
     return {"workflowName": pool.settings.name, "models": [model]}
 
@@ -120,6 +128,16 @@ def _word(pool: Pool) -> str:
 
 def _url(pool: Pool) -> str:
     return f"file:{pool.settings.folder}/"
+
+
+def _group(group: Group) -> dict[str, object]:
+    device = group.place.device
+    return {
+        "device": {"deviceType": device.kind, "deviceId": device.number},
+        "minWorkers": group.low,
+        "maxWorkers": group.high,
+        "workers": [_worker(slot) for slot in group.slots],
+    }
 
 
 def _worker(slot: Slot) -> dict[str, object]:

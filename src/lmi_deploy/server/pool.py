@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
-import enum
 import itertools
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
 
-from lmi_deploy.server import refusals
+from lmi_deploy.server import cloud, refusals
+from lmi_deploy.server.devices import Place
+from lmi_deploy.server.group import Group, Slot, Status
 from lmi_deploy.server.jobs import Job, JobQueue
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
@@ -18,29 +19,7 @@ from lmi_deploy.server.refusals import Refusal
 from lmi_deploy.server.shift import Shift, Spent
 from lmi_deploy.server.worker import LoadFailure
 
-REVIVED_AFTER = 60.0  # seconds for which a dead worker keeps its place
-
-
-class Status(enum.StrEnum):
-    """What /models tells of a model."""
-
-    PENDING = "PENDING"
-    READY = "READY"
-    FAILED = "FAILED"
-
-
-@dataclass(slots=True, eq=False)
-class Slot:
-    """One place for a worker, and what became of it."""
-
-    number: int
-    temporary: bool
-    shift: Shift
-    started_at: datetime.datetime
-    alive: bool = True
-    busy: bool = False
-    died: float = 0.0
-    task: asyncio.Task[None] | None = field(default=None, repr=False)
+NewShift = Callable[[ModelSettings, Place], Shift]
 
 
 class Pool:
@@ -49,7 +28,7 @@ class Pool:
     def __init__(
         self,
         settings: ModelSettings,
-        new_shift: Callable[[ModelSettings], Shift],
+        new_shift: NewShift,
         *,
         log: Log,
         numbers: itertools.count[int],
@@ -59,8 +38,7 @@ class Pool:
         self.settings = settings
         self.status = Status.PENDING
         self.why_failed = ""
-        self.slots: list[Slot] = []
-        self.low, self.high = limits.min_workers, limits.max_workers
+        self.groups = [Group(place) for place in settings.places]
         self.queue = JobQueue(limits.job_queue_size)
         self._new_shift = new_shift
         self._log = log
@@ -68,12 +46,20 @@ class Pool:
         self._metrics = metrics
         self.read_in = 0.0  # seconds
         self.begun = False
-        self.starting: Shift | None = None
+        self.starting: list[Shift] = []
         self._failures = 0
         self._settled = asyncio.Event()
         self._reviving = asyncio.Lock()
-        self._scaling = asyncio.Lock()
+        self._early: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
+
+    @property
+    def slots(self) -> list[Slot]:
+        return [slot for group in self.groups for slot in group.slots]
+
+    @property
+    def high(self) -> int:
+        return sum(group.high for group in self.groups)
 
     @property
     def running(self) -> list[Slot]:
@@ -88,7 +74,7 @@ class Pool:
         begun = asyncio.get_running_loop().time()
         try:
             self.begun = True
-            await self._fill(self.low)
+            await self._start()
         except LoadFailure as exc:
             self._fail(str(exc))
             await self.stop()
@@ -102,7 +88,7 @@ class Pool:
         """Let the job wait for a worker; `Refusal` when it may not."""
         name = self.settings.name
         if self.status is Status.PENDING:
-            await self._after_loading()
+            await self._too_early()
         if self.failed:
             raise refusals.not_ready(name)
         if self.high == 0:
@@ -120,15 +106,21 @@ class Pool:
             self._later(self._grow_now())
 
     async def scale(self, low: int, high: int) -> None:
-        """New bounds: missing workers are started, surplus ones end after their call."""
-        self.low, self.high = low, high
-        for slot in self.running[high:]:
-            await self._retire(slot)
-        await self._fill(low)
+        """New bounds for each device, -1 for as it is; `low` counts even where it is over `high`, as there."""
+        for group in self.groups:
+            group.low = low if low >= 0 else group.low
+            group.high = high if high >= 0 else group.high
+            for slot in group.running[max(group.low, group.high) :]:
+                await self._retire(slot)
+            await self._fill(group, group.low)
 
     async def stop(self) -> None:
         """End every worker now; what waits is refused."""
-        self.high = 0
+        for group in self.groups:
+            group.high = 0
+        if self._early is not None:
+            self._early.cancel()
+            await asyncio.wait({self._early})
         for slot in self.slots:
             slot.alive = False
             if slot.task is not None:
@@ -136,12 +128,35 @@ class Pool:
         await asyncio.gather(*(slot.shift.stop() for slot in self.slots))
         self._refuse_waiting(refusals.shut_down(self.settings.name))
 
-    async def _after_loading(self) -> None:
-        # As the real server: who asks too early waits for the end of the load, and is then refused all the same.
+    async def _start(self) -> None:
+        if not self.settings.parallel_loading:
+            for group in self.groups:
+                await self._fill(group, group.low)
+            return
+        tasks = [asyncio.create_task(self._fill(group, group.low)) for group in self.groups]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _too_early(self) -> None:
+        """As the real server: a request while the workers start starts one more, waits for it, and is refused."""
+        if self.begun and self._early is None:
+            self._early = asyncio.create_task(self._one_more())
         await self._settled.wait()
+        if self._early is not None:
+            await asyncio.wait({self._early})
         if self.status is Status.FAILED:
             raise Refusal(500, "EngineException", self.why_failed)
         raise refusals.at_capacity(self.settings.name)
+
+    async def _one_more(self) -> None:
+        group = self.groups[0]
+        self._log.warn(cloud.EARLY, model=self.settings.name)
+        with contextlib.suppress(LoadFailure):  # then the first one fails as well, and is told of
+            await self._add(group, temporary=True)
 
     def _full(self) -> bool:
         running = self.running
@@ -157,23 +172,25 @@ class Pool:
         task.add_done_callback(self._background.discard)
 
     async def _grow_now(self) -> None:
-        """One worker more where there is a place; the dead keep theirs for a minute."""
+        """One worker more where there is most room for one."""
         now = asyncio.get_running_loop().time()
-        self.slots = [slot for slot in self.slots if slot.alive or now - slot.died < REVIVED_AFTER]
-        if self._scaling.locked() or len(self.slots) >= self.high or self.status is not Status.READY:
+        rooms = [(group.room(now), group) for group in self.groups]
+        room, group = max(rooms, key=lambda found: found[0])
+        if room < 1 or self.status is not Status.READY:
             return
         try:
-            await self._fill(len(self.running) + 1)
+            await self._fill(group, len(group.running) + 1)
         except LoadFailure as exc:
             self._log.error("a further worker did not start", model=self.settings.name, why=exc)
 
-    async def _fill(self, wanted: int) -> None:
-        async with self._scaling:
-            while len(self.running) < min(wanted, self.high):
-                await self._add(temporary=len(self.running) >= self.low)
+    async def _fill(self, group: Group, wanted: int) -> None:
+        async with group.scaling:
+            while len(group.running) < wanted:
+                await self._add(group, temporary=len(group.running) >= group.low)
 
-    async def _add(self, *, temporary: bool) -> None:
-        self.starting = shift = self._new_shift(self.settings)
+    async def _add(self, group: Group, *, temporary: bool) -> None:
+        shift = self._new_shift(self.settings, group.place)
+        self.starting.append(shift)
         started = datetime.datetime.now(datetime.UTC)
         try:
             await shift.start()
@@ -181,9 +198,9 @@ class Pool:
             await shift.stop()
             raise
         finally:
-            self.starting = None
+            self.starting.remove(shift)
         slot = Slot(next(self._numbers), temporary, shift, started)
-        self.slots.append(slot)
+        group.slots.append(slot)
         slot.task = asyncio.create_task(self._work(slot))
         shift.lost.add_done_callback(lambda lost: self._died_alone(slot, lost))
 
@@ -197,7 +214,8 @@ class Pool:
             slot.task.cancel()
         async with self._reviving:
             await self._lose(slot, (), spent)
-            self.slots.remove(slot)
+            for group in self.groups:
+                group.slots = [one for one in group.slots if one is not slot]
             await self._grow_now()
 
     async def _work(self, slot: Slot) -> None:
@@ -248,17 +266,9 @@ class Pool:
         self._failures += spent.counted
         if self._failures > self.settings.limits.retry_threshold and not self.settings.never_fails:
             self._fail(spent.told)
-            self._log.error(
-                "model FAILED, as it would be in the cloud: /ping is 500 and every request 503 until the server is "
-                "started again (a higher retry_threshold allows more failures)",
-                model=self.settings.name,
-                why=spent.told,
-            )
+            self._log.error(cloud.FAILED, model=self.settings.name, why=spent.told)
         else:
-            self._log.warn(
-                "worker lost: as in the cloud the others go on; with none left every request is refused for 60 s",
-                model=self.settings.name, why=spent.told, failures=self._failures,
-            )  # fmt: skip
+            self._log.warn(cloud.LOST, model=self.settings.name, why=spent.told, failures=self._failures)
         for job in jobs:
             job.settle(spent.refusal)
         if not self.running:

@@ -13,8 +13,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lmi_deploy.server.async_shift import AsyncShift
+from lmi_deploy.server.command import Engine
 from lmi_deploy.server.control import SOCKET_NAME, Control
 from lmi_deploy.server.desk import Desk, State
+from lmi_deploy.server.devices import Place, gpus_here
 from lmi_deploy.server.frontend import FrontEnd
 from lmi_deploy.server.inference import Inference
 from lmi_deploy.server.listener import LINGER, Listener
@@ -23,11 +25,12 @@ from lmi_deploy.server.management import Management
 from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models import Models
 from lmi_deploy.server.pool import Pool
-from lmi_deploy.server.properties import BadSettings, ModelSettings
+from lmi_deploy.server.properties import ModelSettings, Surroundings
 from lmi_deploy.server.settings import ServerSettings, read_settings
 from lmi_deploy.server.shift import Shift, SyncShift
+from lmi_deploy.server.stated import BadSettings
 from lmi_deploy.server.store import models_in
-from lmi_deploy.server.worker import Engine, LoadFailure, Worker
+from lmi_deploy.server.worker import LoadFailure, Worker
 
 FAILURE_FILE = "failure.json"
 ENDED_BY_SIGNAL = 128
@@ -96,12 +99,14 @@ class Program:
             environ=self._environ,
             largest_blob=settings.largest_blob,
             numbers=itertools.count(),
+            tcp=settings.tcp_workers,
+            log_level=settings.log_level,
         )
-        self._metrics = Metrics(self._environ)
+        around = Surroundings(defaults=settings.keys, environ=self._environ, gpus=gpus_here(self._environ))
+        self._metrics = Metrics(kept=settings.metrics)
         self._models = Models(
-            new_shift=self._new_shift, defaults=settings.keys, environ=self._environ,
-            log=self._log, metrics=self._metrics,
-        )  # fmt: skip
+            new_shift=self._new_shift, surroundings=around, log=self._log, metrics=self._metrics
+        )
         self._inference = Inference(self._models, settings, self._log, metrics=self._metrics)
         management = Management(self._models, self._log, self._metrics)
         front = FrontEnd(self._inference, management, self._models, settings=settings, panic=self._panicked)
@@ -120,8 +125,8 @@ class Program:
         )
         self._control = Control(options.run_dir / SOCKET_NAME, desk.verbs(), desk.give_socket)
 
-    def _new_shift(self, settings: ModelSettings) -> Shift:
-        worker = Worker(self._engine, settings, self._log)
+    def _new_shift(self, settings: ModelSettings, place: Place) -> Shift:
+        worker = Worker(self._engine, settings, place, self._log)
         return (
             AsyncShift(worker, self._log) if settings.async_mode else SyncShift(worker, settings, self._log)
         )

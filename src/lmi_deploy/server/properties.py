@@ -6,20 +6,19 @@ The precedence is the real server's: SageMaker's own variables beat the file, th
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from lmi_deploy.core.javaproperties import parse_properties
+from lmi_deploy.server.devices import Place, mpi, placed
 from lmi_deploy.server.recommend import recommended, service
+from lmi_deploy.server.stated import BadSettings, integer, number, true
 
 PROPERTIES_FILE = "serving.properties"
 BUILT_IN_HANDLER = "djl_python.huggingface"
-SECRET_NAMES = re.compile(
-    r"^(HF_TOKEN|HUGGING_?FACE_(HUB_)?TOKEN|AWS_(SECRET_ACCESS_KEY|SESSION_TOKEN|ACCESS_KEY_ID))$"
-)
 
 _SHOUTED = re.compile(r"[A-Z_0-9]+")
 _SERVING = {"SERVING_MIN_WORKERS": "minWorkers", "SERVING_MAX_WORKERS": "maxWorkers"}
@@ -30,10 +29,6 @@ _SAGEMAKER = {
     "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT": ("option.default_accept",),
 }
 _HEALTH_OVERRIDES = ("SERVING_HEALTH_CHECK_OVERRIDE", "SAGEMAKER_HEALTH_CHECK_OVERRIDE")
-
-
-class BadSettings(Exception):
-    """The model folder cannot be served as it is written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +42,6 @@ class Limits:
     retry_threshold: int
     predict_timeout: float
     model_loading_timeout: float
-    min_workers: int
-    max_workers: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +49,7 @@ class ModelSettings:
     """One model, resolved: nothing after this reads the file or the environment for it."""
 
     name: str
-    version: str | None
+    version: str | None = None
     folder: Path
     entry_point: str
     recommended_entry_point: str
@@ -65,7 +58,24 @@ class ModelSettings:
     never_fails: bool
     initialise: Mapping[str, str]
     limits: Limits
+    places: tuple[Place, ...]
+    parallel_loading: bool = False
+    mpi: bool = False
+    pipeline_parallel_degree: int = 1
     extra_environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a model is resolved against, besides its own files.
+
+    `defaults` are the server's own (config.properties, SERVING_*); `over` is said by a registration and beats the file.
+    """
+
+    defaults: Mapping[str, str]
+    environ: Mapping[str, str]
+    gpus: int = 0
+    over: Mapping[str, str] = field(default_factory=dict)
 
 
 def merged_properties(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
@@ -102,43 +112,37 @@ def _option_key(name: str) -> str:
     return f"option.{name.lower() if _SHOUTED.fullmatch(name) else name}"
 
 
-def resolve(
-    folder: Path,
-    *,
-    name: str,
-    version: str | None = None,
-    defaults: Mapping[str, str],
-    environ: Mapping[str, str],
-) -> ModelSettings:
-    """Settings of the model in `folder`; `defaults` are the server's own (config.properties, SERVING_*)."""
+def resolve(folder: Path, *, name: str, around: Surroundings) -> ModelSettings:
+    """Settings of the model in `folder`."""
+    defaults, environ = around.defaults, around.environ
     merged = merged_properties(folder, environ)
-    _check_engine(folder, merged)
+    _check_engine(folder, {**merged, **around.over})
     merged = recommended(folder, merged, environ) | merged
-    limits = _limits(merged, defaults, environ)
+    # What a registration says counts, but is not told to the handler.
+    said = {**merged, **around.over}
+    limits = _limits(said, defaults, environ)
     entry, fallback = _entry_points(folder, merged, environ)
     return ModelSettings(
         name=name,
-        version=version,
         folder=folder,
         entry_point=entry,
         recommended_entry_point=fallback,
         handler=merged.get("option.handler", "handle"),
-        async_mode=merged.get("option.async_mode", "").lower() == "true",
-        never_fails=any(environ.get(name, "").lower() == "true" for name in _HEALTH_OVERRIDES),
+        async_mode=true(merged.get("option.async_mode", "")),
+        never_fails=any(true(environ.get(name, "")) for name in _HEALTH_OVERRIDES),
         initialise=_initialise(merged, limits.batch_size),
         limits=limits,
+        places=placed(said, defaults, environ, around.gpus),
+        parallel_loading=true(merged.get("option.parallel_loading", "")),
+        mpi=mpi(merged),
+        pipeline_parallel_degree=number([merged], "option.pipeline_parallel_degree", 1),
         extra_environment=_pairs(merged.get("option.env", "")),
     )
 
 
 def _check_engine(folder: Path, merged: Mapping[str, str]) -> None:
     engine = merged.get("engine", "Python")
-    if engine == "MPI" or merged.get("option.mpi_mode", "").lower() == "true":
-        raise BadSettings(
-            f"{folder / PROPERTIES_FILE}: engine=MPI runs one process per GPU under mpirun, not done here; "
-            "use engine=Python here, or the container runtime"
-        )
-    if engine != "Python":
+    if engine not in ("Python", "MPI"):
         raise BadSettings(f"{folder / PROPERTIES_FILE}: Deep learning engine not found: {engine}")
 
 
@@ -146,7 +150,7 @@ def _entry_points(folder: Path, merged: Mapping[str, str], environ: Mapping[str,
     has_model = "option.model_id" in merged or (folder / "config.json").is_file()
     stated = merged.get("option.entryPoint") or environ.get("DJL_ENTRY_POINT", "")
     built_in = BUILT_IN_HANDLER
-    if merged.get("option.async_mode", "").lower() == "true":
+    if true(merged.get("option.async_mode", "")):
         built_in = service(environ) or built_in
     if stated:
         _check_entry_point(folder, stated)
@@ -169,6 +173,8 @@ def _initialise(merged: Mapping[str, str], batch_size: int) -> dict[str, str]:
         key.removeprefix("option."): value for key, value in sorted(merged.items()) if key != "option.env"
     }
     sent.setdefault("handler", "handle")
+    if mpi(merged):
+        sent["mpi_mode"] = "true"
     if batch_size > 1:
         sent["batchifier"] = "stack"
     if "tensor_parallel_degree" in sent and "maxWorkers" not in sent:
@@ -197,49 +203,16 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _limits(merged: Mapping[str, str], defaults: Mapping[str, str], environ: Mapping[str, str]) -> Limits:
-    def number(key: str, fallback: int, *aliases: str) -> int:
-        for name in (key, *aliases):
-            for source in (merged, defaults):
-                if name in source:
-                    return _integer(name, source[name])
-        return fallback
-
-    low = number("cpu.minWorkers", number("minWorkers", 1))
-    high = number("cpu.maxWorkers", number("maxWorkers", _default_workers(environ)))
+    stated = partial(number, (merged, defaults))
+    threshold = integer("SERVING_RETRY_THRESHOLD", environ.get("SERVING_RETRY_THRESHOLD", "0"))
+    predict = integer("PREDICT_TIMEOUT", environ.get("PREDICT_TIMEOUT", "120"))
+    loading = integer("MODEL_LOADING_TIMEOUT", environ.get("MODEL_LOADING_TIMEOUT", "240"))
     return Limits(
-        batch_size=number("batch_size", 1, "max_dynamic_batch_size"),
-        max_batch_delay=number("max_batch_delay", 100) / 1000,
-        max_idle_time=number("max_idle_time", 60),
-        job_queue_size=number("job_queue_size", 1000),
-        retry_threshold=number("retry_threshold", _integer("", environ.get("SERVING_RETRY_THRESHOLD", "0"))),
-        predict_timeout=number("option.predict_timeout", _integer("", environ.get("PREDICT_TIMEOUT", "120"))),
-        model_loading_timeout=number(
-            "option.model_loading_timeout", _integer("", environ.get("MODEL_LOADING_TIMEOUT", "240"))
-        ),
-        min_workers=min(low, high),
-        max_workers=high,
+        batch_size=stated("batch_size", 1, "max_dynamic_batch_size"),
+        max_batch_delay=stated("max_batch_delay", 100) / 1000,
+        max_idle_time=stated("max_idle_time", 60),
+        job_queue_size=stated("job_queue_size", 1000),
+        retry_threshold=stated("retry_threshold", threshold),
+        predict_timeout=stated("option.predict_timeout", predict),
+        model_loading_timeout=stated("option.model_loading_timeout", loading),
     )
-
-
-def _default_workers(environ: Mapping[str, str]) -> int:
-    threads = environ.get("OMP_NUM_THREADS", "")
-    if threads.isdigit() and int(threads) > 0:
-        return max(1, (os.cpu_count() or 1) // int(threads))
-    return 2
-
-
-def _integer(key: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as exc:
-        raise BadSettings(f'{key}={text}: For input string: "{text}"') from exc
-
-
-def worker_environment(environ: Mapping[str, str], settings: ModelSettings, engine: Path) -> dict[str, str]:
-    """The server's own environment without what is ours to withhold, and with the engine on PYTHONPATH."""
-    passed = {key: value for key, value in environ.items() if not SECRET_NAMES.match(key)}
-    before = [passed["PYTHONPATH"]] if passed.get("PYTHONPATH") else []
-    passed["PYTHONPATH"] = os.pathsep.join([*before, str(engine), str(settings.folder)])
-    # Without this a handler's print() would lie in a pipe's buffer until it is full.
-    passed.setdefault("PYTHONUNBUFFERED", "1")
-    return passed | dict(settings.extra_environment)

@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Mapping
 
-from lmi_deploy.server.properties import BadSettings
+from lmi_deploy.server.stated import BadSettings
 
 KINDS = ("wlm", "server", "model", "any")
 _RATE = re.compile(r"(\d+)/PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")

@@ -14,8 +14,9 @@ def workers_of(pools: Iterable[Pool]) -> list[dict[str, object]]:
     """Process id, resident bytes and phase of every worker that lives or is being started."""
     found: list[dict[str, object]] = []
     for pool in pools:
-        if pool.starting is not None and pool.starting.pid is not None:
-            found.append(_worker(pool.starting.pid, "loading"))
+        for shift in pool.starting:
+            if shift.pid is not None:
+                found.append(_worker(shift.pid, "loading"))
         for slot in pool.running:
             found.append(_worker(slot.shift.pid, "busy" if slot.busy else "ready"))
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmi_deploy.core.javaproperties import parse_properties
-from lmi_deploy.server.properties import BadSettings
+from lmi_deploy.server.stated import integer, java_properties, true
 from lmi_deploy.server.wire import LARGEST_BLOB, Pair
 
 MEBIBYTE = 1024 * 1024
@@ -27,32 +27,39 @@ class ServerSettings:
     request_id_key: str = "x-request-id"
     largest_blob: int = LARGEST_BLOB
     cors: tuple[Pair, ...] = ()
+    metrics: bool = False
+    tcp_workers: bool = False
+    log_level: str = "info"
 
 
 def read_settings(config: Path | None, environ: Mapping[str, str]) -> ServerSettings:
     """`BadSettings` for a value that is not what its key takes."""
     keys = parse_properties(config.read_bytes()) if config is not None else {}
     keys |= {k.removeprefix("SERVING_").lower(): v for k, v in environ.items() if k.startswith("SERVING_")}
+    java = java_properties(environ)
     return ServerSettings(
         keys=keys,
-        wait_model_loading=_true(keys.get("wait_model_loading", "true")),
-        allow_multi_status=_true(keys.get("allow_multi_status", "")),
-        handler_may_be_named=_true(environ.get("ALLOW_REQUEST_HANDLER_OVERRIDE", "")),
-        fail_fast=_true(environ.get("SERVING_FAIL_FAST", "")),
+        wait_model_loading=true(keys.get("wait_model_loading", "true")),
+        allow_multi_status=true(keys.get("allow_multi_status", "")),
+        handler_may_be_named=true(environ.get("ALLOW_REQUEST_HANDLER_OVERRIDE", "")),
+        fail_fast=true(environ.get("SERVING_FAIL_FAST", "")),
         max_request_size=_largest_request(keys, environ),
-        chunked_read_timeout=_integer(keys, "chunked_read_timeout", 120),
+        chunked_read_timeout=_number(keys, "chunked_read_timeout", 120),
         request_id_key=keys.get("request_id_header_key", "x-request-id"),
-        largest_blob=_integer(environ, "MAX_NETTY_BUFFER_SIZE", LARGEST_BLOB),
+        largest_blob=_number(environ, "MAX_NETTY_BUFFER_SIZE", LARGEST_BLOB),
         cors=_cors(keys),
+        metrics=true(environ.get("SERVING_PROMETHEUS", java.get("SERVING_PROMETHEUS", ""))),
+        tcp_workers=true(java.get("io.netty.transport.noNative", "")),
+        log_level="debug" if java.get("ai.djl.logging.level", "").lower() == "debug" else "info",
     )
 
 
 def _largest_request(keys: Mapping[str, str], environ: Mapping[str, str]) -> int:
     if "SAGEMAKER_MAX_REQUEST_SIZE" in environ:
-        return _integer(environ, "SAGEMAKER_MAX_REQUEST_SIZE", 0)
+        return _number(environ, "SAGEMAKER_MAX_REQUEST_SIZE", 0)
     if "SAGEMAKER_MAX_PAYLOAD_IN_MB" in environ:
-        return _integer(environ, "SAGEMAKER_MAX_PAYLOAD_IN_MB", 0) * MEBIBYTE
-    return _integer(keys, "max_request_size", 64 * MEBIBYTE)
+        return _number(environ, "SAGEMAKER_MAX_PAYLOAD_IN_MB", 0) * MEBIBYTE
+    return _number(keys, "max_request_size", 64 * MEBIBYTE)
 
 
 def _cors(keys: Mapping[str, str]) -> tuple[Pair, ...]:
@@ -61,12 +68,5 @@ def _cors(keys: Mapping[str, str]) -> tuple[Pair, ...]:
     return tuple((f"access-control-allow-{name}", value) for name, value in stated if value)
 
 
-def _integer(keys: Mapping[str, str], key: str, usual: int) -> int:
-    try:
-        return int(keys.get(key, usual))
-    except ValueError as exc:
-        raise BadSettings(f"{key}={keys[key]}: a whole number is expected") from exc
-
-
-def _true(text: str) -> bool:
-    return text.strip().lower() == "true"
+def _number(keys: Mapping[str, str], key: str, usual: int) -> int:
+    return integer(key, keys[key]) if key in keys else usual

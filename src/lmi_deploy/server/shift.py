@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from lmi_deploy.server import batches, refusals
+from lmi_deploy.server import batches, cloud, refusals
 from lmi_deploy.server.jobs import Frame, Job
+from lmi_deploy.server.line import WorkerLost
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.properties import ModelSettings
 from lmi_deploy.server.refusals import Refusal
 from lmi_deploy.server.wire import Answer, WireError
-from lmi_deploy.server.worker import Worker, WorkerLost
+from lmi_deploy.server.worker import Worker
 
 BRISK = 0.002  # seconds of a quick call
 BRISK_CALLS = 16  # that many in a row, and the next ones are taken to be quick, too
@@ -175,11 +176,8 @@ class SyncShift:
     async def _silence(self) -> None:
         # The real server notices a death in mid-stream no further: it stays Healthy and answers 400 from then on.
         self._silent = True
-        self._log.error(
-            "the worker died in mid-stream: as in the cloud, /ping stays Healthy and every request to this worker is "
-            "answered 400 until the server is started again",
-            model=self._settings.name, pid=self.pid, why=await self._worker.obituary(),
-        )  # fmt: skip
+        why = await self._worker.obituary()
+        self._log.error(cloud.SILENT, model=self._settings.name, pid=self.pid, why=why)
 
 
 def _hand_out(jobs: Sequence[Job], answer: Answer) -> None:

@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import math
 import re
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from lmi_deploy.server.command import FIRST_NUMBER, Command, Engine
+from lmi_deploy.server.devices import Place
+from lmi_deploy.server.line import Line, WorkerLost, connected
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.properties import ModelSettings, worker_environment
-from lmi_deploy.server.stream import Stream
-from lmi_deploy.server.wire import Answer, Entry, Pair, WireError, WireReader, pack_request
+from lmi_deploy.server.properties import ModelSettings
+from lmi_deploy.server.wire import Answer, Entry, Pair, pack_request
 
 STARTED = "Python engine started."
 START_LIMIT = 120.0
 GRACE = 3.0
 KEPT_LINES = 40
-FIRST_NUMBER = 19000
 LONGEST_SOCKET_PATH = 103  # sockaddr_un holds 104 bytes on macOS, the terminating zero among them
 
 _LEVEL = re.compile(r"^(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)::")
-
-
-class WorkerLost(Exception):
-    """The worker's process or connection is gone."""
 
 
 class LoadFailure(Exception):
@@ -44,32 +38,20 @@ class LoadFailure(Exception):
         self.last_lines = last_lines
 
 
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """Where workers come from, and where their sockets lie."""
-
-    folder: Path
-    python: Path
-    run_dir: Path
-    environ: Mapping[str, str]
-    largest_blob: int
-    numbers: itertools.count[int]
-
-
 class Worker:
     """Start it, ask it one thing at a time, end it."""
 
-    def __init__(self, engine: Engine, settings: ModelSettings, log: Log) -> None:
+    def __init__(self, engine: Engine, settings: ModelSettings, place: Place, log: Log) -> None:
         self._engine = engine
         self._settings = settings
         self._log = log
-        self._socket = engine.run_dir / f"djl_sock.{FIRST_NUMBER + next(engine.numbers)}"
+        self._command = Command(engine, settings, place, FIRST_NUMBER + next(engine.numbers))
         self._process: Process | None = None
-        self._stream: Stream | None = None
+        self._lines: list[Line] = []
+        self._unheard = self._command.ranks
         self._pumps: list[asyncio.Task[None]] = []
         self._last: deque[str] = deque(maxlen=KEPT_LINES)
         self._started = asyncio.Event()
-        self.wire: WireReader | None = None
 
     @property
     def pid(self) -> int | None:
@@ -92,35 +74,20 @@ class Worker:
 
     async def send(self, properties: list[Pair], content: list[Entry], until: float = math.inf) -> None:
         """Write one request; `WorkerLost` when nobody reads it, TimeoutError when it is not read by `until`."""
-        stream = self._stream
-        if stream is None or stream.closing:
-            raise WorkerLost("Backend Python process is stopped.")
-        stream.write(pack_request(properties, content))
-        if stream.full:
-            try:
-                async with asyncio.timeout_at(until if until < math.inf else None):
-                    await stream.drain()
-            except ConnectionError as exc:
-                raise WorkerLost("Python worker disconnected.") from exc
+        await self._line().send(pack_request(properties, content), until)
 
     async def answer(self, until: float = math.inf) -> Answer:
         """The next answer; `WorkerLost` when there will be none, TimeoutError at `until` by the loop's clock."""
-        try:
-            return await self._line().answer(until)
-        except (EOFError, WireError) as exc:
-            raise WorkerLost("Python worker disconnected.") from exc
+        return await self._line().answer(until)
 
     async def frame(self) -> tuple[bool, bytes]:
         """The next frame of a stream."""
-        try:
-            return await self._line().frame()
-        except (EOFError, WireError) as exc:
-            raise WorkerLost("Python worker disconnected.") from exc
+        return await self._line().frame()
 
     async def stop(self) -> None:
         """End the process: close its connection, then SIGTERM, then SIGKILL; remove its files."""
-        if self._stream is not None:
-            self._stream.close()
+        for line in self._lines:
+            line.close()
         process = self._process
         if process is not None and process.returncode is None:
             await _end(process)
@@ -128,8 +95,9 @@ class Worker:
         await asyncio.wait(self._pumps, timeout=0.5) if self._pumps else None
         for pump in self._pumps:
             pump.cancel()
-        for path in (self._socket, Path(f"{self._socket}.pid")):
-            path.unlink(missing_ok=True)
+        for socket in self._command.sockets:
+            for path in (socket, Path(f"{socket}.pid")):
+                path.unlink(missing_ok=True)
 
     async def obituary(self) -> str:
         """How the process ended, once its connection did."""
@@ -140,21 +108,23 @@ class Worker:
             else "cut off"
         )
 
-    def _line(self) -> WireReader:
-        if self.wire is None:
+    def _line(self) -> Line:
+        """Under MPI the first process's: the others are given their part by it."""
+        if not self._lines:
             raise WorkerLost("Backend Python process is stopped.")
-        return self.wire
+        return self._lines[0]
 
     async def _spawn(self) -> None:
-        if len(str(self._socket)) > LONGEST_SOCKET_PATH:
-            raise self._failure(
-                "start", f"{self._socket}: over {LONGEST_SOCKET_PATH} characters, too long for a socket"
-            )
+        longest = max(map(str, self._command.sockets), key=len)
+        if len(longest) > LONGEST_SOCKET_PATH:
+            why = f"{longest}: over {LONGEST_SOCKET_PATH} characters, too long for a socket"
+            raise self._failure("start", why)
+        argv = self._command.argv()
         try:
             self._process = await asyncio.create_subprocess_exec(
-                *self._argv(),
+                *argv,
                 cwd=self._settings.folder,
-                env=worker_environment(self._engine.environ, self._settings, self._engine.folder),
+                env=self._command.environment(),
                 stdin=DEVNULL,
                 stdout=PIPE,
                 stderr=PIPE,
@@ -162,22 +132,11 @@ class Worker:
                 start_new_session=True,
             )
         except OSError as exc:
-            raise self._failure("start", f"cannot run {self._engine.python}: {exc.strerror or exc}") from exc
+            raise self._failure("start", f"cannot run {argv[0]}: {exc.strerror or exc}") from exc
         self._log.event("worker started", pid=self._process.pid, model=self._settings.name)
         for stream, level in ((self._process.stdout, "INFO"), (self._process.stderr, "WARN")):
             if stream is not None:
                 self._pumps.append(asyncio.create_task(self._pump(stream, level)))
-
-    def _argv(self) -> list[str]:
-        settings = self._settings
-        return [
-            *(str(self._engine.python), str(self._engine.folder / "djl_python_engine.py")),
-            *("--sock-type", "unix", "--sock-name", str(self._socket)),
-            *("--model-dir", str(settings.folder), "--entry-point", settings.entry_point),
-            *("--device-id", "-1", "--cluster-size", "1"),
-            *("--recommended-entry-point", settings.recommended_entry_point, "--log-level", "info"),
-            "--async-mode" if settings.async_mode else "--no-async-mode",
-        ]
 
     async def _handshake(self) -> None:
         process = self._running()
@@ -196,21 +155,19 @@ class Worker:
             raise self._failure("start", f"the Python process {why} before it served: see its last lines")
 
     async def _connect(self) -> None:
+        places = self._command.addresses
         try:
-            loop = asyncio.get_running_loop()
-            _, self._stream = await loop.create_unix_connection(Stream, str(self._socket))
+            for place in places:
+                self._lines.append(await connected(place, largest=self._engine.largest_blob))
         except OSError as exc:
             await self._quiet()
-            raise self._failure(
-                "start", f"the worker's socket {self._socket} does not answer: {exc}"
-            ) from exc
-        self.wire = WireReader(self._stream, largest=self._engine.largest_blob)
+            why = f"the worker's socket {places[len(self._lines)]} does not answer: {exc}"
+            raise self._failure("start", why) from exc
 
     async def _initialise(self) -> None:
         limit = self._settings.limits.model_loading_timeout
         try:
-            await self.send(list(self._settings.initialise.items()), [])
-            answer = await asyncio.wait_for(self.answer(), limit)
+            answers = await asyncio.wait_for(self._warmed_up(), limit)
         except TimeoutError as exc:
             message = f"model_loading_timeout: the warm-up call took longer than {limit:.0f} s"
             raise self._failure("initialise", message) from exc
@@ -218,9 +175,16 @@ class Worker:
             await self._quiet()
             message = f"the Python process ended with exit code {self.exit_code} during the warm-up call"
             raise self._failure("initialise", message) from exc
-        if answer.code >= 300:
-            await self._quiet()
-            raise self._failure("initialise", f"Failed to initialize model: {_why(answer)}")
+        for answer in answers:
+            if answer.code >= 300:
+                await self._quiet()
+                raise self._failure("initialise", f"Failed to initialize model: {_why(answer)}")
+
+    async def _warmed_up(self) -> list[Answer]:
+        request = pack_request(list(self._settings.initialise.items()), [])
+        for line in self._lines:
+            await line.send(request)
+        return [await line.answer() for line in self._lines]
 
     def _running(self) -> Process:
         if self._process is None:
@@ -251,9 +215,11 @@ class Worker:
         if "ModelServerTelemetry:" in line:
             return
         if STARTED in line:
-            if self._started.is_set():
+            self._unheard -= 1
+            if self._unheard < 0:
                 return
-            self._started.set()
+            if not self._unheard:
+                self._started.set()
         self._last.append(line)
         own = _LEVEL.match(line)
         self._log.worker(self.pid or 0, own.group(1) if own else level, line)

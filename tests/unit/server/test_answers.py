@@ -7,9 +7,9 @@ import pytest
 from lmi_deploy.server import answers, forms
 from lmi_deploy.server.httpwire import Request
 from lmi_deploy.server.inputs import read_input
-from lmi_deploy.server.properties import BadSettings
 from lmi_deploy.server.rates import Rates
 from lmi_deploy.server.refusals import Refusal, at_capacity
+from lmi_deploy.server.stated import BadSettings
 
 
 def test_a_refusal_is_html_safe_json() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.server.properties import BadSettings, ModelSettings, resolve, worker_environment
+from lmi_deploy.server.properties import ModelSettings, Surroundings, resolve
 from lmi_deploy.server.settings import read_settings
+from lmi_deploy.server.stated import BadSettings
 
 
 def settings(
@@ -17,7 +18,7 @@ def settings(
     (folder / "model.py").touch()
     (folder / "serving.properties").write_bytes(text.encode("latin-1"))
     defaults = read_settings(None, environ or {}).keys
-    return resolve(folder, name="m", defaults=defaults, environ=environ or {})
+    return resolve(folder, name="m", around=Surroundings(defaults=defaults, environ=environ or {}))
 
 
 def test_options_reach_the_handler_without_their_prefix_and_defaults_do_not(tmp_path: Path) -> None:
@@ -35,7 +36,7 @@ def test_options_reach_the_handler_without_their_prefix_and_defaults_do_not(tmp_
 
 def test_no_file_at_all(tmp_path: Path) -> None:
     (tmp_path / "model.py").touch()
-    found = resolve(tmp_path, name="m", defaults={}, environ={})
+    found = resolve(tmp_path, name="m", around=Surroundings(defaults={}, environ={}))
     assert dict(found.initialise) == {"handler": "handle"}
 
 
@@ -65,7 +66,7 @@ def test_the_file_beats_options_of_the_environment_and_sagemaker_beats_the_file(
         "predict_timeout": "44",
         "handler": "handle",
     }
-    assert (found.limits.predict_timeout, found.limits.max_workers) == (44, 7)
+    assert (found.limits.predict_timeout, found.places[0].high) == (44, 7)
 
 
 def test_the_servers_own_keys_apply_where_the_model_says_nothing(tmp_path: Path) -> None:
@@ -88,8 +89,8 @@ def test_the_servers_own_keys_apply_where_the_model_says_nothing(tmp_path: Path)
 def test_how_many_workers(
     tmp_path: Path, text: str, environ: dict[str, str], bounds: tuple[int, int]
 ) -> None:
-    limits = settings(tmp_path, text, environ=environ).limits
-    assert (limits.min_workers, limits.max_workers) == bounds
+    [place] = settings(tmp_path, text, environ=environ).places
+    assert (place.low, place.high) == bounds
 
 
 def test_entry_points(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_what_cannot_be_served(tmp_path: Path, text: str, why: str) -> None:
 
 def test_a_folder_without_a_handler(tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match=r"\.py file not found"):
-        resolve(tmp_path, name="m", defaults={}, environ={})
+        resolve(tmp_path, name="m", around=Surroundings(defaults={}, environ={}))
 
 
 @pytest.mark.parametrize(
@@ -136,19 +137,3 @@ def test_an_image_with_vllm_turns_text_generation_to_async_mode(
     found = settings(tmp_path, text, environ={"SERVING_FEATURES": features})
     assert found.async_mode is asynchronous
     assert found.recommended_entry_point.endswith("vllm_async_service" if asynchronous else "huggingface")
-
-
-def test_the_workers_environment(tmp_path: Path) -> None:
-    found = settings(tmp_path, "option.env=X=1\n")
-    environ = {
-        "HF_TOKEN": "t",
-        "AWS_SECRET_ACCESS_KEY": "s",
-        "AWS_REGION": "eu-west-1",
-        "PYTHONPATH": "/before",
-    }
-    assert worker_environment(environ, found, Path("/engine")) == {
-        "AWS_REGION": "eu-west-1",
-        "PYTHONPATH": os.pathsep.join(["/before", "/engine", str(tmp_path)]),
-        "PYTHONUNBUFFERED": "1",
-        "X": "1",
-    }

@@ -1,0 +1,14 @@
+"""What is said when something happens here that has consequences there: whoever rehearses must learn of them."""
+
+FAILED = (
+    "model FAILED, as it would be in the cloud: /ping is 500 and every request 503 until the server is started again "
+    "(a higher retry_threshold allows more failures)"
+)
+LOST = "worker lost: as in the cloud the others go on; with none left every request is refused for 60 s"
+EARLY = (
+    "a request during the load: as in the cloud it starts a worker more, over maxWorkers too, and is refused"
+)
+SILENT = (
+    "the worker died in mid-stream: as in the cloud, /ping stays Healthy and every request to this worker is answered "
+    "400 until the server is started again"
+)

@@ -1,0 +1,95 @@
+"""POST /models, read: which folder, under which name, and what is said over its own settings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lmi_deploy.server import refusals
+from lmi_deploy.server.httpwire import Request
+from lmi_deploy.server.refusals import Refusal
+
+_NUMBERS = {
+    "batch_size": "batch_size",
+    "job_queue_size": "job_queue_size",
+    "max_batch_delay": "max_batch_delay",
+    "max_idle_time": "max_idle_time",
+    "min_worker": "minWorkers",
+    "max_worker": "maxWorkers",
+}
+_TEXTS = {"engine": "engine", "device": "load_on_devices"}
+_NULL_URL = 'Cannot invoke "String.startsWith(String)" because "<parameter1>" is null'
+_NO_WORD = re.compile(r"\W|^_")
+_ARCHIVE = re.compile(r"\.(tar\.gz|tar\.bz2|tar\.z|tgz|[^.]*)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What a registration says over the model's own file; the handler is not told of it."""
+
+    version: str | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """One call of POST /models."""
+
+    url: str
+    name: str
+    synchronous: bool
+    over: Overrides
+
+    @property
+    def version(self) -> str | None:
+        return self.over.version
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.url.removeprefix("file://").removeprefix("file:"))
+
+
+def read_registration(request: Request, query: Mapping[str, str]) -> Registration:
+    """From a JSON body, or else from the query; never from both. `Refusal` for what the real server refuses."""
+    kind = (request.header("content-type") or "").split(";")[0].strip().lower()
+    asked = _body(request.body) if kind == "application/json" else dict(query)
+    if "url" not in asked and kind == "application/json":
+        raise Refusal(500, "NullPointerException", _NULL_URL)
+    if "url" not in asked:
+        raise refusals.bad_request("Parameter url is required.")
+    stated = {key: _integer(asked[name]) for name, key in _NUMBERS.items() if name in asked}
+    keys = {key: str(number) for key, number in stated.items() if number >= 0}
+    keys |= {key: asked[name] for name, key in _TEXTS.items() if name in asked}
+    return Registration(
+        url=asked["url"],
+        name=asked.get("model_name") or _name_in(asked["url"]),
+        synchronous=asked.get("synchronous", "true").lower() == "true",
+        over=Overrides(version=asked.get("model_version"), keys=keys),
+    )
+
+
+def _body(raw: bytes) -> dict[str, str]:
+    try:
+        said = json.loads(raw)
+    except ValueError as exc:
+        raise Refusal(500, "JsonSyntaxException", str(exc)) from exc
+    if not isinstance(said, dict):
+        return {}
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in said.items()}
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as exc:
+        raise Refusal(409, "NumberFormatException", f'For input string: "{text}"') from exc
+
+
+def _name_in(url: str) -> str:
+    """The last part of the path, without an archive's ending, in letters, digits and underlines."""
+    path = url.partition(":")[2] or url
+    last = path.rstrip("/").rpartition("/")[2]
+    return _NO_WORD.sub("_", last if path.endswith("/") else _ARCHIVE.sub("", last))

@@ -1,0 +1,40 @@
+"""What properties state, read as what their keys take."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+_JAVA_OPTIONS = ("JAVA_OPTS", "SAGEMAKER_MODEL_SERVER_VMARGS")
+
+
+class BadSettings(Exception):
+    """The model folder, or the server's own file, cannot be served as it is written."""
+
+
+def integer(key: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as exc:
+        raise BadSettings(f'{key}={text}: For input string: "{text}"') from exc
+
+
+def true(text: str) -> bool:
+    """As Java reads a truth."""
+    return text.strip().lower() == "true"
+
+
+def number(sources: Sequence[Mapping[str, str]], key: str, fallback: int, *aliases: str) -> int:
+    """From the first source that states it, under its own name or an alias."""
+    for name in (key, *aliases):
+        for source in sources:
+            if name in source:
+                return integer(name, source[name])
+    return fallback
+
+
+def java_properties(environ: Mapping[str, str]) -> dict[str, str]:
+    """The `-Dname=value` of a Java that is not here: some of them change what a worker or a client sees."""
+    words = [word for name in _JAVA_OPTIONS for word in shlex.split(environ.get(name, ""))]
+    pairs = (word.removeprefix("-D").partition("=") for word in words if word.startswith("-D"))
+    return {name: value for name, _, value in pairs}
