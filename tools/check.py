@@ -20,7 +20,7 @@ STEPS: dict[str, list[list[str]]] = {
     "unit": [[*PYTEST, "tests/unit", "tests/golden", "-n", "2"]],
     "contract": [
         [*PYTEST, "tests/contract", "--ignore", "tests/contract/emulator", "-n", "2", "--dist", "loadfile"],
-        # By itself: its updates run under load, on a clock that is not shortened while requests are in flight.
+        # By itself: the limits of its containers are in real seconds, and each is a process or three.
         [*PYTEST, "tests/contract/emulator", "-n", "2", "--dist", "loadfile"],
     ],
     "functional": [[*PYTEST, "tests/functional", "-n", "2", "--dist", "loadfile"]],

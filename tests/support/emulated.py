@@ -18,7 +18,8 @@ from typing import Any
 from tests.support.engine import engine_dir
 from tests.support.served import worker_python
 
-PATIENCE = 150.0
+PATIENCE = 60.0
+"""Real seconds; as long as these tests let a container take for its start."""
 ACCOUNT = "123456789012"
 REGION = "us-east-1"
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/djl-inference:0.36.0-lmi27.0.0-cu130"

@@ -141,7 +141,7 @@ def test_a_role_that_lost_its_rights_after_the_model_was_made(hosting: Emulated)
 
 
 def test_no_request_is_lost_while_an_update_replaces_the_container(hosting: Emulated) -> None:
-    """Old and new run side by side; the one that goes finishes what it has."""
+    """Old and new run side by side; the one that goes finishes what it has. Some request is always in flight."""
     assert deploy(hosting, "replaced", {"model.py": MANY_WAYS})["EndpointStatus"] == "InService"
     hosting.endpoint_config("replaced-2", "replaced")
     lost: list[str] = []
@@ -154,12 +154,12 @@ def test_no_request_is_lost_while_an_update_replaces_the_container(hosting: Emul
                 runtime.invoke_endpoint(
                     EndpointName="replaced",
                     ContentType="application/json",
-                    Body=json.dumps({"do": "sleep", "seconds": 0.02}),
+                    Body=json.dumps({"do": "sleep", "seconds": 0.2}),
                 )["Body"].read()
             except runtime.exceptions.ClientError as exc:
                 lost.append(str(exc))
 
-    callers = [threading.Thread(target=load) for _ in range(2)]
+    callers = [threading.Thread(target=load) for _ in range(4)]
     for caller in callers:
         caller.start()
     before = streams(hosting, "replaced")

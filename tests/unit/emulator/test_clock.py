@@ -85,6 +85,19 @@ def test_work_has_its_limit() -> None:
     run(scene())
 
 
+def test_invocations_are_limited_in_real_seconds_and_hold_nothing_up() -> None:
+    async def scene() -> None:
+        clock = TurnedClock(speed=1_000_000)
+        invocation = asyncio.create_task(clock.limited(60, asyncio.sleep(60)))
+        await clock.sleep(3600)
+        assert not invocation.done()
+        clock.advance(61)
+        with pytest.raises(TimeoutError):
+            await invocation
+
+    run(scene())
+
+
 def test_a_cancellation_that_comes_with_a_turn_is_not_lost() -> None:
     async def scene() -> None:
         clock = TurnedClock(speed=0.001)
