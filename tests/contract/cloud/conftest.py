@@ -66,7 +66,10 @@ class Told:
 
     def access(self, **more: Any) -> Access:
         return Access(
-            session=self.session, clock=self.clock, tell=self.notes.append, **{"attempts": 1, **more}
+            session=self.session,
+            clock=self.clock,
+            tell=self.notes.append,
+            **{"attempts": 1, "manner": "standard", **more},
         )
 
 

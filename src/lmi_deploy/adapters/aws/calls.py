@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from lmi_deploy import __version__
 from lmi_deploy.adapters.aws.clients import Clients
@@ -42,6 +42,8 @@ class Access:
     rounds: int = 5
     connect_seconds: float = 10.0
     read_seconds: float = 60.0
+    manner: Literal["adaptive", "standard"] = "adaptive"
+    """Of botocore's tries: a client that is throttled slows down by itself, or only tries again."""
     skew: Skew = field(default_factory=Skew)
 
 
@@ -129,9 +131,8 @@ class Service:
         from botocore.config import Config
 
         access = self._access
-        # Adaptive: where it is throttled, a client slows down by itself.
         settings = Config(
-            retries={"mode": "adaptive", "total_max_attempts": access.attempts},
+            retries={"mode": access.manner, "total_max_attempts": access.attempts},
             connect_timeout=access.connect_seconds,
             read_timeout=access.read_seconds,
             user_agent_extra=f"lmi-deploy/{__version__}",

@@ -35,7 +35,7 @@ class Runtime:
 
     def __init__(self, access: Access) -> None:
         # What a model was asked is not asked again unasked; what never reached it is.
-        self._access = replace(access, attempts=1)
+        self._access = replace(access, attempts=1, manner="standard")
         self._services: dict[float, Service] = {}
 
     def address(self, name: str) -> str:

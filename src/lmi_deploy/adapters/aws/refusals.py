@@ -30,7 +30,7 @@ _QUOTA: Final = re.compile(
     r"delta of (?P<wanted>[\d.]+)\b",
     re.DOTALL,
 )
-_EXPLICIT_DENY: Final = re.compile(r"explicit deny in an? ([a-z -]+?)(?: policy)?(?:\W|$)")
+_EXPLICIT_DENY: Final = re.compile(r"explicit deny in an? ([a-z -]+?) ?policy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +52,11 @@ class Subject:
 
 def explain(fault: Fault, subject: Subject) -> LmiError:
     """The error that ends the call."""
+    if fault.kind == "skewed":
+        return skewed(subject.endpoint, subject.service)
     told = refused_credentials(fault.code)
     if told is not None:
         return told
-    if fault.kind == "skewed":
-        return skewed(subject.endpoint, subject.service)
     if fault.status == 0:
         return unreachable(fault, what=subject.what, endpoint=subject.endpoint, region=subject.region)
     if fault.code in _DENIED:
@@ -119,7 +119,7 @@ def _denied(fault: Fault, subject: Subject) -> LmiError:
     action, resource = fault.action or subject.action, fault.resource or subject.resource
     hint = policy_hint(action, resource)
     if denying := _EXPLICIT_DENY.search(fault.message):
-        hint = f"no permission overrides it: whoever keeps the {denying[1].strip()} policy must lift the deny"
+        hint = f"no permission overrides it: whoever keeps the {denying[1]} policy must lift the deny"
     return AccessError(f"{subject.what}: access denied: {who} may not {action} on {resource}", hint=hint)
 
 
