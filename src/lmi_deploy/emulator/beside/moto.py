@@ -27,7 +27,10 @@ class Moto:
     def __init__(self, account: str, folder: Path | None) -> None:
         """`folder` keeps what it knows over a restart."""
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+        from moto.s3.models import FakeBucket
 
+        # moto reads a bucket's policy without its conditions: "deny what comes without TLS" would deny everything.
+        FakeBucket.get_permission = _unjudged  # type: ignore[assignment]
         self._app: WsgiApp = DomainDispatcherApplication(create_backend_app)
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="moto")
         self._folder = MotoFolder(folder, account) if folder is not None else None
@@ -69,6 +72,12 @@ class Moto:
         if self._folder is not None and environ["REQUEST_METHOD"] not in READING:
             self._folder.save(service)
         return head[0], head[1], content
+
+
+def _unjudged(bucket: object, action: str, resource: str) -> Any:
+    from moto.iam.access_control import PermissionResult
+
+    return PermissionResult.NEUTRAL
 
 
 def _environ(request: web.Request, body: bytes) -> dict[str, Any]:
