@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping
 
 from lmi_deploy.cli.wiring_weights import Reach, open_bucket, session_at
-from lmi_deploy.core.observed import Price
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud, Depot
 
@@ -24,6 +23,7 @@ def open_cloud(region: str, clock: Clock, environ: Mapping[str, str]) -> Cloud:
     from lmi_deploy.adapters.aws.scalers import AwsScalers
     from lmi_deploy.adapters.aws.secrets import AwsSecrets
     from lmi_deploy.adapters.aws.tagged import AwsTagged
+    from lmi_deploy.catalog.prices import price
 
     access = Access(session=session_at(region, environ), clock=clock)
     account = AwsAccount(access.session, clock=clock)
@@ -36,7 +36,7 @@ def open_cloud(region: str, clock: Clock, environ: Mapping[str, str]) -> Cloud:
         scalers=AwsScalers(access),
         tagged=AwsTagged(access),
         logs=logs,
-        prices=AwsPrices(access, region=caller.region, partition=caller.partition, packaged=packaged_price),
+        prices=AwsPrices(access, region=caller.region, partition=caller.partition, packaged=price),
         limits=AwsLimits(access),
         roles=IamRoles(access),
         secrets=AwsSecrets(access),
@@ -65,8 +65,3 @@ def open_depot(
         records=BucketRecords(store),
         lock=BucketLock(store, clock, command=f"lmi {' '.join(sys.argv[1:2])}"),
     )
-
-
-def packaged_price(instance: str, region: str) -> Price | None:
-    """What is known without asking."""
-    return None
