@@ -23,7 +23,8 @@ from lmi_deploy.emulator.beside.metrics import Metrics
 from lmi_deploy.emulator.beside.moto import Moto
 from lmi_deploy.emulator.clock import TurnedClock
 from lmi_deploy.emulator.front import Front
-from lmi_deploy.emulator.hosting.courses import Courses
+from lmi_deploy.emulator.hosting.components import Components
+from lmi_deploy.emulator.hosting.courses import HURRY, Courses
 from lmi_deploy.emulator.hosting.fleets import Fleets
 from lmi_deploy.emulator.hosting.instances import Instances, Workshop
 from lmi_deploy.emulator.hosting.laying import Layer
@@ -37,6 +38,7 @@ from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.rules import FaultRules, Rule
 from lmi_deploy.emulator.runtime.invoking import Runtime
 from lmi_deploy.emulator.runtime.queueing import Queue
+from lmi_deploy.emulator.runtime.routes import Routes
 from lmi_deploy.emulator.scaling.rounds import Rounds
 from lmi_deploy.emulator.services import Services
 from lmi_deploy.emulator.store import Store, write_whole
@@ -60,7 +62,7 @@ class Settings:
 
 
 class _Nobody:
-    """The place of `hosting` and `jobs` until they are there; nothing begins before."""
+    """The place of those behind the resources until they are there; nothing begins before."""
 
     def begin(self, region: str, name: str) -> None:
         raise RuntimeError(f"nobody is there yet: {region} {name}")
@@ -88,6 +90,7 @@ class Emulator:
             objects=objects,
             alarms=TableAlarms(store),
             hosting=_Nobody(),
+            components=_Nobody(),
             jobs=_Nobody(),
         )
         self._logs = _log_groups(clock, settings.folder)
@@ -95,11 +98,13 @@ class Emulator:
         fleets = Fleets(made_by)
         self.courses = Courses(self.world, fleets)
         self.world.hosting = self.courses
+        self.components = Components(self.world, made_by)
+        self.world.components = self.components
         self.jobs = JobCourses(self.world, self._hosts(workshop, objects, work / "jobs"))
         self.world.jobs = self.jobs
         metrics = Metrics()
         self.rounds = Rounds(self.world, metrics)
-        self.runtime = Runtime(self.world, fleets, metrics)
+        self.runtime = Runtime(self.world, Routes(self.world, fleets, self.components), metrics)
         self.moto = Moto(ACCOUNT, settings.folder / "moto" if settings.folder else None)
         guard = Guard(ACCOUNT) if settings.enforce_iam else None
         services = Services(self.world, self._logs, metrics, guard)
@@ -113,6 +118,7 @@ class Emulator:
     def resume(self) -> None:
         """What was under way when the emulator ended."""
         self.courses.resume()
+        self.components.resume()
         self.jobs.resume()
         self.rounds.begin()
 
@@ -121,6 +127,7 @@ class Emulator:
         await self.jobs.close()
         await self.queue.close()
         await self.runtime.close()
+        await self.components.stop(grace=HURRY)
         await self.courses.stop()
         self.moto.close()
         self.keep_time()

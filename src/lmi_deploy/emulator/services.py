@@ -10,7 +10,14 @@ from lmi_deploy.emulator.iam.guard import Guard
 from lmi_deploy.emulator.iam.requests import required_rights
 from lmi_deploy.emulator.logs import operations as logs
 from lmi_deploy.emulator.logs.groups import LogGroups
-from lmi_deploy.emulator.sagemaker import endpoint_configs, endpoints, models, processing_jobs, tags
+from lmi_deploy.emulator.sagemaker import (
+    components,
+    endpoint_configs,
+    endpoints,
+    models,
+    processing_jobs,
+    tags,
+)
 from lmi_deploy.emulator.scaling import policies, targets
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.world import Ask, Operation, World
@@ -20,6 +27,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
         **models.OPERATIONS,
         **endpoint_configs.OPERATIONS,
         **endpoints.OPERATIONS,
+        **components.OPERATIONS,
         **processing_jobs.OPERATIONS,
         **tags.OPERATIONS,
     },

@@ -41,10 +41,10 @@ class Objects(Protocol):
 
 
 class Hosting(Protocol):
-    """What happens behind an endpoint once its record says that something is to happen."""
+    """What happens behind an endpoint, or an inference component, once its record says that something is to happen."""
 
     def begin(self, region: str, name: str) -> None:
-        """Go on from the state in the endpoint's record."""
+        """Go on from the state in the record."""
 
 
 class Jobs(Protocol):
@@ -71,6 +71,7 @@ class World:
     objects: Objects
     alarms: Alarms
     hosting: Hosting
+    components: Hosting
     jobs: Jobs
     account: str = ACCOUNT
     address: str = ""

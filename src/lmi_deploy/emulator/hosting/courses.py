@@ -6,9 +6,9 @@ import asyncio
 from typing import Any, Final
 
 from lmi_deploy.emulator.hosting.failures import HostingFailed, alarmed
-from lmi_deploy.emulator.hosting.fleets import Fleet, Fleets, Key, Route
+from lmi_deploy.emulator.hosting.fleets import Fleet, Fleets, Route
 from lmi_deploy.emulator.hosting.instances import Place
-from lmi_deploy.emulator.hosting.tasks import report
+from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
 from lmi_deploy.emulator.hosting.traffic import shifts, termination_wait
 from lmi_deploy.emulator.sagemaker.endpoints import alarms_of
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
@@ -29,36 +29,25 @@ class Courses:
     def __init__(self, world: World, fleets: Fleets) -> None:
         self._world = world
         self._fleets = fleets
-        self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._tasks = Tasks()
+        self._records = Records(world, ENDPOINT)
 
     def begin(self, region: str, name: str) -> None:
-        key = (region, name)
-        before = self._tasks.get(key)
-        if before is not None:
-            before.cancel()
-        task = asyncio.create_task(self._run(key, before), name=f"endpoint {name}")
-        task.add_done_callback(report)
-        self._tasks[key] = task
+        self._tasks.begin((region, name), f"endpoint {name}", lambda: self._run((region, name)))
 
     def resume(self) -> None:
         """After a restart: what was under way goes on, what was in service is started again."""
         self._fleets.made_by.sweep()
-        for region in self._world.store.regions(ENDPOINT.table):
-            for name, _ in self._world.table(ENDPOINT.table, region).rows():
-                self.begin(region, name)
+        for key in self._records.all():
+            self.begin(*key)
 
     async def stop(self) -> None:
         """End every task and every container; the records stay as they are."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()
         keys = list(self._fleets.routes)
         await asyncio.gather(*(self._fleets.take_down_all(key, grace=HURRY) for key in keys))
 
-    async def _run(self, key: Key, before: asyncio.Task[None] | None) -> None:
-        if before is not None:
-            await asyncio.gather(before, return_exceptions=True)
+    async def _run(self, key: Key) -> None:
         match self._row(key)["status"]:
             case "Creating":
                 await self._create(key)
@@ -160,8 +149,7 @@ class Courses:
         over = self._row(key)["modified"] + DELETION
         await self._fleets.take_down_all(key)
         await self._world.clock.until(over)
-        self._world.table(ENDPOINT.table, key[0]).drop(key[1])
-        self._tasks.pop(key, None)
+        self._records.drop(key)
 
     async def _revive(self, key: Key) -> None:
         """Its containers, where they do not run: the emulator was started anew."""
@@ -174,14 +162,10 @@ class Courses:
             self._settle(key, failure=exc.reason)
 
     def _row(self, key: Key) -> Row:
-        row = self._world.table(ENDPOINT.table, key[0]).get(key[1])
-        assert row is not None, key
-        return row
+        return self._records.get(key)
 
     def _settle(self, key: Key, **changes: Any) -> None:
-        row = self._row(key)
-        row.update(changes, modified=self._world.clock.now())
-        self._world.table(ENDPOINT.table, key[0]).put(key[1], row)
+        self._records.change(key, **changes)
 
 
 def _begun(deployment: Row, world: World) -> Row:

@@ -11,9 +11,9 @@ class HostingFailed(Exception):
         self.reason = reason
 
 
-def no_ping(variant: str) -> HostingFailed:
+def no_ping(what: str) -> HostingFailed:
     return HostingFailed(
-        f"The primary container for production variant {variant} did not pass the ping health check. "
+        f"The primary container for {what} did not pass the ping health check. "
         "Please check CloudWatch logs for this endpoint."
     )
 

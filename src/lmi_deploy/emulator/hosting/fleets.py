@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lmi_deploy.emulator.hosting.instances import GRACE, Instance, Instances, Place
+from lmi_deploy.emulator.hosting.tasks import Key
 from lmi_deploy.emulator.store import Row
-
-Key = tuple[str, str]
-"""Region and name of an endpoint."""
 
 
 @dataclass(slots=True)
@@ -54,31 +52,29 @@ class Fleets:
 
     async def bring_up(self, key: Key, deployment: Row) -> Fleet:
         """All variants at once; when one fails, none is left, and its reason is raised."""
-        region, endpoint = key
-        variants = [variant for variant in deployment["variants"] if variant["model"] is not None]
-        places = [
-            Place(region, endpoint, variant["name"], variant["params"].get("InstanceType", "serverless"))
-            for variant in variants
-        ]
         work = [
-            asyncio.ensure_future(
-                self.made_by.bring_up(
-                    place,
-                    variant,
-                    role=variant["model"].get("ExecutionRoleArn", ""),
-                    began=deployment["began"],
-                )
-            )
-            for place, variant in zip(places, variants, strict=True)
+            asyncio.ensure_future(self._bring_up(key, variant, deployment["began"]))
+            for variant in deployment["variants"]
         ]
         try:
             up = await asyncio.gather(*work)
         except BaseException:
             await self._give_up(work)
             raise
-        return Fleet(deployment, {instance.place.variant: instance for instance in up})
+        return Fleet(
+            deployment, {instance.place.variant: instance for instance in up if instance is not None}
+        )
 
-    async def _give_up(self, work: Sequence[asyncio.Future[Instance]]) -> None:
+    async def _bring_up(self, key: Key, variant: Row, began: float) -> Instance | None:
+        """None of a variant for inference components, which come later."""
+        place = Place(*key, variant["name"], variant["params"].get("InstanceType", "serverless"))
+        if variant["model"] is None:
+            await self.made_by.provision(place, began)
+            return None
+        role = variant["model"].get("ExecutionRoleArn", "")
+        return await self.made_by.bring_up(place, variant, role=role, began=began)
+
+    async def _give_up(self, work: Sequence[asyncio.Future[Instance | None]]) -> None:
         for one in work:
             one.cancel()
         for outcome in await asyncio.gather(*work, return_exceptions=True):

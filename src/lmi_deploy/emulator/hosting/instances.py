@@ -53,10 +53,26 @@ class Place:
     endpoint: str
     variant: str
     kind: str
+    component: str = ""
+    """The inference component; empty for a variant's own model."""
 
     def path(self, phase: str) -> str:
         """What a fault rule matches."""
-        return f"/{phase}/{self.endpoint}/{self.variant}/{self.kind}"
+        place = f"/{phase}/{self.endpoint}/{self.variant}/{self.kind}"
+        return f"{place}/{self.component}" if self.component else place
+
+    @property
+    def log_group(self) -> str:
+        if self.component:
+            return f"/aws/sagemaker/InferenceComponents/{self.component}"
+        return f"/aws/sagemaker/Endpoints/{self.endpoint}"
+
+    @property
+    def words(self) -> str:
+        """What a reason of failure calls it."""
+        if self.component:
+            return f"inference component {self.component}"
+        return f"production variant {self.variant}"
 
 
 @dataclass(slots=True)
@@ -75,10 +91,6 @@ class Instance:
     @property
     def log_stream(self) -> str:
         return f"{self.place.variant}/{self.id}"
-
-    @property
-    def log_group(self) -> str:
-        return f"/aws/sagemaker/Endpoints/{self.place.endpoint}"
 
 
 @dataclass(slots=True)
@@ -104,17 +116,20 @@ class Instances:
         return instance
 
     async def _bring_up(self, instance: Instance, variant: Row, role: str, began: float) -> None:
-        await self.pass_by("provision", instance.place)
-        await self.world.clock.until(began + PROVISION)
+        await self.provision(instance.place, began)
         layout = await self._lay(instance, variant, role)
         await self.pass_by("start", instance.place)
         await self._healthy(instance, variant["params"], layout)
+
+    async def provision(self, place: Place, began: float) -> None:
+        await self.pass_by("provision", place)
+        await self.world.clock.until(began + PROVISION)
 
     async def pass_by(self, phase: str, place: Place) -> None:
         await pass_by(self.world, Call("HOSTING", place.path(phase)))
 
     async def _lay(self, instance: Instance, variant: Row, role: str) -> Layout:
-        container = require_container(variant["model"], instance.place.variant)
+        container = require_container(variant["model"], instance.place.words)
         limit = variant["params"].get("ModelDataDownloadTimeoutInSeconds", DOWNLOAD_LIMIT)
 
         async def fetch() -> Layout:
@@ -150,7 +165,7 @@ class Instances:
                 break
         # It will not come up any more; the service waits all the same.
         await self.world.clock.until(deadline)
-        raise no_ping(instance.place.variant)
+        raise no_ping(instance.place.words)
 
     async def _answers(self, instance: Instance, layout: Layout) -> bool:
         """False when the container ended."""
@@ -192,7 +207,7 @@ class Instances:
 
     def _shipping(self, instance: Instance, path: Path = Path()) -> Shipping:
         logs = self.logs(instance.place.region)
-        return Shipping(path, logs, instance.log_group, instance.log_stream)
+        return Shipping(path, logs, instance.place.log_group, instance.log_stream)
 
     def _is_mute(self, instance: Instance) -> bool:
         """A rule for phase `logs`: no log group is ever made, as with a container that never started."""

@@ -157,10 +157,10 @@ def _unpack(archive: Path, place: Path) -> None:
     archive.unlink(missing_ok=True)
 
 
-def require_container(model: Mapping[str, Any] | None, variant: str) -> Mapping[str, Any]:
+def require_container(model: Mapping[str, Any] | None, what: str) -> Mapping[str, Any]:
     """The first container of a model; pipelines of several are not emulated."""
     held = (model or {}).get("PrimaryContainer") or next(iter((model or {}).get("Containers") or ()), None)
     if held is None:
-        raise HostingFailed(f"Production variant {variant} has no container to start.")
+        raise HostingFailed(f"There is no container to start for {what}.")
     found: Mapping[str, Any] = held
     return found

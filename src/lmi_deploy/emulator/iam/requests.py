@@ -9,6 +9,7 @@ from lmi_deploy.emulator.iam.policies import Request
 from lmi_deploy.emulator.sagemaker.naming import (
     ENDPOINT,
     ENDPOINT_CONFIG,
+    INFERENCE_COMPONENT,
     MODEL,
     PROCESSING_JOB,
     arn_of,
@@ -25,6 +26,7 @@ NAMES: Final = {
     "EndpointConfigName": ENDPOINT_CONFIG,
     "ModelName": MODEL,
     "ProcessingJobName": PROCESSING_JOB,
+    "InferenceComponentName": INFERENCE_COMPONENT,
 }
 
 _SCALED: Final = (

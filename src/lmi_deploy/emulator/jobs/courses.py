@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from lmi_deploy.emulator.hosting.failures import HostingFailed
-from lmi_deploy.emulator.hosting.tasks import report
+from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
 from lmi_deploy.emulator.jobs.failures import LOST, exited, no_entrypoint
 from lmi_deploy.emulator.jobs.hosts import Host, Hosts
 from lmi_deploy.emulator.jobs.laying import Job, exit_message
 from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB
-from lmi_deploy.emulator.sagemaker.processing_jobs import UNDER_WAY
 from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.world import World
 
 PROVISION: Final = 120.0
 """Seconds until the machines are there; of the emulated clock."""
 LIMIT: Final = 86_400
-Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +33,30 @@ class JobCourses:
     def __init__(self, world: World, hosts: Hosts) -> None:
         self._world = world
         self._hosts = hosts
-        self._tasks: dict[Key, asyncio.Task[None]] = {}
+        self._tasks = Tasks()
+        self._records = Records(world, PROCESSING_JOB)
 
     def begin(self, region: str, name: str) -> None:
-        task = asyncio.create_task(self._run((region, name)), name=f"processing job {name}")
-        task.add_done_callback(report)
-        self._tasks[region, name] = task
+        self._tasks.begin((region, name), f"processing job {name}", lambda: self._run((region, name)))
 
     def stop(self, region: str, name: str) -> None:
-        self._tasks[region, name].cancel()
+        self._tasks.cancel((region, name))
 
     def resume(self) -> None:
         """After a restart: the machines of a job are gone, and it with them."""
         self._hosts.sweep()
-        for region in self._world.store.regions(PROCESSING_JOB.table):
-            for name, row in self._world.table(PROCESSING_JOB.table, region).rows():
-                if row["status"] in UNDER_WAY:
-                    stopped = row["status"] == "Stopping"
-                    self._settle((region, name), Ended("Stopped") if stopped else Ended("Failed", LOST))
+        for key in self._records.all():
+            match self._row(key)["status"]:
+                case "InProgress":
+                    self._settle(key, Ended("Failed", LOST))
+                case "Stopping":
+                    self._settle(key, Ended("Stopped"))
+                case _:
+                    pass
 
     async def close(self) -> None:
         """End every process; the records stay as they are."""
-        tasks = list(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.stop()
 
     async def _run(self, key: Key) -> None:
         hosts = self._hosts.of(self._job(key))
@@ -70,7 +67,6 @@ class JobCourses:
             self._settle(key, Ended("Failed", exc.reason))
         finally:
             await asyncio.gather(*(self._hosts.remove(host) for host in hosts))
-            self._tasks.pop(key, None)
 
     async def _whole(self, key: Key, hosts: Sequence[Host]) -> Ended:
         try:
@@ -91,7 +87,7 @@ class JobCourses:
         await self._world.clock.until(self._row(key)["created"] + PROVISION)
         if "ContainerEntrypoint" not in params["AppSpecification"]:
             raise no_entrypoint(params["AppSpecification"]["ImageUri"])
-        self._change(key, started=self._world.clock.now())
+        self._records.change(key, started=self._world.clock.now())
         with self._world.clock.at_work():
             await asyncio.gather(*(self._hosts.lay(host) for host in hosts))
         limit = params.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", LIMIT)
@@ -123,18 +119,13 @@ class JobCourses:
         return Job(*key, row["arn"], row["params"], hosts)
 
     def _row(self, key: Key) -> Row:
-        row = self._world.table(PROCESSING_JOB.table, key[0]).get(key[1])
-        assert row is not None, key
-        return row
+        return self._records.get(key)
 
     def _settle(self, key: Key, ended: Ended, *, message: str = "") -> None:
         now = self._world.clock.now()
-        self._change(key, status=ended.status, failure=ended.failure, message=message or None, ended=now)
-
-    def _change(self, key: Key, **changes: Any) -> None:
-        row = self._row(key)
-        row.update(changes, modified=self._world.clock.now())
-        self._world.table(PROCESSING_JOB.table, key[0]).put(key[1], row)
+        self._records.change(
+            key, status=ended.status, failure=ended.failure, message=message or None, ended=now
+        )
 
 
 def _message(hosts: Sequence[Host]) -> str:

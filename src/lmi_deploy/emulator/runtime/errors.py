@@ -18,6 +18,34 @@ def no_variant(variant: str, endpoint: str) -> ApiError:
     return ApiError("ValidationError", f"Variant {variant} not found for Endpoint {endpoint}.")
 
 
+def component_wanted() -> ApiError:
+    return ApiError(
+        "ValidationError",
+        "Inference Component Name header is required for endpoints to which you plan to deploy inference components. "
+        "Please include Inference Component Name header or consider using SageMaker models.",
+    )
+
+
+def no_component_wanted() -> ApiError:
+    return ApiError(
+        "ValidationError",
+        "Inference Component Name header is not allowed for endpoints to which you dont plan to deploy inference "
+        "components. Please remove the Inference Component Name header and try again.",
+    )
+
+
+def no_component(component: str, endpoint: str) -> ApiError:
+    return ApiError("ValidationError", f"Inference Component {component} not found for Endpoint {endpoint}.")
+
+
+def no_copy() -> ApiError:
+    return ApiError(
+        "ValidationError",
+        "Inference Component has no capacity to process this request. ApplicationAutoScaling may be in-progress (if "
+        "configured) or try to increase the capacity by invoking UpdateInferenceComponentRuntimeConfig API.",
+    )
+
+
 def no_response(endpoint: str) -> str:
     return (
         f"Amazon SageMaker could not get a response from the {endpoint} endpoint. This can occur when CPU or "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -13,11 +12,11 @@ import aiohttp
 from aiohttp import web
 
 from lmi_deploy.emulator.beside.metrics import Metrics, Point
-from lmi_deploy.emulator.hosting.fleets import Fleets
 from lmi_deploy.emulator.hosting.instances import Instance
 from lmi_deploy.emulator.rules import Answer, Call, Cut, Hang
 from lmi_deploy.emulator.runtime import errors
 from lmi_deploy.emulator.runtime.requests import Invocation, container_headers
+from lmi_deploy.emulator.runtime.routes import Routes
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
 from lmi_deploy.emulator.wire import eventstream
 from lmi_deploy.emulator.wire.answers import request_id
@@ -27,7 +26,6 @@ from lmi_deploy.emulator.world import World
 LIMIT: Final = 60.0
 """Seconds that a container may take for an answer."""
 MAX_BYTES: Final = 6_291_456
-SERVING: Final = ("InService", "Updating", "SystemUpdating", "RollingBack", "UpdateRollbackFailed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +38,13 @@ class Answered:
 @dataclass(slots=True)
 class Runtime:
     world: World
-    fleets: Fleets
+    routes: Routes
     metrics: Metrics
     _session: aiohttp.ClientSession | None = field(default=None, repr=False)
 
     async def invoke(self, region: str, asked: Invocation) -> web.Response:
-        await self.revived(region, asked.endpoint)
-        variant, instance = self.choose(region, asked)
+        await self.routes.revived(region, asked.params)
+        variant, instance = self.routes.choose(region, asked.params)
         with self._measured(instance):
             answered = await self.exchange(instance, asked)
         return web.Response(
@@ -61,8 +59,8 @@ class Runtime:
 
     async def stream(self, region: str, asked: Invocation, request: web.Request) -> web.StreamResponse:
         """Parts as the container sends them; what goes wrong later is an event of the stream."""
-        await self.revived(region, asked.endpoint)
-        variant, instance = self.choose(region, asked)
+        await self.routes.revived(region, asked.params)
+        variant, instance = self.routes.choose(region, asked.params)
         if instance.port is None:
             return await self._stream_whole(variant, asked, request)
         async with _in_flight(instance):
@@ -88,30 +86,6 @@ class Runtime:
             async with answer:
                 raise self._refused(instance, answer.status, await answer.read())
         return answer
-
-    async def revived(self, region: str, endpoint: str) -> None:
-        """After a restart of the emulator the containers of an endpoint in service may not be up again yet."""
-        row = self.world.table(ENDPOINT.table, region).get(endpoint)
-        end = time.monotonic() + LIMIT
-        while (
-            row is not None
-            and row["serving"] is not None
-            and row["status"] in SERVING
-            and row["failure"] is None
-            and (region, endpoint) not in self.fleets.routes
-            and time.monotonic() < end
-        ):
-            await asyncio.sleep(0.05)
-
-    def choose(self, region: str, asked: Invocation) -> tuple[str, Instance]:
-        row = self.world.table(ENDPOINT.table, region).get(asked.endpoint)
-        route = self.fleets.routes.get((region, asked.endpoint))
-        if row is None or row["status"] not in SERVING or route is None:
-            raise errors.not_found(asked.endpoint, self.world.account)
-        chosen = route.choose(asked.params.get("TargetVariant"))
-        if chosen is None:
-            raise errors.no_variant(asked.params.get("TargetVariant", "(any)"), asked.endpoint)
-        return chosen
 
     async def exchange(self, instance: Instance, asked: Invocation, *, limit: float = LIMIT) -> Answered:
         """The container's whole answer; ModelError for anything but a good one."""

@@ -60,7 +60,7 @@ class Queue:
         await asyncio.gather(*jobs, return_exceptions=True)
 
     def _settings(self, region: str, asked: Invocation) -> Row:
-        self.runtime.choose(region, asked)
+        self.runtime.routes.choose(region, asked.params)
         row = self.runtime.world.table(ENDPOINT.table, region).get(asked.endpoint)
         settings: Row | None = row["serving"]["async"] if row is not None else None
         if settings is None:
@@ -70,7 +70,7 @@ class Queue:
     async def _carry_out(self, region: str, asked: Invocation, out: str, failed: str) -> None:
         try:
             body = await self._body(asked)
-            _, instance = self.runtime.choose(region, asked)
+            _, instance = self.runtime.routes.choose(region, asked.params)
             whole = Invocation(asked.operation, {**asked.params, "Body": body})
             limit = float(asked.params.get("InvocationTimeoutSeconds", DEFAULT_LIMIT))
             answered = await self.runtime.exchange(instance, whole, limit=limit)

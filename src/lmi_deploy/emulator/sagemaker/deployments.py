@@ -63,7 +63,7 @@ def described(variant: Row, *, pending: bool = False) -> Row:
     ]
     told: Row = {
         "VariantName": variant["name"],
-        "DeployedImages": [_image(image, variant) for image in images],
+        "DeployedImages": [deployed_image(image, variant) for image in images],
         "CurrentWeight": variant["weight"],
         "DesiredWeight": variant["desired_weight"],
         "CurrentInstanceCount": 0 if pending else variant["count"],
@@ -77,7 +77,7 @@ def described(variant: Row, *, pending: bool = False) -> Row:
     return told
 
 
-def _image(image: str, variant: Row) -> Row:
+def deployed_image(image: str, variant: Row) -> Row:
     """Tags are resolved to a digest; here one that follows from the tag, as no registry is asked."""
     repository = image.split("@")[0].rpartition(":")[0] or image
     digest = hashlib.sha256(image.encode()).hexdigest()

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.beside.quotas import require_quota
 from lmi_deploy.emulator.sagemaker.capacities import in_progress, set_capacities, settled_endpoint, touch
+from lmi_deploy.emulator.sagemaker.components import components_of
 from lmi_deploy.emulator.sagemaker.deployments import described, retain, snapshot
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, ENDPOINT_CONFIG, found, require_new
@@ -156,6 +157,11 @@ def delete_endpoint(world: World, ask: Ask) -> None:
     row = found(world, ask, ENDPOINT, name)
     if row["status"] in ("Creating", "Deleting"):
         raise in_progress(row)
+    held = sorted(components_of(world, ask.region, name))
+    if held:
+        raise refused(
+            f'Endpoint "{row["arn"]}" has inference components attached: {", ".join(held)}. Delete them first.'
+        )
     row["status"] = "Deleting"
     forget_endpoint(world, ask.region, name)
     touch(world, ask.region, name, row)

@@ -21,7 +21,8 @@ MODEL: Final = Kind("models", "model", "model")
 ENDPOINT_CONFIG: Final = Kind("endpoint-configs", "endpoint-config", "endpoint configuration")
 ENDPOINT: Final = Kind("endpoints", "endpoint", "endpoint")
 PROCESSING_JOB: Final = Kind("processing-jobs", "processing-job", "processing job")
-KINDS: Final = (MODEL, ENDPOINT_CONFIG, ENDPOINT, PROCESSING_JOB)
+INFERENCE_COMPONENT: Final = Kind("inference-components", "inference-component", "inference component")
+KINDS: Final = (MODEL, ENDPOINT_CONFIG, ENDPOINT, PROCESSING_JOB, INFERENCE_COMPONENT)
 
 
 def arn_of(world: World, region: str, kind: Kind, name: str) -> str:
