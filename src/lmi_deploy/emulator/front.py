@@ -15,6 +15,7 @@ from lmi_deploy.emulator.disturbances import add_fault_routes, deliver, faulty
 from lmi_deploy.emulator.iam.elsewhere import Sent, denial, rights
 from lmi_deploy.emulator.iam.guard import AccessDenied, Guard
 from lmi_deploy.emulator.iam.requests import invoking
+from lmi_deploy.emulator.iam.simulation import OPERATION, read_form, simulated
 from lmi_deploy.emulator.runtime.invoking import Runtime
 from lmi_deploy.emulator.runtime.queueing import Queue
 from lmi_deploy.emulator.runtime.requests import is_invocation, read_invocation
@@ -88,6 +89,11 @@ class Front:
             denied = await self._denied(self.guard, request, signature)
             if denied is not None:
                 return denied
+        if signature is not None and signature.service == "iam":
+            form = read_form(await request.read())
+            if form.get("Action") == OPERATION:
+                status, body = simulated(self.world.account, form)
+                return web.Response(status=status, body=body, content_type="text/xml")
         return await self.moto.answer(request, signature.service if signature else "sts")
 
     async def _denied(self, guard: Guard, request: web.Request, signature: Signature) -> web.Response | None:

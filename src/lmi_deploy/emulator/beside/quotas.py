@@ -145,4 +145,5 @@ def _require_sagemaker(ask: Ask) -> None:
 OPERATIONS: Final[Mapping[str, Operation]] = {
     "ListServiceQuotas": list_quotas,
     "GetServiceQuota": get_quota,
+    "ListAWSDefaultServiceQuotas": list_quotas,
 }

@@ -59,6 +59,16 @@ class Guard:
         return Caller(assumed.arn, tuple(policies_of(role)) if role is not None else ())
 
 
+def documents_of(account: str, arn: str) -> tuple[Document, ...] | None:
+    """The policies of the user or role of this ARN; None where there is none."""
+    backend = iam_backend(account)
+    role = next((role for role in backend.roles.values() if role.arn == arn), None)
+    if role is not None:
+        return tuple(policies_of(role))
+    user = next((user for user in backend.users.values() if user.arn == arn), None)
+    return tuple(_of_user(backend, user)) if user is not None else None
+
+
 def _of_user(backend: Any, user: Any) -> Iterator[Document]:
     yield from policies_of(user)
     for group in backend.get_groups_for_user(user.name):
