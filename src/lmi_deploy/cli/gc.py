@@ -1,4 +1,4 @@
-"""`lmi gc`: what interrupted runs left in a bucket."""
+"""`lmi gc`: what interrupted runs left in an account and in a bucket, and what has expired."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from datetime import timedelta
 
 import click
 
-from lmi_deploy.cli.case import open_room
+from lmi_deploy.cli.case import Room, open_room
 from lmi_deploy.cli.find import confirm
 from lmi_deploy.cli.options import json_option, yes_option
 from lmi_deploy.cli.weights import bucket_options
 from lmi_deploy.core.weights import BucketWish
+from lmi_deploy.steps import down
+from lmi_deploy.steps.astray import astray
 
 
 @click.command("gc")
@@ -19,15 +21,48 @@ from lmi_deploy.core.weights import BucketWish
 @click.option(
     "--older-than", default=24.0, show_default=True, help="Hours; a push that still runs is younger."
 )
+@click.option("--deployments/--no-deployments", default=True, help="Look for deployments gone astray, too.")
 @yes_option
 @json_option
-def command(*, bucket: str, region: str, profile: str, older_than: float, yes: bool, as_json: bool) -> None:
-    """Find and free what broken pushes left: parts of uploads nobody completed, objects without a manifest.
+def command(
+    *,
+    bucket: str,
+    region: str,
+    profile: str,
+    older_than: float,
+    deployments: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Find and free what nobody looks after any more.
 
-    Only what lies under our own prefixes is looked at. A lifecycle rule does the same for uploads: see docs/weights.md.
+    In the account: deployments that have expired (`ttl`, `lmi extend`), and parts that carry our tag without a record
+    or an endpoint. In the bucket: parts of uploads nobody completed, objects without a manifest. Only what carries our
+    tag or lies under our own prefixes is looked at. Everything is listed before it is asked for.
     """
     room = open_room(as_json=as_json)
-    there = room.deps.weights(BucketWish(bucket=bucket, region=region, profile=profile), None)
+    ended = _deployments(room, region, yes=yes) if deployments else 0
+    freed = _bucket(room, BucketWish(bucket=bucket, region=region, profile=profile), older_than, yes=yes)
+    room.view.result({"freed": freed, "ended": ended})
+
+
+def _deployments(room: Room, region: str, *, yes: bool) -> int:
+    found = astray(room.deps, region)
+    room.view.rows(
+        [
+            {"name": one.ref.name, "region": one.ref.region, "resources": one.resources, "why": one.why}
+            for one in found
+        ]
+    )
+    if found:
+        confirm(f"Take away {len(found)} deployments?", yes=yes)
+    for one in found:
+        room.play(down.carry_out(down.prepare(one.ref, room.deps), room.deps))
+    return len(found)
+
+
+def _bucket(room: Room, wish: BucketWish, older_than: float, *, yes: bool) -> int:
+    there = room.deps.weights(wish, None)
     before = room.deps.clock.now() - timedelta(hours=older_than)
     found = there.leftovers(before=before)
     room.view.rows([dataclasses.asdict(one) for one in found])
@@ -36,4 +71,4 @@ def command(*, bucket: str, region: str, profile: str, older_than: float, yes: b
     else:
         confirm(f"Free {len(found)} leftovers?", yes=yes)
         there.clear(before=before)
-    room.view.result({"freed": len(found)})
+    return len(found)

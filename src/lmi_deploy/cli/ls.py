@@ -2,34 +2,64 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import known
 from lmi_deploy.cli.options import json_option
-from lmi_deploy.steps.status import status
+from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.errors import AccessError
+from lmi_deploy.steps.astray import tagged
+from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.status import Status, status
 
 
 @click.command("ls")
+@click.option("--all", "everywhere", is_flag=True, help="All of the account's region too, by their tags.")
+@click.option("--region", default="", help="With --all: which region.")
 @json_option
-def command(*, as_json: bool) -> None:
-    """List the deployments of this machine."""
+def command(*, everywhere: bool, region: str, as_json: bool) -> None:
+    """List the deployments of this machine: those that run here, and those that were brought up from here.
+
+    With --all also those in AWS that other machines brought up, or that an interrupted run left.
+    """
     room = open_room(as_json=as_json)
-    found = [status(ref, room.deps) for ref in known(room.deps)]
-    room.view.rows(
-        [
-            {
-                "name": each.ref.name,
-                "target": each.ref.target,
-                "standing": each.standing,
-                "address": each.address,
-                "model": each.summary.get("model", ""),
-                "memory": each.server.memory if each.server else 0,
-                "since": each.since,
-            }
-            for each in found
-        ]
-    )
-    if not found:
+    refs = {_key(ref): ref for ref in known(room.deps)}
+    if everywhere:
+        refs |= {_key(ref): ref for ref in tagged(room.deps, region)}
+    room.view.rows([_row(ref, room.deps) for ref in refs.values()])
+    if not refs:
         room.view.note("no deployments here; `lmi up RECIPE` makes one")
-    room.view.result({"deployments": len(found)})
+    room.view.result({"deployments": len(refs)})
+
+
+def _key(ref: DeploymentRef) -> tuple[str, str, str]:
+    return ref.name, ref.target, ref.region
+
+
+def _row(ref: DeploymentRef, deps: Deps) -> dict[str, Any]:
+    """One that cannot be looked at now does not hide the others."""
+    try:
+        return _told(status(ref, deps))
+    except AccessError as error:
+        return {**_empty(ref), "standing": f"unknown: {error.message.splitlines()[0]}"}
+
+
+def _empty(ref: DeploymentRef) -> dict[str, Any]:
+    place = f"{ref.target} {ref.region}".strip()
+    blank = dict.fromkeys(("standing", "address", "model", "memory", "costs", "since"), "")
+    return {"name": ref.name, "target": place, **blank}
+
+
+def _told(each: Status) -> dict[str, Any]:
+    return {
+        **_empty(each.ref),
+        "standing": each.standing,
+        "address": each.address,
+        "model": each.summary.get("model", ""),
+        "memory": each.server.memory if each.server else 0,
+        "costs": each.cost,
+        "since": each.since,
+    }

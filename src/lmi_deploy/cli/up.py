@@ -62,5 +62,6 @@ def command(
         confirm("Go ahead?", yes=yes)
     room.play(up.carry_out(case, room.deps, probe=not no_probe, detach=detach))
     address = room.deps.targets[case.ref.target].address(case.ref)
-    room.view.note(how_to_ask(case.spec, address))
+    if not (detach and case.plan.actions):
+        room.view.note(how_to_ask(case.spec, address))
     room.view.result(how_to_ask_fields(case, address), address)

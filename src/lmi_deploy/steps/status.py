@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lmi_deploy.core.hosting import TAG_EXPIRES, SeenEndpoint
-from lmi_deploy.core.observed import CloudObserved, Observed, SeenServer
+from lmi_deploy.core.observed import CloudObserved, LocalObserved, Observed, SeenServer
 from lmi_deploy.core.record import DeploymentRef, Standing
 from lmi_deploy.decide.diagnose import Diagnosis
 from lmi_deploy.decide.standing import judge
@@ -46,10 +46,10 @@ def status(ref: DeploymentRef, deps: Deps) -> Status:
     current = observed.record.current if observed.record else None
     found = _diagnosis(ref, deps, current.summary if current else {}) if standing == "failed" else None
     return Status(
-        ref=_found(observed, ref),
+        ref=observed.ref,
         standing=standing,
         why=why,
-        address=_address(_found(observed, ref), deps) if current else "",
+        address=_address(observed, deps) if current else "",
         server=_server(observed),
         endpoint=observed.endpoint if isinstance(observed, CloudObserved) else None,
         summary={key: str(value) for key, value in current.summary.items()} if current else {},
@@ -61,14 +61,10 @@ def status(ref: DeploymentRef, deps: Deps) -> Status:
     )
 
 
-def _address(ref: DeploymentRef, deps: Deps) -> str:
+def _address(observed: Observed, deps: Deps) -> str:
+    address = deps.targets[observed.ref.target].address(observed.ref)
     # The local server has more than one path: its root says more than the one for requests.
-    return deps.targets[ref.target].address(ref).removesuffix(INVOCATIONS)
-
-
-def _found(observed: Observed, ref: DeploymentRef) -> DeploymentRef:
-    """With the region and the bucket where it was looked for."""
-    return observed.ref if isinstance(observed, CloudObserved) else ref
+    return address.removesuffix(INVOCATIONS) if isinstance(observed, LocalObserved) else address
 
 
 def _expires(observed: Observed) -> str:

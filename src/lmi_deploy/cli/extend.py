@@ -1,0 +1,27 @@
+"""`lmi extend`."""
+
+from __future__ import annotations
+
+import click
+
+from lmi_deploy.cli.case import open_room
+from lmi_deploy.cli.find import Where, find_deployment
+from lmi_deploy.cli.options import TargetName, json_option, place_options
+from lmi_deploy.steps.extend import extend
+
+
+@click.command("extend")
+@click.argument("name")
+@click.argument("duration")
+@place_options
+@json_option
+def command(*, name: str, duration: str, target: TargetName | None, region: str, as_json: bool) -> None:
+    """Let deployment NAME live for DURATION from now (90m, 8h, 7d), whatever `ttl` it was made with.
+
+    Nothing ends by itself: `lmi gc` lists what has expired, and takes it away when told to.
+    """
+    room = open_room(as_json=as_json)
+    ref = find_deployment(name, room.deps, Where(target=target, region=region))
+    expires = extend(ref, duration, room.deps)
+    room.view.note(f"{ref.name}: expires at {expires}")
+    room.view.result({"deployment": ref.name, "expires_at": expires}, expires)

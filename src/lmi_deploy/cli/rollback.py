@@ -1,0 +1,30 @@
+"""`lmi rollback`."""
+
+from __future__ import annotations
+
+import click
+
+from lmi_deploy.cli.case import open_room
+from lmi_deploy.cli.find import Where, confirm, find_deployment
+from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options, yes_option
+from lmi_deploy.steps import waiting
+
+
+@click.command("rollback")
+@name_argument
+@place_options
+@yes_option
+@json_option
+def command(*, name: str | None, target: TargetName | None, region: str, yes: bool, as_json: bool) -> None:
+    """Point the endpoint at the generation before the current one, and ask it for one real answer.
+
+    The last five generations are kept. Nothing is uploaded or made: it takes as long as an instance takes to start.
+    """
+    room = open_room(as_json=as_json)
+    found = find_deployment(name, room.deps, Where(target=target, region=region))
+    ref, plan = waiting.prepare_rollback(found, room.deps)
+    room.view.plan(plan)
+    confirm("Go back?", yes=yes)
+    room.play(waiting.roll_back(ref, room.deps))
+    address = room.deps.targets[ref.target].address(ref)
+    room.view.result({"deployment": ref.name, "address": address}, address)
