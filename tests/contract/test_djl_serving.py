@@ -151,7 +151,9 @@ def test_in_the_foreground_it_takes_the_users_own_settings(yard: Yard, tmp_path:
     home.mkdir()
     launch = replace(yard.launch("a"), home=home, port=chosen_port("127.0.0.1", 0))
     codes: list[int] = []
-    thread = threading.Thread(target=lambda: codes.append(yard.servers.foreground(launch, settings=settings)))
+    thread = threading.Thread(
+        target=lambda: codes.append(yard.servers.foreground(replace(launch, settings=settings)))
+    )
     thread.start()
     deadline = yard.clock.monotonic() + PATIENCE
     while refuses(launch.port):

@@ -98,7 +98,13 @@ def test_differences_are_told_in_a_few_words(tmp_path: Path) -> None:
     assert difference(before, stamps_of(tmp_path)) == "a changed, b changed, c changed and 2 more"
 
 
-def test_watch_and_a_settings_file_exclude_each_other(house: House, folder: Path) -> None:
-    ran = house.lmi("serve", str(folder), "--watch", "--config", "x.properties")
-    assert ran.code == 2
-    assert "--watch and --config" in ran.err
+def test_the_servers_settings_are_watched_too(house: House, folder: Path) -> None:
+    settings = house.root / "config.properties"
+    settings.write_text("job_queue_size=5\n")
+    wanted = Wanted(folder=folder, host="127.0.0.1", port=0, settings=settings, python=None)
+    events = watch(wanted, house.deps())
+    until(events, "serving at")
+    assert house.servers.started[-1].settings == settings
+    change(settings, "job_queue_size=50\n")
+    assert until(events, "starting again")[-1].endswith("config.properties changed: starting again")
+    events.close()  # type: ignore[attr-defined]

@@ -114,7 +114,7 @@ class FakeModelServers:
         life = self._lives.get(home)
         return life.why if life else ""
 
-    def foreground(self, launch: Launch, *, settings: Path | None) -> int:
+    def foreground(self, launch: Launch) -> int:
         return 0
 
     def log(self, home: Path) -> Path:

@@ -100,8 +100,9 @@ class Replay:
         return found
 
     def _environment(self) -> dict[str, str]:
+        stated: dict[str, str] = self.recording["environment"]
         told = self.recording.get("jvm_options")
-        return self.recording["environment"] | ({"JAVA_OPTS": told} if told else {})
+        return {**stated, "JAVA_OPTS": told} if told else stated
 
     def _worker(self, port: int, run_dir: str) -> Iterator[Difference]:
         """What the Python process was given: its handler tells it all when it is asked anything."""

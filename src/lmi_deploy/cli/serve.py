@@ -8,7 +8,6 @@ import click
 
 from lmi_deploy.cli.case import Room, open_room
 from lmi_deploy.cli.options import json_option
-from lmi_deploy.errors import UsageRefused
 from lmi_deploy.steps import serve
 
 ENDED_BY_CTRL_C = 130
@@ -76,10 +75,6 @@ def command(
 def _watch(wanted: serve.Wanted, room: Room) -> int:
     from lmi_deploy.steps.watch import watch
 
-    if wanted.settings is not None:
-        raise UsageRefused(
-            "--watch and --config: one of them at a time", hint="put the keys into serving.properties"
-        )
     try:
         room.play(watch(wanted, room.deps))
     except KeyboardInterrupt:

@@ -29,6 +29,8 @@ class Launch:
     """The folder outside of `model_folder` that `option.model_id` names; None where there is none."""
     devices: int = 0
     """Accelerators of this machine that the server is to have."""
+    settings: Path | None = None
+    """A config.properties of the user's."""
 
 
 class ModelServer(Protocol):
@@ -49,10 +51,8 @@ class ModelServer(Protocol):
     def failure(self, home: Path) -> str:
         """Why it did not come up, with the worker's own last lines; empty where it gave no reason."""
 
-    def foreground(self, launch: Launch, *, settings: Path | None) -> int:
-        """Serve with this terminal as the log, until it ends or is interrupted; its exit code. `home` is left clean.
-
-        `settings` is a config.properties of the user's."""
+    def foreground(self, launch: Launch) -> int:
+        """Serve with this terminal as the log, until it ends or is interrupted; its exit code. `home` is left clean."""
 
     def log(self, home: Path) -> Path:
         """The file that holds what it printed."""

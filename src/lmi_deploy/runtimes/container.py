@@ -14,7 +14,7 @@ from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes
 from lmi_deploy.runtimes.container_engine import ContainerEngine, Found, Talk
-from lmi_deploy.runtimes.container_layout import command, container_name
+from lmi_deploy.runtimes.container_layout import Told, command, container_name
 from lmi_deploy.runtimes.health import health
 from lmi_deploy.runtimes.homes import chosen_port, last_lines, read_note, write_note
 
@@ -53,7 +53,7 @@ class Container:
         # Written first: from here on the container is found again, whenever we are killed.
         place = {"name": name, "host": launch.host, "port": port}
         write_note(launch.home / "container.json", {**place, "engine": asdict(engine)})
-        told = command(launch, engine, port, client=self._environment)
+        told = self._told(launch, engine, port)
         process = self._processes.start(
             told.argv,
             log=self.log(launch.home),
@@ -96,12 +96,14 @@ class Container:
             return trouble
         return "\n".join([trouble, *last_lines(self.log(home))])
 
-    def foreground(self, launch: Launch, *, settings: Path | None) -> int:
-        engine = self._engine()
-        theirs = parse_properties(settings.read_bytes()) if settings else {}
-        told = command(launch, engine, launch.port, client=self._environment, settings=theirs)
+    def foreground(self, launch: Launch) -> int:
+        told = self._told(launch, self._engine(), launch.port)
         argv = [*told.argv[:2], "--rm", *told.argv[2:]]
         return self._processes.foreground(argv, environment={**self._environment, **told.environment})
+
+    def _told(self, launch: Launch, engine: ContainerEngine, port: int) -> Told:
+        theirs = parse_properties(launch.settings.read_bytes()) if launch.settings else {}
+        return command(launch, engine, port, client=self._environment, settings=theirs)
 
     def log(self, home: Path) -> Path:
         return home / "server.log"

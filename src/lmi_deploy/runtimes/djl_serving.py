@@ -64,7 +64,7 @@ class DjlServing:
             message = f"{launch.host}:{launch.port}: {reason.strerror}"
             write_note(launch.home / "failure.json", {"message": message})
             return self.look(launch.home)
-        argv = self._prepared(launch, installation, port, settings=None)
+        argv = self._prepared(launch, installation, port)
         write_note(
             launch.home / "listening.json",
             {"host": launch.host, "port": port, "folder": str(launch.model_folder.resolve())},
@@ -120,11 +120,11 @@ class DjlServing:
             return trouble
         return "\n".join([trouble, *last_lines(self.log(home))])
 
-    def foreground(self, launch: Launch, *, settings: Path | None) -> int:
+    def foreground(self, launch: Launch) -> int:
         installation = self._installation()
         try:
             port = chosen_port(launch.host, launch.port)
-            argv = self._prepared(launch, installation, port, settings=settings)
+            argv = self._prepared(launch, installation, port)
             return self._processes.foreground(argv, environment=self._variables(launch, installation))
         except OSError as reason:
             raise DeployFailed(
@@ -144,13 +144,11 @@ class DjlServing:
             )
         return found
 
-    def _prepared(
-        self, launch: Launch, installation: Installation, port: int, *, settings: Path | None
-    ) -> list[str]:
+    def _prepared(self, launch: Launch, installation: Installation, port: int) -> list[str]:
         """The command line; its file and its private folder are made."""
         fresh_run_folder(launch.home)
         file = launch.home / "config.properties"
-        file.write_bytes(settings_file(launch, port, settings))
+        file.write_bytes(settings_file(launch, port, launch.settings))
         return [str(installation.program), "-f", str(file)]
 
     def _variables(self, launch: Launch, installation: Installation) -> dict[str, str]:

@@ -95,9 +95,9 @@ class Embedded:
         lines = [str(told.get("message", "")), *(str(line) for line in told.get("last_lines", ()))]
         return "\n".join(line for line in lines if line)
 
-    def foreground(self, launch: Launch, *, settings: Path | None) -> int:
+    def foreground(self, launch: Launch) -> int:
         run = fresh_run_folder(launch.home)
-        argv = [*command(launch, run), *(("--config", str(settings)) if settings else ())]
+        argv = command(launch, run)
         try:
             return self._processes.foreground(argv, environment={**self._environment, **launch.environment})
         finally:
@@ -144,5 +144,6 @@ def command(launch: Launch, run: Path) -> list[str]:
         *(sys.executable, "-m", "lmi_deploy.server", str(launch.model_folder)),
         *("--engine-dir", str(launch.engine), "--python", str(launch.python), "--run-dir", str(run)),
         *("--host", launch.host, "--port", str(launch.port), "--model-name", MODEL_NAME),
+        *(("--config", str(launch.settings)) if launch.settings else ()),
         *labels,
     ]

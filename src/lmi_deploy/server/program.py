@@ -67,7 +67,7 @@ class Program:
         self._exit_code = 0
 
     async def run(self) -> int:
-        """The exit code: 0 after a drain, 1 when the server did not come to serve."""
+        """The exit code: 0 when asked to end, 128 and its number after a signal, 1 when it did not come to serve."""
         self._begun = asyncio.get_running_loop().time()
         # Made by who starts us, and not again by us: a folder that is gone means that nobody waits for us any more.
         if not self._options.run_dir.is_dir():
@@ -138,8 +138,8 @@ class Program:
 
     def _signalled(self, number: int) -> None:
         self._log.event("signal", name=signal.Signals(number).name)
+        self._exit_code = ENDED_BY_SIGNAL + number
         if self._ending.is_set():
-            self._exit_code = ENDED_BY_SIGNAL + number
             self._at_once.set()
         self._ending.set()
 

@@ -56,7 +56,7 @@ def run(wanted: Wanted, python: Path, deps: Deps) -> int:
     """Serve until it ends or is interrupted; the server's own exit code."""
     server: ModelServer = deps.servers[wanted.runtime]
     with tempfile.TemporaryDirectory(prefix="lmi-serve-") as home:
-        return server.foreground(launch_of(wanted, python, Path(home), deps), settings=wanted.settings)
+        return server.foreground(launch_of(wanted, python, Path(home), deps))
 
 
 def launch_of(wanted: Wanted, python: Path, home: Path, deps: Deps) -> Launch:
@@ -71,6 +71,7 @@ def launch_of(wanted: Wanted, python: Path, home: Path, deps: Deps) -> Launch:
         environment={},
         labels={},
         image=wanted.image,
+        settings=wanted.settings.absolute() if wanted.settings else None,
         devices=len(deps.machine().accelerators),
     )
 

@@ -9,13 +9,16 @@ Stamps = Mapping[str, tuple[int, int]]
 """Path in the folder to time of change (nanoseconds) and size."""
 
 
-def stamps_of(folder: Path) -> Stamps:
-    """Every file but hidden ones and what Python compiles."""
+def stamps_of(folder: Path, *beside: Path) -> Stamps:
+    """Every file but hidden ones and what Python compiles; and the files `beside` the folder."""
     found: dict[str, tuple[int, int]] = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if any(part.startswith(".") or part == "__pycache__" for part in name.split("/")):
-            continue
+    named = [(path.relative_to(folder).as_posix(), path) for path in sorted(folder.rglob("*"))]
+    shown = [
+        (name, path)
+        for name, path in named
+        if not any(part.startswith(".") or part == "__pycache__" for part in name.split("/"))
+    ]
+    for name, path in [*shown, *((str(path), path) for path in beside)]:
         try:
             if path.is_file():
                 state = path.stat()

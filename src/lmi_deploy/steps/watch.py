@@ -33,12 +33,13 @@ def watch(wanted: Wanted, deps: Deps) -> Iterator[Event]:
         wanted, folder=wanted.folder.absolute(), python=python
     )  # the server runs in its own folder
     while True:
-        stamps = stamps_of(wanted.folder)
+        watched = (wanted.folder, *((wanted.settings,) if wanted.settings else ()))
+        stamps = stamps_of(*watched)
         with tempfile.TemporaryDirectory(prefix="lmi-watch-") as home:
             try:
                 launch = yield from _start(wanted, Path(home), server, deps)
                 life = _Life(server=server, home=Path(home), launch=launch)
-                why = yield from _until_changed(wanted.folder, stamps, life, deps)
+                why = yield from _until_changed(watched, stamps, life, deps)
             finally:
                 server.stop(Path(home), grace=GRACE)
         yield Notice(text=f"{why}: starting again")
@@ -64,14 +65,16 @@ def _start(
     return launch
 
 
-def _until_changed(folder: Path, stamps: Stamps, life: _Life, deps: Deps) -> Generator[Event, None, str]:
-    """What the server prints and becomes, until the folder has changed and been still for a moment."""
+def _until_changed(
+    watched: tuple[Path, ...], stamps: Stamps, life: _Life, deps: Deps
+) -> Generator[Event, None, str]:
+    """What the server prints and becomes, until what is watched has changed and been still for a moment."""
     while True:
         yield from life.news()
-        seen = stamps_of(folder)
+        seen = stamps_of(*watched)
         if difference(stamps, seen):
             deps.clock.sleep(POLL)
-            if seen == (settled := stamps_of(folder)):
+            if seen == (settled := stamps_of(*watched)):
                 return difference(stamps, settled)
         deps.clock.sleep(POLL)
 
