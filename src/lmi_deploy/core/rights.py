@@ -14,6 +14,8 @@ class Right:
 
     action: str
     resource: str
+    context: tuple[tuple[str, str], ...] = ()
+    """What holds when it is used: condition keys and values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +31,9 @@ class Grant:
     @property
     def rights(self) -> tuple[Right, ...]:
         """Each action on each resource. A wildcard that stands for digits of a digest becomes such digits."""
+        held = tuple((key, values[0]) for _, key, values in self.conditions)
         return tuple(
-            Right(action=action, resource=resource.replace("?", "0"))
+            Right(action=action, resource=resource.replace("?", "0"), context=held)
             for resource in self.resources
             for action in self.actions
         )

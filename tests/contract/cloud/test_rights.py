@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,6 +65,14 @@ def test_what_is_lacking_is_found_before_it_is_needed(aws: Emulated, told: Told)
     roles = IamRoles(told.access())
     assert roles.lacking(arn, [CREATE, DELETE, PASS]) == (DELETE,)
     assert roles.lacking(arn, [CREATE, PASS]) == ()
+
+
+def test_what_holds_when_a_right_is_used_counts(aws: Emulated, told: Told) -> None:
+    when = {"StringEquals": {"iam:AWSServiceName": "scaling.amazonaws.com"}}
+    arn, _ = user(aws, "cleo", allow("iam:CreateServiceLinkedRole", Condition=when))
+    link = Right(action="iam:CreateServiceLinkedRole", resource="*")
+    meant = replace(link, context=(("iam:AWSServiceName", "scaling.amazonaws.com"),))
+    assert IamRoles(told.access()).lacking(arn, [link, meant]) == (link,)
 
 
 def test_a_session_has_the_rights_of_its_role(aws: Emulated, told: Told) -> None:

@@ -10,6 +10,7 @@ from lmi_deploy.adapters.aws.calls import Access, Service
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.roles import Right
 
+Context = tuple[tuple[str, str], ...]
 SERVICE: Final = "sagemaker.amazonaws.com"
 _ASSUME: Final = "sts:AssumeRole"
 _TRUST: Final = f'{{"Effect": "Allow", "Principal": {{"Service": "{SERVICE}"}}, "Action": "{_ASSUME}"}}'
@@ -33,16 +34,14 @@ class IamRoles:
         source = self._source(principal)
         if source is None:
             return ()
-        by_resource: dict[str, list[str]] = {}
+        alike: dict[tuple[str, Context], list[Right]] = {}
         for right in rights:
-            by_resource.setdefault(right.resource, []).append(right.action)
-        return tuple(
-            right
-            for resource, actions in by_resource.items()
-            for right in self._refused(source, resource, actions)
-        )
+            alike.setdefault((right.resource, right.context), []).append(right)
+        return tuple(right for group in alike.values() for right in self._refused(source, group))
 
-    def _refused(self, source: str, resource: str, actions: Sequence[str]) -> Iterator[Right]:
+    def _refused(self, source: str, rights: Sequence[Right]) -> Iterator[Right]:
+        """Of rights on one resource and in one context."""
+        known = {"iam:PassedToService": SERVICE, **dict(rights[0].context)}
         results = self._api.pages(
             "simulate_principal_policy",
             f"rights of {source}",
@@ -50,13 +49,12 @@ class IamRoles:
             token="Marker",
             items="EvaluationResults",
             PolicySourceArn=source,
-            ActionNames=list(actions),
-            ResourceArns=[resource],
-            ContextEntries=[_context("iam:PassedToService", SERVICE)],
+            ActionNames=[right.action for right in rights],
+            ResourceArns=[rights[0].resource],
+            ContextEntries=[_context(key, value) for key, value in known.items()],
         )
-        for result in results:
-            if result["EvalDecision"] != "allowed":
-                yield Right(action=result["EvalActionName"], resource=resource)
+        allowed = {result["EvalActionName"] for result in results if result["EvalDecision"] == "allowed"}
+        yield from (right for right in rights if right.action not in allowed)
 
     def _source(self, principal: str) -> str | None:
         """Whose policies count: of a session the role's. None for the account's root, who may do everything."""
