@@ -109,10 +109,10 @@ def _secrets(partial: Partial) -> Iterator[Problem]:
 def _carrier(partial: Partial) -> Iterator[Problem]:
     model_id = str(partial.value("model_id", ""))
     folder = model_id.startswith(("/", "./", "../", "~")) or model_id in (".", "..")
-    streamed = partial.value("weights.via") in (None, "stream")
+    staged = partial.value("weights.via") == "snapshot"
     sound = partial.sound("model_id", "weights.via")
-    if partial.value("weights.engine") == "s5cmd" and streamed and not folder and sound:
-        what = "s5cmd sends files of this machine, and these are streamed past it"
+    if partial.value("weights.engine") == "s5cmd" and not staged and not folder and sound:
+        what = "s5cmd sends files of this machine, and these do not come here"
         hint = "add weights.via: snapshot, which fetches them here first; or leave the engine out"
         yield _at(partial, "weights.engine", what, hint)
 

@@ -9,12 +9,14 @@ from lmi_deploy.catalog import amis, images
 from lmi_deploy.catalog.instances import Instance
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.hosting.complaint import Complaint, Rule
-from lmi_deploy.decide.hosting.devices import chosen
+from lmi_deploy.decide.hosting.devices import chosen, in_words
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
 
 _ECR = re.compile(r"([0-9]{12})\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z0-9.-]+/([^\s:@]+)([:@]\S+)?")
 _VERSION = re.compile(r"([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})(?:-lmi([0-9]{1,3})\b)?")
+_TURING = 7.5
+"""Compute capability."""
 _ANY_REGION = "us-east-1"
 """Where every image is published."""
 
@@ -96,6 +98,42 @@ def _registry(recipe: Recipe) -> Iterator[Complaint]:
         yield _complaint("container.image", what, f"copy it to {region}", "endpoint.region")
 
 
+def _hardware(recipe: Recipe) -> Iterator[Complaint]:
+    """AWS's own images of these engines are for x86 processors and NVIDIA's GPUs."""
+    if recipe.container.image is not None or _refused(recipe, _ANY_REGION):
+        return
+    strange = {machine.name: _strange(recipe, machine) for machine in chosen(recipe)}
+    if any(strange.values()):
+        have = ", ".join(f"{name} has {what}" for name, what in strange.items() if what)
+        family = engine(recipe.engine).family
+        what = f"{have}, and the images of {family} are made for x86 processors and NVIDIA's GPUs"
+        yield _complaint("instance_type", what, "name an image that fits: container.image", "engine")
+
+
+def _strange(recipe: Recipe, machine: Instance) -> str:
+    """What of the machine the image is not made for, where the engine itself would not mind."""
+    if recipe.engine == "custom" and machine.kind in ("neuron", "gaudi"):
+        return in_words(machine)
+    minded = recipe.engine == "vllm" and machine.kind != "gpu"
+    return "an Arm processor" if machine.architecture == "arm64" and not minded else ""
+
+
+def _old_gpus(recipe: Recipe) -> Iterator[Complaint]:
+    """CUDA 13 no longer knows GPUs before Turing (NVIDIA's release notes): no kernel of the image runs on them."""
+    if recipe.container.image is not None or _refused(recipe, _ANY_REGION):
+        return
+    cuda = cuda_of(image_of(recipe, _ANY_REGION))
+    if not cuda.startswith("13."):
+        return
+    for machine in chosen(recipe):
+        held = machine.accelerators
+        if held and held.compute_capability and held.compute_capability < _TURING:
+            what = f"{machine.name} has {held.name}, which CUDA {cuda} of the image does not know any more"
+            hint = "write container.version: 0.35.0, whose CUDA is 12.8, or use a younger type such as ml.g5.xlarge"
+            yield _complaint("instance_type", what, hint, "container.version", "engine")
+            return
+
+
 def _host(recipe: Recipe) -> Iterator[Complaint]:
     """In a list of instances the host image holds for those that have its devices."""
     wish, machines = recipe.container.host_ami, chosen(recipe)
@@ -116,4 +154,4 @@ def _complaint(path: str, what: str, hint: str, *beside: str) -> Complaint:
     return Complaint(path=path, what=what, hint=hint, beside=beside)
 
 
-RULES: tuple[Rule, ...] = (_version, _registry, _host)
+RULES: tuple[Rule, ...] = (_version, _registry, _hardware, _old_gpus, _host)
