@@ -20,6 +20,7 @@ from lmi_deploy.errors import Unresolvable
 
 _PLAIN = re.compile(r"[A-Za-z./][A-Za-z0-9._/-]*")
 _WIDTH = 110
+_ON_VLLM: tuple[Task, ...] = ("text-generation", "text-embedding")
 _TEMPLATES: Mapping[str, str] = {
     "text-generation": "Ours: chat and completions as OpenAI's clients send them, streamed.",
     "text2text-generation": "Ours: a text in, a text out, streamed where asked.",
@@ -129,11 +130,15 @@ def _sagemaker(seen: Looked) -> Iterator[str]:
     if not seen.weights:
         return
     chosen = hardware_for(seen.weights, seen.config.get("num_attention_heads"))
-    yield "\n".join(["# On SageMaker:", *(f"# {line}" for line in _cloud(chosen))])
+    on_vllm = seen.task in _ON_VLLM
+    instead = "engine, handler and endpoint" if on_vllm else "endpoint"
+    title = f"# On SageMaker, in place of {instead} above:"
+    yield "\n".join([title, *(f"# {line}" for line in _cloud(chosen, on_vllm=on_vllm))])
 
 
-def _cloud(chosen: Hardware) -> Iterator[str]:
-    yield "engine: vllm"
+def _cloud(chosen: Hardware, *, on_vllm: bool) -> Iterator[str]:
+    if on_vllm:
+        yield "engine: vllm"
     yield f"instance_type: {chosen.instance}    # {chosen.why}"
     yield f"tensor_parallel_degree: {chosen.degree}"
     yield "endpoint: {target: sagemaker, region: us-east-1}"

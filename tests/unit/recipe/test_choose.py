@@ -43,6 +43,23 @@ def test_a_chat_model_gets_our_template_and_its_arithmetic() -> None:
     assert "13.0 GiB x 1.3 = 16.9 GiB, on 1 of 1 GPUs with 24 GiB each" in text
 
 
+@pytest.mark.parametrize(
+    ("config", "replaced", "engine"),
+    [
+        (LLAMA, ("engine:", "handler:", "endpoint:"), "vllm"),
+        ({"architectures": ["BertForSequenceClassification"]}, ("endpoint:",), "accelerate"),
+    ],
+)
+def test_what_it_says_of_sagemaker_validates(
+    config: dict[str, Any], replaced: tuple[str, ...], engine: str
+) -> None:
+    here, _, cloud = choose(listing(*SAFE), config).partition("# On SageMaker, in place of ")
+    kept = [line for line in here.splitlines() if not line.startswith(replaced)]
+    recipe = parse("\n".join([*kept, *(line[2:] for line in cloud.splitlines()[1:])]), "r.yaml")
+    assert (recipe.endpoint.target, recipe.engine) == ("sagemaker", engine)
+    assert recipe.instance_type == ("ml.g5.xlarge",)
+
+
 def test_other_tasks_get_djls_own_handler() -> None:
     recipe = parse(choose(listing(*SAFE), {"architectures": ["BertForQuestionAnswering"]}), "r.yaml")
     assert (recipe.task, recipe.handler.builtin) == ("question-answering", "djl_python.huggingface")
