@@ -11,6 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
+WITH_AWS = ("tests/contract/emulator", "tests/contract/cloud")
+WITHOUT_AWS = tuple(f"--ignore={folder}" for folder in WITH_AWS)
 STEPS: dict[str, list[list[str]]] = {
     "lint": [
         [str(BIN / "ruff"), "format", "--check", "."],
@@ -19,9 +21,9 @@ STEPS: dict[str, list[list[str]]] = {
     ],
     "unit": [[*PYTEST, "tests/unit", "tests/golden", "-n", "2"]],
     "contract": [
-        [*PYTEST, "tests/contract", "--ignore", "tests/contract/emulator", "-n", "2", "--dist", "loadfile"],
-        # By itself: the limits of its containers are in real seconds, and each is a process or three.
-        [*PYTEST, "tests/contract/emulator", "-n", "2", "--dist", "loadfile"],
+        [*PYTEST, "tests/contract", *WITHOUT_AWS, "-n", "2", "--dist", "loadfile"],
+        # By themselves: the limits of the emulator's containers are in real seconds, and each is a process or three.
+        [*PYTEST, *WITH_AWS, "-n", "2", "--dist", "loadfile"],
     ],
     "functional": [[*PYTEST, "tests/functional", "-n", "2", "--dist", "loadfile"]],
     "e2e": [[*PYTEST, "tests/e2e"]],

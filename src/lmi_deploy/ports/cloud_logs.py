@@ -14,7 +14,10 @@ class CloudLogs(Protocol):
         """Oldest first, every stream, to the last page; from `start` (ISO 8601) on."""
 
     def follow(self, group: str, *, start: str = "") -> Iterator[str]:
-        """The same, and whatever comes, until the caller stops. An empty text where nothing came for a while."""
+        """The same, and whatever comes, until the caller stops; the group may come later, too.
+
+        An empty text follows after everything that is there now. Who asks on at once waits for a moment.
+        """
 
     def remove(self, group: str) -> None:
         """Absent is no error."""

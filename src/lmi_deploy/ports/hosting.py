@@ -1,7 +1,9 @@
 """SageMaker's hosting, in our own words.
 
-Every create states its tags; "already exists" raises Conflict, and the caller looks. Deleting what is not there is no
-error. Throttling is waited out inside, within bounds. Failures: AccessError (credentials; rights, with action, resource
+Every create states its tags; "already exists" raises Conflict, and the caller looks: it may be our own, whose reply was
+lost. Conflict, too, where an endpoint is in progress and cannot be updated or deleted; NotFound where what is named is
+not there. A lost reply to an update or a deletion is settled inside. Deleting what is not there is no error. Throttling
+is waited out inside, within bounds. Failures: AccessError (credentials; rights, with action, resource
 and principal named; network), CloudError (the service's own words), QuotaExceeded, NoCapacity, Conflict.
 """
 
