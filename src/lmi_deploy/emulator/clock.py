@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -97,6 +97,21 @@ class TurnedClock:
             for one in (task, alarm):
                 one.cancel()
             await asyncio.gather(task, alarm, return_exceptions=True)
+
+    @contextlib.asynccontextmanager
+    async def deadline(self, moment: float) -> AsyncIterator[None]:
+        """TimeoutError in the body once the clock is there."""
+        async with asyncio.timeout(None) as scope:
+
+            async def ring() -> None:
+                await self.reach(moment)
+                scope.reschedule(asyncio.get_running_loop().time())
+
+            alarm = asyncio.ensure_future(ring())
+            try:
+                yield
+            finally:
+                alarm.cancel()
 
     async def _turn(self, seconds: float) -> None:
         """Until the clock is turned or changes its pace, real seconds at most."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -42,6 +42,8 @@ class Front:
     moto: Moto
     guard: Guard | None
     keep_time: Callable[[], None]
+    more: Sequence[web.AbstractRouteDef] = ()
+    """Routes of other parts."""
 
     def app(self) -> web.Application:
         app = web.Application(middlewares=[deliver, faulty(self.world.faults)], client_max_size=6 * 1024**3)
@@ -50,6 +52,7 @@ class Front:
         app.router.add_post(CLOCK_PATH, self.turn_clock)
         app.router.add_post(STATUS_PATH, self.force_status)
         app.router.add_post(QUOTAS_PATH, self.set_quotas)
+        app.router.add_routes(self.more)
         app.router.add_route("*", "/{path:.*}", self.serve)
         return app
 

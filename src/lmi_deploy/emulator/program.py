@@ -29,6 +29,7 @@ from lmi_deploy.emulator.hosting.fleets import Fleets
 from lmi_deploy.emulator.hosting.instances import Instances, Workshop
 from lmi_deploy.emulator.hosting.laying import Layer
 from lmi_deploy.emulator.hosting.objects import Fetching, MotoObjects, OutsideObjects
+from lmi_deploy.emulator.iam.container_keys import PATH, ContainerKeys
 from lmi_deploy.emulator.iam.guard import Guard
 from lmi_deploy.emulator.iam.roles import MotoRoles
 from lmi_deploy.emulator.jobs.courses import JobCourses
@@ -92,6 +93,7 @@ class Emulator:
             hosting=_Nobody(),
             components=_Nobody(),
             jobs=_Nobody(),
+            keys=(keys := ContainerKeys()),
         )
         self._logs = _log_groups(clock, settings.folder)
         made_by = Instances(self.world, Layer(objects, roles), workshop, self._logs, work / "hosting")
@@ -110,6 +112,7 @@ class Emulator:
         services = Services(self.world, self._logs, metrics, guard)
         self.queue = Queue(self.runtime, objects)
         self.front = Front(self.world, services, self.runtime, self.queue, self.moto, guard, self.keep_time)
+        self.front.more = (web.get(PATH, keys.show),)
 
     def _hosts(self, workshop: Workshop, objects: Fetching, folder: Path) -> Hosts:
         layer = JobLayer(objects, self.world.roles)

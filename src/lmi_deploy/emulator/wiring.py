@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lmi_deploy.emulator.hosting.instances import Workshop
+from lmi_deploy.emulator.hosting.reach import Reach
 from lmi_deploy.emulator.jobs.image import Image
 
 if TYPE_CHECKING:
@@ -40,19 +41,24 @@ def workshop(
         servers=Embedded(processes, clock, container_environment(environ)),
         python=python or _newest(environments),
         engine=(lambda: engine) if engine is not None else _installed(environments),
-        image=job_image(environ, python=python, s3=s3),
+        reach=(reach := _reach(environ, s3)),
+        image=job_image(environ, python, reach),
         processes=processes,
     )
 
 
-def job_image(environ: Mapping[str, str], *, python: Path | None, s3: str) -> Image:
+def job_image(environ: Mapping[str, str], python: Path | None, reach: Reach) -> Image:
     """Jobs run in `python`; without it in our own interpreter, of which they get the standard library only."""
+    kept = {key: value for key, value in _inherited(environ).items() if not key.startswith(_OF_A_USER)}
+    return Image(python or Path(sys.executable), python is None, kept, reach)
+
+
+def _reach(environ: Mapping[str, str], s3: str) -> Reach:
     keys = (
         environ.get("AWS_ACCESS_KEY_ID") or "emulator",
         environ.get("AWS_SECRET_ACCESS_KEY") or "emulator",
     )
-    kept = {key: value for key, value in _inherited(environ).items() if not key.startswith(_OF_A_USER)}
-    return Image(python or Path(sys.executable), python is None, kept, s3, keys)
+    return Reach(s3, keys, environ.get("HF_ENDPOINT", ""))
 
 
 def without_containers() -> Workshop:
@@ -60,7 +66,7 @@ def without_containers() -> Workshop:
 
 
 def container_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a container inherits of this machine: no secret, nothing of AWS, no way to the Hub."""
+    """What a container inherits of this machine: no secret, nothing of AWS, no way to the Hub of its own."""
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     return {**_inherited(environ), **offline}
 

@@ -62,6 +62,11 @@ class Alarms(Protocol):
         """Whether the CloudWatch alarm is in ALARM; None when there is none of that name."""
 
 
+class Keys(Protocol):
+    def keep(self, credentials: Credentials) -> str:
+        """The path at which a container gets them."""
+
+
 @dataclass(slots=True)
 class World:
     clock: TurnedClock
@@ -73,6 +78,7 @@ class World:
     hosting: Hosting
     components: Hosting
     jobs: Jobs
+    keys: Keys
     account: str = ACCOUNT
     address: str = ""
     """Where the emulator listens."""

@@ -102,6 +102,58 @@ def test_an_archive_and_additional_sources(hosting: Emulated) -> None:
     assert set(told["model"]) >= {"model.py", "serving.properties"}
 
 
+LOOKS = """
+import os
+from djl_python import Output
+
+def handle(inputs):
+    if inputs.is_empty():
+        return None
+    if os.environ["AWS_ENDPOINT_URL"].endswith(":9"):
+        keys = sorted(key for key in os.environ if "CREDENTIALS" in key or "ACCESS_KEY" in key)
+        return Output().add_as_json({"keys": keys, "hub": os.environ["HF_ENDPOINT"]})
+    import boto3
+    return Output().add_as_json({"caller": boto3.client("sts").get_caller_identity()["Arn"]})
+"""
+
+
+def isolated(aws: Emulated, name: str, files: dict[str, str], **container: Any) -> dict[str, Any]:
+    uri = aws.upload(f"artifacts/{name}", {"serving.properties": PROPERTIES, **files})
+    source = {"S3Uri": uri, "S3DataType": "S3Prefix", "CompressionType": "None"}
+    held = {"Image": IMAGE, "ModelDataSource": {"S3DataSource": source}, **container}
+    aws.client("sagemaker").create_model(
+        ModelName=name, ExecutionRoleArn=aws.role(), PrimaryContainer=held, EnableNetworkIsolation=True
+    )
+    aws.endpoint_config(name, name, ContainerStartupHealthCheckTimeoutInSeconds=60)
+    aws.endpoint(name)
+    return aws.settled(name)
+
+
+def test_a_container_acts_as_its_role(hosting: Emulated) -> None:
+    assert deploy(hosting, "acts", {"model.py": LOOKS})["EndpointStatus"] == "InService"
+    told = json.loads(invoke(hosting, "acts", {}))
+    assert told == {"caller": "arn:aws:sts::123456789012:assumed-role/execution/SageMaker"}
+
+
+def test_in_network_isolation_there_are_no_keys_and_no_way_out(hosting: Emulated) -> None:
+    assert isolated(hosting, "alone", {"model.py": LOOKS})["EndpointStatus"] == "InService"
+    assert json.loads(invoke(hosting, "alone", {})) == {"keys": [], "hub": "http://127.0.0.1:9"}
+
+
+def test_in_network_isolation_weights_come_as_a_source_or_not_at_all(hosting: Emulated) -> None:
+    weights = hosting.upload("weights/alone", {"config.json": "{}"})
+    files = {"model.py": FINDS, "serving.properties": f"{PROPERTIES}option.model_id={weights}\n"}
+    assert "did not pass the ping health check" in isolated(hosting, "cut-off", files)["FailureReason"]
+    assert any("network is unreachable" in line for line in logged(hosting, "cut-off"))
+    where = "option.model_id=/opt/ml/additional-model-data-sources/weights\n"
+    source = {"S3Uri": weights, "S3DataType": "S3Prefix", "CompressionType": "None"}
+    more = [{"ChannelName": "weights", "S3DataSource": source}]
+    files = {"model.py": FINDS, "serving.properties": PROPERTIES + where}
+    found = isolated(hosting, "supplied", files, AdditionalModelDataSources=more)
+    assert found["EndpointStatus"] == "InService"
+    assert json.loads(invoke(hosting, "supplied", {}))["weights"] == ["config.json"]
+
+
 def test_a_container_that_does_not_come_up(hosting: Emulated) -> None:
     found = deploy(hosting, "broken", {"model.py": BROKEN})
     assert found["EndpointStatus"] == "Failed"

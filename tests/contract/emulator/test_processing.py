@@ -180,9 +180,7 @@ def test_the_container_has_the_rights_of_the_role_and_no_others(strict: Emulated
 
 
 def test_in_network_isolation_there_is_no_way_to_aws(strict: Emulated) -> None:
-    look = (
-        "import os; print(sorted(k for k in os.environ if 'ACCESS_KEY' in k), os.environ['AWS_ENDPOINT_URL'])"
-    )
+    look = "import os; print(sorted(k for k in os.environ if 'CREDENTIALS' in k), os.environ['AWS_ENDPOINT_URL'])"
     found = ran(strict, "isolated", "python3", "-c", look, NetworkConfig={"EnableNetworkIsolation": True})
     assert found["ProcessingJobStatus"] == "Completed"
     assert printed(strict, "isolated") == ["[] http://127.0.0.1:9"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -252,6 +253,28 @@ def test_an_alarm_during_an_update_rolls_back(still: Emulated, policy: str) -> N
     found = still.settled(name)
     assert (found["EndpointStatus"], found["EndpointConfigName"]) == ("InService", name)
     assert "errors" in found["FailureReason"]
+
+
+@pytest.mark.parametrize("policy", GUARDS)
+def test_an_update_that_takes_too_long_rolls_back(still: Emulated, policy: str) -> None:
+    name, client = prepared(still, f"overdue-{policy[:4]}"), still.client("sagemaker")
+    still.endpoint(name)
+    still.advance(PROVISIONED)
+    still.settled(name)
+    still.endpoint_config(f"{name}-2", name)
+    guard = {policy: {**GUARDS[policy], "MaximumExecutionTimeoutInSeconds": 600}}
+    still.fault({"method": "HOSTING", "path": f"^/provision/{name}/", "do": {"hang": {"seconds": 86400}}})
+    client.update_endpoint(EndpointName=name, EndpointConfigName=f"{name}-2", DeploymentConfig=guard)
+    still.advance(590)
+    assert still.described(name)["EndpointStatus"] == "Updating"
+    still.advance(11)
+    deadline = time.monotonic() + 10
+    while still.described(name)["EndpointStatus"] != "RollingBack":
+        assert time.monotonic() < deadline
+    still.advance(61)
+    found = still.settled(name)
+    assert (found["EndpointStatus"], found["EndpointConfigName"]) == ("InService", name)
+    assert "MaximumExecutionTimeoutInSeconds, 600 seconds" in found["FailureReason"]
 
 
 def test_statuses_that_no_call_leads_to(aws: Emulated, ready: str) -> None:

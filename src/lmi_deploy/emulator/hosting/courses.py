@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from lmi_deploy.emulator.hosting.failures import HostingFailed, alarmed
+from lmi_deploy.emulator.hosting.failures import HostingFailed, alarmed, overdue
 from lmi_deploy.emulator.hosting.fleets import Fleet, Fleets, Route
 from lmi_deploy.emulator.hosting.instances import Place
 from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
-from lmi_deploy.emulator.hosting.traffic import shifts, termination_wait
+from lmi_deploy.emulator.hosting.traffic import execution_limit, shifts, termination_wait
 from lmi_deploy.emulator.sagemaker.endpoints import alarms_of
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
 from lmi_deploy.emulator.store import Row
@@ -77,9 +77,13 @@ class Courses:
             await self._scale(key)
             return
         green: Fleet | None = None
+        limit = execution_limit(row["guard"])
         try:
-            green = await self._fleets.bring_up(key, row["pending"])
-            await self._move_over(key, green)
+            async with self._world.clock.deadline(row["pending"]["began"] + limit):
+                green = await self._fleets.bring_up(key, row["pending"])
+                await self._move_over(key, green)
+        except TimeoutError:
+            await self._roll_back(key, green, overdue(limit).reason)
         except HostingFailed as exc:
             await self._roll_back(key, green, exc.reason)
         except asyncio.CancelledError:

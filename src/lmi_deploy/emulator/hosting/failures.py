@@ -42,3 +42,9 @@ def no_archive() -> HostingFailed:
 
 def alarmed(alarm: str) -> HostingFailed:
     return HostingFailed(f"One or more configured alarms have gone into ALARM state: {alarm}.")
+
+
+def overdue(seconds: float) -> HostingFailed:
+    return HostingFailed(
+        f"The update of the endpoint did not complete within MaximumExecutionTimeoutInSeconds, {seconds:.0f} seconds."
+    )

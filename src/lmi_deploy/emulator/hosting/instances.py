@@ -16,6 +16,7 @@ import aiohttp
 from lmi_deploy.emulator.hosting.failures import no_ping, slow_download
 from lmi_deploy.emulator.hosting.laying import Layer, Layout, require_container
 from lmi_deploy.emulator.hosting.phases import pass_by
+from lmi_deploy.emulator.hosting.reach import Reach
 from lmi_deploy.emulator.jobs.image import Image
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.logs.shipping import POLL, Shipping
@@ -42,6 +43,7 @@ class Workshop:
     servers: ModelServer | None
     python: Path
     engine: Callable[[], Path]
+    reach: Reach = field(default_factory=Reach)
     image: Image | None = None
     """Of processing jobs; without it they end at once."""
     processes: Processes | None = None
@@ -81,6 +83,7 @@ class Instance:
     id: str
     root: Path
     port: int | None = None
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     pump: asyncio.Task[None] | None = field(default=None, repr=False)
     in_flight: int = 0
 
@@ -117,7 +120,10 @@ class Instances:
 
     async def _bring_up(self, instance: Instance, variant: Row, role: str, began: float) -> None:
         await self.provision(instance.place, began)
-        layout = await self._lay(instance, variant, role)
+        isolated = bool(variant["model"].get("EnableNetworkIsolation"))
+        layout = await self._lay(instance, variant, role, isolated=isolated)
+        reach = self.workshop.reach.variables(self.world, role, instance.place.region, isolated=isolated)
+        instance.variables = {**reach, **layout.environment}
         await self.pass_by("start", instance.place)
         await self._healthy(instance, variant["params"], layout)
 
@@ -128,19 +134,14 @@ class Instances:
     async def pass_by(self, phase: str, place: Place) -> None:
         await pass_by(self.world, Call("HOSTING", place.path(phase)))
 
-    async def _lay(self, instance: Instance, variant: Row, role: str) -> Layout:
+    async def _lay(self, instance: Instance, variant: Row, role: str, *, isolated: bool) -> Layout:
         container = require_container(variant["model"], instance.place.words)
         limit = variant["params"].get("ModelDataDownloadTimeoutInSeconds", DOWNLOAD_LIMIT)
 
         async def fetch() -> Layout:
             await self.pass_by("download", instance.place)
-            return await asyncio.to_thread(
-                self.layer.lay,
-                instance.root,
-                container,
-                role=role,
-                isolated=bool(variant["model"].get("EnableNetworkIsolation")),
-            )
+            lay = self.layer.lay
+            return await asyncio.to_thread(lay, instance.root, container, role=role, isolated=isolated)
 
         try:
             return await self.world.clock.within(limit, fetch())
@@ -186,7 +187,6 @@ class Instances:
                 await asyncio.sleep(POLL)
 
     def _launch(self, instance: Instance, layout: Layout) -> Launch:
-        region = instance.place.region
         return Launch(
             model_folder=layout.model_folder,
             home=instance.home,
@@ -194,7 +194,7 @@ class Instances:
             engine=self.workshop.engine(),
             host="127.0.0.1",
             port=0,
-            environment={**layout.environment, "AWS_REGION": region, "AWS_DEFAULT_REGION": region},
+            environment=instance.variables,
             labels={"endpoint": instance.place.endpoint, "variant": instance.place.variant},
         )
 

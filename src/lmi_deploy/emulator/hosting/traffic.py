@@ -38,6 +38,13 @@ def termination_wait(guard: Row | None) -> float:
     return float(policy.get("TerminationWaitInSeconds", 0))
 
 
+def execution_limit(guard: Row | None) -> float:
+    """Seconds that the whole of an update may take."""
+    policies = ("BlueGreenUpdatePolicy", "RollingUpdatePolicy")
+    limits = [(guard or {}).get(name, {}).get("MaximumExecutionTimeoutInSeconds") for name in policies]
+    return float(next((limit for limit in limits if limit is not None), math.inf))
+
+
 def _linear(size: Row, instances: int, wait: float) -> Iterator[Shift]:
     steps = max(1, math.ceil(1.0 / _fraction(size, instances)))
     for step in range(1, steps + 1):

@@ -10,25 +10,23 @@ from typing import Final
 
 from lmi_deploy.emulator.hosting.failures import HostingFailed
 from lmi_deploy.emulator.hosting.laying import inside
+from lmi_deploy.emulator.hosting.reach import Reach
 from lmi_deploy.emulator.jobs.laying import Job, localized
-from lmi_deploy.emulator.world import Credentials, World
+from lmi_deploy.emulator.world import World
 
-NOWHERE: Final = "http://127.0.0.1:9"
-"""An address that nobody answers at: what a container in network isolation has of every service."""
 _PYTHONS: Final = ("python", "python3")
 _SEES: Final = "import sys; print(*(p for p in sys.path if p.endswith('-packages')), sep='\\n')"
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """`inherited` is what its variables begin with; `s3`, an S3 server that is not ours."""
+    """`inherited` is what its variables begin with."""
 
     python: Path
     is_bare: bool
     """The standard library and nothing else: what a job needs, it must bring."""
     inherited: Mapping[str, str]
-    s3: str = ""
-    s3_keys: tuple[str, str] = ("", "")
+    reach: Reach
 
     def unpack(self, root: Path) -> None:
         """An environment of its own, in which stays what the job installs. Blocks."""
@@ -70,34 +68,13 @@ class Image:
             str(self.python.parent),
             self.inherited.get("PATH", "/usr/bin:/bin"),
         )
+        isolated = bool(job.params.get("NetworkConfig", {}).get("EnableNetworkIsolation"))
         return {
             **self.inherited,
             "PATH": ":".join(path),
             "HOME": str(root / "root"),
             "TMPDIR": str(root / "tmp"),
             "LMI_OPT_ML": str(inside(root, "/opt/ml")),
-            "AWS_REGION": job.region,
-            "AWS_DEFAULT_REGION": job.region,
-            **self._outside(world, job),
+            **self.reach.variables(world, job.role, job.region, isolated=isolated),
             **{key: localized(root, value) for key, value in job.params.get("Environment", {}).items()},
         }
-
-    def _outside(self, world: World, job: Job) -> dict[str, str]:
-        """The way to AWS and to the Hub, with the role's keys; in network isolation there is none."""
-        if job.params.get("NetworkConfig", {}).get("EnableNetworkIsolation"):
-            return {"AWS_ENDPOINT_URL": NOWHERE, "HF_ENDPOINT": NOWHERE, "AWS_EC2_METADATA_DISABLED": "true"}
-        if self.s3:
-            # That server knows no roles: the keys are those that the emulator itself has for it.
-            key, secret = self.s3_keys
-            return {"AWS_ENDPOINT_URL_S3": self.s3, **_keys(world, Credentials(key, secret, ""))}
-        return _keys(world, world.roles.assume(job.role, "SageMaker", job.region))
-
-
-def _keys(world: World, held: Credentials) -> dict[str, str]:
-    told = {
-        "AWS_ENDPOINT_URL": world.address,
-        "AWS_ACCESS_KEY_ID": held.key,
-        "AWS_SECRET_ACCESS_KEY": held.secret,
-        "AWS_SESSION_TOKEN": held.token,
-    }
-    return {key: value for key, value in told.items() if value}

@@ -1,0 +1,40 @@
+"""The address at which a container gets the keys of its role, as the SDKs ask for them; no variable holds a key."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from aiohttp import web
+
+from lmi_deploy.emulator.world import Credentials
+
+PATH: Final = "/_credentials/{held}"
+_LASTING: Final = timedelta(hours=6)
+
+
+@dataclass(slots=True)
+class ContainerKeys:
+    """Who knows the address has the keys; it is as hard to guess as a key."""
+
+    _held: dict[str, Credentials] = field(default_factory=dict, repr=False)
+
+    def keep(self, credentials: Credentials) -> str:
+        """The path to them."""
+        name = secrets.token_hex(16)
+        self._held[name] = credentials
+        return PATH.format(held=name)
+
+    async def show(self, request: web.Request) -> web.Response:
+        found = self._held.get(request.match_info["held"])
+        if found is None:
+            return web.json_response({"code": "NotFound", "message": "no such credentials"}, status=404)
+        told = {
+            "AccessKeyId": found.key,
+            "SecretAccessKey": found.secret,
+            "Token": found.token,
+            "Expiration": (datetime.now(UTC) + _LASTING).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+        return web.json_response(told)
