@@ -22,6 +22,7 @@ from lmi_deploy.decide.hosting.images import server_version
 from lmi_deploy.decide.places import loading_timeout, place_of
 from lmi_deploy.decide.select import require_shards, select
 from lmi_deploy.decide.tasks import architecture_of, task_of
+from lmi_deploy.engines import vllm
 from lmi_deploy.engines.engine import EngineModule
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
@@ -67,8 +68,9 @@ def _engine(recipe: Recipe, facts: Facts, weights: WeightsSpec, model: ModelSpec
     module = engine(recipe.engine)
     handler = _handler(recipe, module, model)
     degree = degree_of(recipe, facts.config)
-    # Our templates answer with the model's own name, not with the folder where its weights happen to lie.
-    named = (("served_model_name", model.model_id),) if handler.template and model.source == "hub" else ()
+    # A model is asked for by its own name, not by the folder where its weights happen to lie, or by vLLM's `lmi`.
+    by_name = (handler.template or handler.entry_point == vllm.SERVICE) and model.source == "hub"
+    named = (("served_model_name", model.model_id),) if by_name else ()
     options = (*_option_pairs(recipe, weights.size), *named, *recipe.options)
     lines = module.properties(handler, options, task=model.task, tensor_parallel_degree=degree)
     return EngineSpec(

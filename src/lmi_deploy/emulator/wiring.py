@@ -85,11 +85,18 @@ def _cache(environ: Mapping[str, str]) -> Path:
 
 
 def _newest(environments: Environments) -> Path:
-    """The environment built last; without any, our own interpreter, good for handlers that need no torch."""
+    """The environment built last, of those with torch if there are any: an image of LMI's has it.
+
+    Without any, our own interpreter, good for handlers that need no torch.
+    """
     kept = [entry for entry in environments.entries() if entry.kind == "environment"]
     kept = [entry for entry in kept if environments.ready(entry.name)]
-    newest = max(kept, key=lambda entry: entry.path.stat().st_mtime, default=None)
+    newest = max(kept, key=lambda entry: (_has_torch(entry.path), entry.path.stat().st_mtime), default=None)
     return environments.python(newest.name) if newest is not None else Path(sys.executable)
+
+
+def _has_torch(environment: Path) -> bool:
+    return any(environment.glob("lib/python*/site-packages/torch/__init__.py"))
 
 
 def _installed(environments: Environments) -> Callable[[], Path]:
