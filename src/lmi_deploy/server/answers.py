@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -20,6 +21,9 @@ NEVER_CACHED: tuple[Pair, ...] = (
 _OURS = {"content-length", "connection", "x-request-id", "pragma", "cache-control", "expires"}
 # Gson writes these as escapes so that JSON may stand inside HTML.
 _HTML_SAFE = {char: f"\\u{ord(char):04x}" for char in "'<>&=\u2028\u2029"}
+_NO_TOKEN = re.compile(r"[^!#$%&'*+\-.^_`|~0-9A-Za-z]")
+_NO_VALUE = re.compile(r"^[\x00-\x20\x7f]|[\x00-\x08\x0a-\x1f\x7f]")
+_LINE_END = re.compile(r"[\r\n]")
 _REASONS = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 
 
@@ -64,14 +68,20 @@ def handler_headers(properties: Iterable[Pair]) -> list[Pair]:
 
 def _check_header(name: str, value: str) -> None:
     if not name:
-        raise Refusal(500, "IllegalArgumentException", "empty headers are not allowed")
-    for char in name:
-        if char in " \t\n\x0b\f\r,:;=\0" or ord(char) > 127:
-            raise Refusal(500, "IllegalArgumentException", f"a header name can not contain: {name!r}")
-    for at, char in enumerate(value):
-        if char in "\0\x0b\f\r\n":
-            message = f"a header value contains prohibited character 0x{ord(char):x} at index {at}."
-            raise Refusal(500, "IllegalArgumentException", message)
+        raise _illegal("empty headers are not allowed []")
+    if bad := _NO_TOKEN.search(name):
+        found = f"0x{ord(bad[0]):x} at index {bad.start()} of header '{name}'."
+        raise _illegal(
+            f'a header name can only contain "token" characters, but found invalid character {found}'
+        )
+    if bad := _NO_VALUE.search(value):
+        raise _illegal(
+            f"a header value contains prohibited character 0x{ord(bad[0]):x} at index {bad.start()}."
+        )
+
+
+def _illegal(message: str) -> Refusal:
+    return Refusal(500, "IllegalArgumentException", message)
 
 
 def reason_told(answer: Answer) -> str:
@@ -95,14 +105,17 @@ def _class_of(status: int) -> str:
 
 def head(status: int, reason: str, headers: Iterable[Pair]) -> bytes:
     """Status line and headers, ready for the socket."""
-    lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in headers), "", ""]
-    return "\r\n".join(lines).encode("latin-1", "replace")
+    lines = ["", *(f"{name}: {value}" for name, value in headers), "", ""]
+    first = f"HTTP/1.1 {status} {reason}".encode("ascii", "replace")
+    return first + "\r\n".join(lines).encode("latin-1", "replace")
 
 
-def check_status(status: int) -> None:
-    """`Refusal` for a code that is no HTTP status by the real server's library."""
+def check_status(status: int, reason: str) -> None:
+    """`Refusal` for what is no HTTP status by the real server's library."""
     if status < 0:
-        raise Refusal(500, "IllegalArgumentException", f"code : {status} (expected: >= 0)")
+        raise _illegal(f"code : {status} (expected: >= 0)")
+    if _LINE_END.search(reason):
+        raise _illegal(f"reasonPhrase contains one of the following prohibited characters: \\r\\n: {reason}")
 
 
 def has_length(status: int) -> bool:

@@ -80,12 +80,17 @@ class Exchange:
         self._connection.keep = keep
         told, self._connection.told_id = self._connection.told_id, None
         named = [("x-request-id", told)] if told is not None else []
-        named += [*self._connection.settings.cors, *answers.NEVER_CACHED]
+        named += [*self._cors(headers), *answers.NEVER_CACHED]
         closing = [("connection", "keep-alive" if keep else "close")]
         head = answers.head(
             status, reason or answers.reason_of(status), [*headers, *named, *framing, *closing]
         )
         await self._connection.send(head + body)
+
+    def _cors(self, headers: Sequence[Pair]) -> Sequence[Pair]:
+        cors = self._connection.settings.cors
+        theirs = {name.lower() for name, _ in headers} if cors else set()
+        return [pair for pair in cors if pair[0] not in theirs]
 
 
 class Connection(Stream):

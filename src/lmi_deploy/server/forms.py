@@ -50,7 +50,7 @@ def _plain(text: str) -> bytes:
 def form_entries(content_type: str | None, body: bytes) -> list[Entry] | None:
     """The entries of a form body; None when the body is no form."""
     kind = (content_type or "").lower()
-    if kind.startswith("application/x-www-form-urlencoded"):
+    if kind.partition(";")[0].strip() == "application/x-www-form-urlencoded":
         return _urlencoded(body)
     if kind.startswith("multipart/form-data") and (found := _BOUNDARY.search(content_type or "")):
         return _multipart(found[1].strip().encode("latin-1"), body)

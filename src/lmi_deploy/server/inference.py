@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from lmi_deploy.server import answers, refusals
 from lmi_deploy.server.answers import Reply, json_reply
@@ -16,7 +17,7 @@ from lmi_deploy.server.models import Models
 from lmi_deploy.server.pool import Pool
 from lmi_deploy.server.settings import ServerSettings
 from lmi_deploy.server.tokens import Results
-from lmi_deploy.server.wire import Answer
+from lmi_deploy.server.wire import Answer, Pair
 
 
 @dataclass(slots=True)
@@ -63,26 +64,26 @@ class Inference:
             self.counts.failed += not well
 
     def _chosen(self, asked: ModelInput) -> Pool:
-        parts = asked.path.split("/")[1:]
+        parts = [unquote(part) for part in asked.path.split("/")[1:]]
         if parts[0] == "predictions":
             if len(parts) < 2 or not parts[1]:
                 raise refusals.unknown_path()
             return self._models.named(parts[1], parts[2] if len(parts) > 2 else None)
-        if parts[0] == "models":
-            return self._models.named("/".join(parts[1:-1]))
-        name = asked.entry("model_name") or asked.value("model_name")
-        return self._models.named(name) if name else self._models.only_startup()
+        name = parts[1] if parts[0] == "models" else asked.stated("model_name") or asked.entry("model_name")
+        return (
+            self._models.named(name, asked.stated("model_version")) if name else self._models.only_startup()
+        )
 
     async def _infer(self, exchange: Exchange, asked: ModelInput, pool: Pool) -> None:
         if "handler" not in asked.named:
             asked.set("handler", pool.settings.handler)
-        later = (asked.value("x-synchronous") or "").lower() == "false"
+        later = (asked.value("x-synchronous") or "true").lower() != "true"
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         job = Job(asked.properties(), asked.content, _never if later else exchange.gone, future)
-        await pool.submit(job)
         if later:
-            await exchange.reply(self._results.keep(job))
+            await self._later(exchange, job, pool)
             return
+        await pool.submit(job)
         try:
             answer = await self._head(future, pool)
             await (self._stream(exchange, job, answer) if answer.streamed else self._unary(exchange, answer))
@@ -90,6 +91,14 @@ class Inference:
             raise Hangup from exc
         finally:
             job.abandon()
+
+    async def _later(self, exchange: Exchange, job: Job, pool: Pool) -> None:
+        """The token is told before anything is done: that there was no room for it is found when it is asked for."""
+        await exchange.reply(self._results.keep(job))
+        try:
+            await pool.submit(job)
+        except refusals.Refusal as refusal:
+            job.settle(refusal)
 
     async def _head(self, future: asyncio.Future[Answer], pool: Pool) -> Answer:
         if not pool.settings.async_mode:
@@ -101,14 +110,12 @@ class Inference:
             raise Hangup from exc
 
     async def _unary(self, exchange: Exchange, answer: Answer) -> None:
-        answers.check_status(answer.code)
-        headers = answers.handler_headers(answer.properties)
-        await exchange.reply(Reply(answer.code, headers, answer.body(), answers.reason_told(answer)))
+        headers, reason = _head_of(answer)
+        await exchange.reply(Reply(answer.code, headers, answer.body(), reason))
 
     async def _stream(self, exchange: Exchange, job: Job, answer: Answer) -> None:
         """The head waits for the first chunk; one that is also the last makes an ordinary answer."""
-        answers.check_status(answer.code)
-        headers, reason = answers.handler_headers(answer.properties), answers.reason_told(answer)
+        headers, reason = _head_of(answer)
         started = False
         while True:
             frame = await self._frame(job)
@@ -134,6 +141,12 @@ class Inference:
         if frame.lost:
             raise Hangup
         return frame
+
+
+def _head_of(answer: Answer) -> tuple[list[Pair], str]:
+    reason = answers.reason_told(answer)
+    answers.check_status(answer.code, reason)
+    return answers.handler_headers(answer.properties), reason
 
 
 def _never() -> bool:

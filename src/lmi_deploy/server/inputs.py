@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lmi_deploy.server import forms, refusals
@@ -19,11 +20,17 @@ class ModelInput:
     path: str
     content: list[Entry] = field(repr=False)
     named: dict[str, Pair]
+    query: Sequence[Entry] = ()
 
     def value(self, name: str) -> str | None:
         """A property by its name in any letter case."""
         found = self.named.get(name.lower())
         return found[1] if found else None
+
+    def stated(self, name: str) -> str | None:
+        """In the query, else in a header."""
+        found = next((blob.decode("utf-8", "replace") for key, blob in self.query if key == name), None)
+        return found or self.value(name)
 
     def entry(self, name: str) -> str | None:
         """The text of the first content entry of that name."""
@@ -41,7 +48,7 @@ class ModelInput:
 def read_input(request: Request, request_id: str, *, named: bool = False) -> ModelInput:
     """`Refusal` where the real server refuses the request before any worker sees it."""
     path, entries = forms.split_target(request.target)
-    asked = ModelInput(path, entries, {})
+    asked = ModelInput(path, list(entries), {}, entries)
     for name, value in request.headers:
         if name.lower() == ATTRIBUTES:
             _add_attributes(asked, value)

@@ -157,7 +157,7 @@ def _status(text: str, code: int = 200) -> Reply:
 
 def _number(asked: dict[str, str], key: str, usual: int) -> int:
     try:
-        return int(asked.get(key, usual))
+        return int(asked.get(key) or usual)
     except ValueError as exc:
         raise Refusal(409, "NumberFormatException", f'For input string: "{asked[key]}"') from exc
 
@@ -165,7 +165,7 @@ def _number(asked: dict[str, str], key: str, usual: int) -> int:
 def _bound(asked: dict[str, str], key: str) -> int:
     """-1: as it is."""
     try:
-        return int(asked.get(key, -1))
+        return int(asked.get(key) or -1)
     except ValueError as exc:
         message = f'For input string: "{asked[key]}"'
         reason = f"parameter is invalid number.{message}"

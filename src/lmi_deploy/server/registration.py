@@ -60,9 +60,9 @@ def read_registration(request: Request, query: Mapping[str, str]) -> Registratio
         raise Refusal(500, "NullPointerException", _NULL_URL)
     if "url" not in asked:
         raise refusals.bad_request("Parameter url is required.")
-    stated = {key: _integer(asked[name]) for name, key in _NUMBERS.items() if name in asked}
+    stated = {key: _integer(asked[name]) for name, key in _NUMBERS.items() if asked.get(name)}
     keys = {key: str(number) for key, number in stated.items() if number >= 0}
-    keys |= {key: asked[name] for name, key in _TEXTS.items() if name in asked}
+    keys |= {key: asked[name] for name, key in _TEXTS.items() if asked.get(name)}
     return Registration(
         url=asked["url"],
         name=asked.get("model_name") or _name_in(asked["url"]),

@@ -13,6 +13,8 @@ from lmi_deploy.server.refusals import Refusal
 from lmi_deploy.server.wire import Answer, Pair
 
 MOST_KEPT = 1000
+_PACKAGE = "ai.djl.serving.wlm.util"
+_PACKAGES = {"TranslateException": "ai.djl.translate"}
 
 
 class Results:
@@ -36,7 +38,7 @@ class Results:
             raise Refusal(400, "BadRequestException", f"Invalid x-starting-token: {token}")
         if not task.done():
             return Reply(202, _tokens(token, token), reason="The model result is not yet available")
-        answer = task.result()
+        answer = _settled(task)
         headers = answers.handler_headers([*answer.properties, *_tokens(token, f"{token}0")])
         return Reply(answer.code, headers, answer.body(), answers.reason_told(answer))
 
@@ -51,6 +53,14 @@ async def _whole(job: Job) -> Answer:
         parts.append(frame.blob)
         if frame.last or frame.lost:
             return Answer(answer.code, answer.message, answer.properties, ((None, b"".join(parts)),))
+
+
+def _settled(task: asyncio.Task[Answer]) -> Answer:
+    """A refusal is kept as an answer of 500 whose reason tells it."""
+    try:
+        return task.result()
+    except Refusal as refusal:
+        return Answer(500, f"{_PACKAGES.get(refusal.kind, _PACKAGE)}.{refusal.kind}: {refusal}")
 
 
 def _tokens(attribute: str, following: str) -> list[Pair]:
