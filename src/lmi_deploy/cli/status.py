@@ -9,6 +9,7 @@ import click
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import Where, find_deployment
 from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
+from lmi_deploy.core.observed import SERVING
 from lmi_deploy.steps.status import EXIT, Status, status
 from lmi_deploy.ui.words import size
 
@@ -42,7 +43,7 @@ def _words(found: Status) -> str:
     if found.endpoint is not None:
         seen = found.endpoint
         facts.append(("endpoint", f"{seen.status}, {seen.count} of {seen.wanted_count} instances"))
-        facts.append(("serves", seen.config))
+        facts.append(("serves" if seen.status in SERVING else "config", seen.config))
     if found.server is not None and found.server.pid is not None:
         server = found.server
         facts.append(("process", f"pid {server.pid}, {server.phase}, {size(server.memory)} in memory"))

@@ -90,6 +90,8 @@ class CloudObserved:
     scaling: Scaling | None = None
     log_group: str = ""
     """Its name, where CloudWatch has one."""
+    bucket: bool = True
+    """Whether the bucket is there, which holds the record and the lock."""
 
     @property
     def exists(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from lmi_deploy.core.cloud_actions import DeleteEndpoint
@@ -13,9 +14,11 @@ from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.decide.diff import teardown, weights_named
 from lmi_deploy.errors import DeployFailed, Interrupted, LmiError, Refused
+from lmi_deploy.ports.journal import Journal
 from lmi_deploy.steps.apply import apply, apply_on
 from lmi_deploy.steps.costs import left_standing
 from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.rehearse import NoJournal
 
 _STOPPING = (DeleteEndpoint, StopServer)
 """What everything else serves: where it cannot be ended, nothing that it needs is taken from under it."""
@@ -35,6 +38,8 @@ class Ending:
     plan: Plan
     extent: Extent
     notices: tuple[str, ...] = ()
+    recorded: bool = True
+    """False: the bucket is gone, and lock and record with it."""
 
 
 def prepare(ref: DeploymentRef, deps: Deps, extent: Extent | None = None) -> Ending:
@@ -45,7 +50,8 @@ def prepare(ref: DeploymentRef, deps: Deps, extent: Extent | None = None) -> End
     plan = teardown(seen, logs=extent.logs, purge=purge)
     if isinstance(seen, CloudObserved) and seen.stranger and plan.empty:
         raise Refused(seen.stranger, hint="nothing of it was touched")
-    return Ending(ref=seen.ref, plan=plan, extent=extent, notices=notices)
+    recorded = not isinstance(seen, CloudObserved) or seen.bucket
+    return Ending(ref=seen.ref, plan=plan, extent=extent, notices=notices, recorded=recorded)
 
 
 def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:
@@ -54,15 +60,21 @@ def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:
         return
     ref = ending.ref
     try:
-        with deps.lock(ref).hold(ref.name):
+        with _held(ending, deps):
             yield from _take_away(prepare(ref, deps, ending.extent), deps)
     except KeyboardInterrupt:
         raise _interrupted(ref, deps) from None
 
 
+def _held(ending: Ending, deps: Deps) -> AbstractContextManager[None]:
+    """The deployment's lock, where there is a place for one."""
+    return deps.lock(ending.ref).hold(ending.ref.name) if ending.recorded else nullcontext()
+
+
 def _take_away(ending: Ending, deps: Deps) -> Iterator[Event]:
     ref, plan = ending.ref, ending.plan
-    target, journal = deps.targets[ref.target], deps.journal(ref)
+    target = deps.targets[ref.target]
+    journal: Journal = deps.journal(ref) if ending.recorded else NoJournal()
     perform = target.ending(ref)
     last = max((n for n, a in enumerate(plan.actions) if isinstance(a, _STOPPING)), default=-1) + 1
     yield from apply(replace(plan, actions=plan.actions[:last]), perform, journal, deps.clock)

@@ -43,8 +43,10 @@ def status(ref: DeploymentRef, deps: Deps) -> Status:
     """Never resolves: it works when the Hub is down or the model gone."""
     observed = deps.targets[ref.target].observe(ref)
     standing, why = judge(observed)
-    current = observed.record.current if observed.record else None
-    found = _diagnosis(ref, deps, current.summary if current else {}) if standing == "failed" else None
+    record = observed.record
+    current = record.current if record else None
+    told = current or (record.coming if record else None)
+    found = _diagnosis(ref, deps, told.summary if told else {}) if standing == "failed" else None
     return Status(
         ref=observed.ref,
         standing=standing,
@@ -52,7 +54,7 @@ def status(ref: DeploymentRef, deps: Deps) -> Status:
         address=_address(observed, deps) if current else "",
         server=_server(observed),
         endpoint=observed.endpoint if isinstance(observed, CloudObserved) else None,
-        summary={key: str(value) for key, value in current.summary.items()} if current else {},
+        summary={key: str(value) for key, value in told.summary.items()} if told else {},
         since=current.since if current else "",
         cause=found.cause if found else "",
         remedy=advice(found) if found else "",

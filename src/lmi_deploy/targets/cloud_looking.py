@@ -40,6 +40,7 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf) -> CloudObserve
         resources=resources,
         stranger=stranger,
         artifacts=_artifacts(ref.name, depot, whole=True),
+        bucket=depot is not None,
     )
 
 

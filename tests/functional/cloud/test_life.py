@@ -1,15 +1,27 @@
-"""A deployment on SageMaker from its first `up` to nothing left."""
+"""A deployment on SageMaker from its first `up` to nothing left, and what is changed on the way."""
 
 from __future__ import annotations
 
-from tests.support.cloud_house import CloudHouse
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.cloud_house import RECIPE, CloudHouse, write_recipe
+from tests.support.fake_hosting import answers_well
+
+CHANGED = ("--set", "options.dtype=fp32")
+ANSWER_ONLY = [*("endpoint", "tagged", "invoke")]
+
+
+def steps(lines: list[dict[str, str]]) -> list[str]:
+    return [line["key"].partition(":")[0] for line in lines if line["event"] == "finished"]
 
 
 def test_from_nothing_to_an_answer_and_back(house: CloudHouse) -> None:
     ran = house.lmi("up", "--yes", "--json")
     assert ran.code == 0, ran.out
-    steps = [line["key"].partition(":")[0] for line in ran.lines if line["event"] == "finished"]
-    assert steps == [
+    assert steps(ran.lines) == [
         *("MakeBucket", "PushWeights", "PutArtifact", "CreateModel", "CreateEndpointConfig"),
         *("CreateEndpoint", "AwaitService", "ProbeEndpoint"),
     ]
@@ -21,3 +33,218 @@ def test_from_nothing_to_an_answer_and_back(house: CloudHouse) -> None:
     assert house.kept_in_cloud() == []
     assert house.lmi("ls").out == ""
     assert house.depot().weights.all()
+    again = house.lmi("down", "tiny", "--yes")
+    assert (again.code, "nothing of it is here" in again.err) == (0, True)
+
+
+def test_a_second_up_asks_for_an_answer_and_nothing_else(house: CloudHouse) -> None:
+    house.up()
+    house.cloud.world.calls.clear()
+    ran = house.up()
+    assert "nothing to do" in ran.err
+    assert house.cloud.world.calls == ANSWER_ONLY
+    assert house.lmi("plan", "--exit-code").code == 0
+
+
+def test_what_to_copy_is_for_this_very_endpoint(house: CloudHouse) -> None:
+    told = house.up().err
+    assert 'boto3.client("sagemaker-runtime", region_name="us-east-1")' in told
+    assert "aws sagemaker-runtime invoke-endpoint --region us-east-1 --endpoint-name tiny" in told
+    assert "--aws-sigv4 aws:amz:us-east-1:sagemaker" in told
+
+
+def test_the_plan_tells_what_it_costs(house: CloudHouse) -> None:
+    ran = house.lmi("plan", "--exit-code")
+    assert ran.code == 4
+    assert "cost: $1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)" in ran.err
+
+
+def test_a_changed_recipe_is_one_update(house: CloudHouse) -> None:
+    house.up()
+    ran = house.lmi("up", "--yes", "--json", *CHANGED)
+    assert steps(ran.lines) == [
+        *("PutArtifact", "CreateModel", "CreateEndpointConfig", "UpdateEndpoint"),
+        *("AwaitService", "ProbeEndpoint", "TagEndpoint"),
+    ]
+    assert "nothing to do" in house.up(*CHANGED).err
+    record = house.seen().record
+    assert record
+    assert len(record.generations) == 2
+    assert record.generations[1].took >= 300
+
+
+def test_another_count_makes_no_model(house: CloudHouse) -> None:
+    house.up()
+    ran = house.lmi("up", "--yes", "--json", "--set", "endpoint.count=2")
+    assert "CreateModel" not in steps(ran.lines)
+    seen = house.seen().endpoint
+    assert seen
+    assert seen.count == 2
+
+
+def test_back_to_the_generation_before_and_forth(house: CloudHouse) -> None:
+    house.up()
+    first = house.seen().serving
+    house.up(*CHANGED)
+    second = house.seen().serving
+    ran = house.lmi("rollback", "tiny", "--yes")
+    assert ran.code == 0, ran.err
+    assert house.seen().serving == first != second
+    assert house.lmi("status", "tiny").code == 0
+    assert house.lmi("rollback", "tiny", "--yes").code == 0
+    assert house.seen().serving == second
+    assert "nothing to do" in house.up(*CHANGED).err
+
+
+def test_nothing_to_go_back_to(house: CloudHouse) -> None:
+    house.up()
+    ran = house.lmi("rollback", "tiny", "--yes")
+    assert (ran.code, "no earlier generation" in ran.err) == (1, True)
+
+
+def test_only_the_last_five_generations_are_kept(house: CloudHouse) -> None:
+    for number in range(8):
+        house.up("--set", f"options.max_new_tokens={number + 1}")
+    seen = house.seen()
+    assert len([r for r in seen.resources if r.kind == "endpoint-config"]) == 5
+    assert len([r for r in seen.resources if r.kind == "model"]) == 5
+    assert len(seen.artifacts) == 5
+
+
+def test_detached_and_waited_for(house: CloudHouse) -> None:
+    ran = house.lmi("up", "--yes", "--detach")
+    assert ran.code == 0, ran.err
+    assert "`lmi wait tiny`" in ran.err
+    status = house.lmi("status", "tiny", "--json")
+    assert (status.code, status.result["standing"]) == (4, "starting")
+    waited = house.lmi("wait", "tiny", "--json")
+    assert waited.code == 0, waited.out
+    assert steps(waited.lines) == ["AwaitService", "ProbeEndpoint"]
+    assert house.lmi("status", "tiny").code == 0
+    assert house.lmi("wait", "tiny", "--json").lines[0]["event"] != "started"
+    assert "nothing to do" in house.up().err
+
+
+def test_waiting_gives_up_and_says_what_it_costs(house: CloudHouse) -> None:
+    house.lmi("up", "--yes", "--detach")
+    ran = house.lmi("wait", "tiny", "--timeout", "30")
+    assert ran.code == 1
+    assert "still Creating" in ran.err
+    assert "goes on costing" in ran.err
+    assert house.lmi("wait", "tiny").code == 0
+
+
+def test_scaling_follows_the_recipe(house: CloudHouse) -> None:
+    house.up()
+    scaled = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
+    write_recipe(scaled)
+    ran = house.lmi("up", "--yes", "--json")
+    assert steps(ran.lines) == ["SetScaling", "TagEndpoint"]
+    assert house.seen().scaling is not None
+    assert "nothing to do" in house.up().err
+    write_recipe()
+    assert steps(house.lmi("up", "--yes", "--json").lines) == ["RemoveScaling", "TagEndpoint"]
+    assert house.seen().scaling is None
+    write_recipe(scaled)
+    house.up()
+    assert house.lmi("down", "tiny", "--yes").code == 0
+    assert house.cloud.scalers.kept == {}
+
+
+def test_a_plan_in_a_file_is_carried_out_or_refused(house: CloudHouse) -> None:
+    assert house.lmi("plan", "--out", "plan.json").code == 0
+    assert Path("plan.json").stat().st_mode & 0o077 == 0
+    assert house.lmi("up", "plan.json", "--yes").code == 0
+    assert house.lmi("status", "tiny").code == 0
+    stale = house.lmi("up", "plan.json", "--yes")
+    assert (stale.code, "the plan is stale" in stale.err) == (5, True)
+    Path("other.json").write_text(json.dumps({"schema": 1}))
+    assert house.lmi("up", "other.json", "--yes").code == 2
+
+
+def test_what_costs_too_much_is_refused(house: CloudHouse) -> None:
+    house.cloud.prices.hourly_of["ml.g6.xlarge"] = 1.0
+    assert house.lmi("plan", "--max-hourly", "2").code == 0
+    for command in (("plan",), ("up", "--yes")):
+        ran = house.lmi(*command, "--max-hourly", "1.2")
+        assert (ran.code, "may cost $1.41 an hour" in ran.err) == (5, True)
+    del house.cloud.prices.hourly_of["ml.g6.xlarge"]
+    assert house.lmi("up", "--yes", "--max-hourly", "99").code == 5
+    assert house.kept_in_cloud() == []
+
+
+def test_weights_and_logs_go_when_asked(house: CloudHouse) -> None:
+    house.cloud.world.prints["tiny"] = ("a line",)
+    house.up()
+    write_recipe(RECIPE.replace("name: tiny", "name: other"))
+    house.up()
+    shared = house.lmi("down", "tiny", "--yes", "--purge", "--logs")
+    assert shared.code == 0, shared.err
+    assert "stays: other uses it" in shared.err
+    assert house.depot().weights.all()
+    assert house.cloud.logs.groups == {}
+    assert house.lmi("down", "other", "--yes", "--purge").code == 0
+    assert not house.depot().weights.all()
+
+
+def test_known_in_two_places_is_asked_back(house: CloudHouse) -> None:
+    house.up()
+    Path("here.yaml").write_text(
+        "name: tiny\nmodel_id: org/tiny\nengine: accelerate\nendpoint: {target: local}\n"
+    )
+    house.up("here.yaml")
+    ran = house.lmi("status", "tiny")
+    assert (ran.code, "--target" in ran.err) == (2, True)
+    assert house.lmi("status", "tiny", "--target", "sagemaker").code == 0
+    assert house.lmi("status", "tiny", "--target", "local").code == 0
+    assert house.lmi("down", "tiny", "--target", "local", "--yes").code == 0
+    assert house.lmi("status", "tiny").code == 0
+    house.servers.close()
+
+
+def test_another_machine_finds_it_by_its_tags(house: CloudHouse) -> None:
+    house.up()
+    for path in (house.root / "state").rglob("*.json"):
+        path.unlink()
+    assert house.lmi("ls").out == ""
+    assert "tiny" in house.lmi("ls", "--all").out
+    assert house.lmi("status", "tiny").code == 0
+    assert house.lmi("invoke", "tiny", "--target", "sagemaker", "hello").out == "OK\n"
+    assert house.lmi("down", "tiny", "--yes").code == 0
+    assert house.kept_in_cloud() == []
+
+
+def test_what_expired_is_found_and_taken_away(house: CloudHouse) -> None:
+    write_recipe(RECIPE + "ttl: 1h\n")
+    house.up()
+    house.clock.sleep(3000)
+    assert "expired" not in house.lmi("gc", "--yes").out
+    assert house.lmi("extend", "tiny", "2h").code == 0
+    house.clock.sleep(4000)
+    assert "expired" not in house.lmi("gc", "--yes").out
+    house.clock.sleep(4000)
+    found = house.lmi("gc", "--yes")
+    assert "expired at" in found.out
+    assert house.kept_in_cloud() == []
+
+
+def test_an_answer_that_is_none_fails_the_up(house: CloudHouse) -> None:
+    world = house.cloud.world
+    world.answer = lambda name, request: [answers_well(name, request)[0], b""]
+    ran = house.lmi("up", "--yes")
+    assert ran.code == 1
+    assert "does not answer" in ran.err
+    assert "goes on costing $1.41 an hour" in ran.err
+    world.answer = answers_well
+    assert house.lmi("up", "--yes").code == 0
+
+
+@pytest.mark.parametrize("delivery", ["mount", "artifact"])
+def test_other_ways_to_the_weights(house: CloudHouse, delivery: str) -> None:
+    ran = house.up("--set", f"weights.deliver={delivery}")
+    assert ran.code == 0
+    assert "nothing to do" in house.up("--set", f"weights.deliver={delivery}").err
+    objects = {stored.key for stored in house.depot().store.list("artifacts/tiny/")}
+    assert any(key.endswith("model.safetensors") for key in objects) == (delivery == "artifact")
+    assert house.lmi("down", "tiny", "--yes").code == 0
+    assert house.kept_in_cloud() == []

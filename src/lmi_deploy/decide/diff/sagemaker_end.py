@@ -41,7 +41,8 @@ def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, .
     if logs and observed.log_group and not observed.stranger:
         actions += (DeleteLogs(group=observed.log_group),)
     actions += tuple(DeleteWeights(weights=name) for name in purge)
-    if observed.record is not None:
+    # Taking away is itself recorded: whatever is done, a record is there by its end.
+    if observed.bucket and (actions or observed.record is not None):
         actions += (RemoveDeployment(name=observed.ref.name),)
     return Plan(deployment=observed.ref.name, actions=actions)
 
