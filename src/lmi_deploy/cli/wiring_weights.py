@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,8 +56,10 @@ def open_weights(
 
 def open_bucket(reach: Reach, place: Place, *, memory_mb: int | None) -> tuple[ObjectStore, Weights]:
     """One that is there and ours: its objects, and the models in it."""
+    from lmi_deploy.adapters.obstore.carrier import Obstore
+    from lmi_deploy.adapters.outside import Errand
     from lmi_deploy.adapters.s3 import S3Settings, S3Store
-    from lmi_deploy.adapters.s5cmd import Errand, S5cmd
+    from lmi_deploy.adapters.s5cmd import S5cmd
     from lmi_deploy.transfer.settings import TransferSettings
     from lmi_deploy.transfer.weights import BucketWeights
 
@@ -65,7 +67,7 @@ def open_bucket(reach: Reach, place: Place, *, memory_mb: int | None) -> tuple[O
     caller, settings = reach.account.who(), S3Settings(connections=bound.streams)
     store = S3Store(reach.session, place, clock=reach.clock, settings=settings)
     elsewhere = "" if _AWS in store.where else store.where
-    errand = Errand(region=caller.region, endpoint=elsewhere, kms_key=place.kms_key)
+    errand = Errand(region=caller.region, endpoint=elsewhere, kms_key=place.kms_key, owner=place.owner)
     by = f" (at {elsewhere})" if elsewhere else ""
     weights = BucketWeights(
         store=store,
@@ -74,7 +76,11 @@ def open_bucket(reach: Reach, place: Place, *, memory_mb: int | None) -> tuple[O
         settings=bound,
         where=f"s3://{place.bucket}{by}",
         advise=lambda: reach.account.upload_rule_advice(place.bucket),
-        carrier=S5cmd(reach.session, errand, reach.environ),
+        carriers={
+            "s5cmd": S5cmd(reach.session, errand, reach.environ),
+            # Its own idea of AWS's addresses knows no FIPS and no dual stack: it is told ours.
+            "obstore": Obstore(reach.session, replace(errand, endpoint=store.where), reach.environ),
+        },
     )
     return store, weights
 

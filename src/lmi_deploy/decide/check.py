@@ -111,8 +111,9 @@ def _carrier(partial: Partial) -> Iterator[Problem]:
     folder = model_id.startswith(("/", "./", "../", "~")) or model_id in (".", "..")
     staged = partial.value("weights.via") == "snapshot"
     sound = partial.sound("model_id", "weights.via")
-    if partial.value("weights.engine") == "s5cmd" and not staged and not folder and sound:
-        what = "s5cmd sends files of this machine, and these do not come here"
+    engine = partial.value("weights.engine")
+    if engine in ("s5cmd", "obstore") and not staged and not folder and sound:
+        what = f"{engine} sends files of this machine, and these do not come here"
         hint = "add weights.via: snapshot, which fetches them here first; or leave the engine out"
         yield _at(partial, "weights.engine", what, hint)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmi_deploy.core import recipe as core
-from lmi_deploy.decide.declaration_shapes import Group, Key, Later, One
+from lmi_deploy.decide.declaration_shapes import Group, Key, One
 from lmi_deploy.decide.declaration_words import choice, line, listed, whole
 
 TRANSFER_JOB = Group(
@@ -37,9 +37,9 @@ WEIGHTS = Group(
         Key(
             "engine",
             One(choice("auto", "own", "s5cmd", "obstore")),
-            "What carries them.",
+            "What carries them: ourselves, or an outside engine that sends files of this machine; `auto` is the one "
+            "that measures fastest for such files.",
             "auto",
-            later=Later("this version carries them itself, or with s5cmd", ("obstore",), always=True),
         ),
         Key(
             "deliver",

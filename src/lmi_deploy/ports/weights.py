@@ -30,10 +30,14 @@ class Weights(Protocol):
     ) -> Generator[Event, None, Manifest]:
         """Bring files in, each verified before it is an object, the manifest last; nothing moves that is there."""
 
+    @property
+    def engines(self) -> frozenset[str]:
+        """Outside engines that are installed here, by what `weights.engine` calls them."""
+
     def carry(
-        self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, key: str
+        self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, engine: str, key: str
     ) -> Generator[Event, None, Manifest]:
-        """The same, out of a folder by an outside engine, `s5cmd`; held to S3's word when it is there."""
+        """The same, out of a folder by an outside engine; held to S3's word when it is there."""
 
     def push_shard(
         self, order: Order, source: Source, *, number: int, count: int, key: str

@@ -11,6 +11,7 @@ from lmi_deploy.core.facts import ModelListing
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.core.spec import WeightsSpec
 from lmi_deploy.core.weights import BucketWish, Manifest, weights_name
+from lmi_deploy.decide.carriers import OWN, choose_carrier
 from lmi_deploy.decide.select import require_shards, select
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.ports.source import Source
@@ -51,16 +52,15 @@ def _is_here(recipe: Recipe, cargo: Cargo) -> bool:
 def _moved(
     recipe: Recipe, cargo: Cargo, weights: Weights, source: Source, folder: Path | None
 ) -> Generator[Event, None, Manifest]:
-    """By the engine of `weights.engine`; `auto` is our own, which has S3 verify each part and stages nothing."""
-    if recipe.weights.engine != "s5cmd":
-        yield Notice(text="engine: own")
-        return (yield from weights.push(cargo.listing, cargo.weights.files, source, key=KEY))
-    if folder is None:
-        raise Unresolvable(
-            "weights.engine: s5cmd sends files of this machine, and these are streamed past it",
-            hint="add weights.via: snapshot, which fetches them here first; or leave the engine out",
-        )
-    return (yield from weights.carry(cargo.listing, cargo.weights.files, folder, key=KEY))
+    """By the engine of `weights.engine`; for `auto` the one that was measured to be the fastest for such files."""
+    files = cargo.weights.files
+    chosen = choose_carrier(recipe.weights.engine, files, here=folder is not None, present=weights.engines)
+    if chosen.engine == OWN or folder is None:
+        yield Notice(text=f"engine: {OWN}")
+        return (yield from weights.push(cargo.listing, files, source, key=KEY))
+    if chosen.why:
+        yield Notice(text=chosen.why)
+    return (yield from weights.carry(cargo.listing, files, folder, engine=chosen.engine, key=KEY))
 
 
 def choose_cargo(recipe: Recipe, deps: Deps) -> Cargo:

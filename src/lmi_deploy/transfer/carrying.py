@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import zlib
 from collections.abc import Generator, Mapping, Sequence
@@ -12,15 +11,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from lmi_deploy.core.crc32 import crc32_text
 from lmi_deploy.core.events import Event, Progress
 from lmi_deploy.core.facts import FileEntry
 from lmi_deploy.core.weights import StoredFile
 from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
-from lmi_deploy.ports.carrier import Carrier, Load
+from lmi_deploy.ports.carrier import Carrier, Load, Sent
 from lmi_deploy.ports.object_store import ObjectStore, Stored
 from lmi_deploy.transfer.ends import GO_ON, Ends
 from lmi_deploy.transfer.parts import part_size
 from lmi_deploy.transfer.seals import Seal
+from lmi_deploy.transfer.small import stored_file
 
 _AT_ONCE = 4
 
@@ -37,43 +38,71 @@ def carried(
     ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored], *, by: Carriage, key: str
 ) -> Generator[Event, None, list[StoredFile]]:
     """Every file as it lies in the bucket. What is there by its size and ETag is not sent again."""
-    known = yield from _sealed(files, by.folder, key)
-    total, safe = ends.board.total, 0
-    left: dict[str, StoredFile] = {}
-    for file in known:
-        at = ends.prefix + file.path
-        found = there.get(at)
-        if found is not None and (found.size, _bare(found.etag)) == (file.size, file.etag):
-            safe += file.size
-        else:
-            left[at] = file
-    yield Progress(key=key, done=safe, total=total, unit="bytes", note=by.carrier.name)
+    known = yield from _sealed(_to_seal(ends, files, there, by), by.folder, key)
+    total, name = ends.board.total, by.carrier.name
+    left = {ends.key(entry): entry for entry in files if not _lies(there.get(ends.key(entry)), known, entry)}
+    safe = total - sum(entry.size for entry in left.values())
+    arrived: dict[str, Sent] = {}
+    yield Progress(key=key, done=safe, total=total, unit="bytes", note=name)
     try:
-        for done in _sent(ends.store, left, by):
-            safe += left[done].size if done else 0
-            yield Progress(key=key, done=safe, total=total, unit="bytes", note=by.carrier.name)
+        for sent in _sent(ends.store, left, by):
+            if sent is not None and sent.key in left:
+                arrived[sent.key] = sent
+                safe += left[sent.key].size
+            yield Progress(key=key, done=safe, total=total, unit="bytes", note=name)
     finally:
         _abort(ends, left)
-    yield from _proved(ends.store, left, key, total)
-    return [left.get(ends.prefix + file.path, file) for file in known]
+    brought = {at: known.get(entry.path) or _as_told(entry, arrived.get(at)) for at, entry in left.items()}
+    yield from _proved(ends, brought, key, total)
+    return [brought.get(ends.key(entry)) or known[entry.path] for entry in files]
 
 
-def _sent(store: ObjectStore, left: Mapping[str, StoredFile], by: Carriage) -> Generator[str, None, None]:
+def _to_seal(
+    ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored], by: Carriage
+) -> list[FileEntry]:
+    """A carrier that hashes needs it of nothing but what may be there already."""
+    lying = {at: stored.size for at, stored in there.items()}
+    return [entry for entry in files if not by.carrier.hashes or lying.get(ends.key(entry)) == entry.size]
+
+
+def _lies(found: Stored | None, known: Mapping[str, StoredFile], entry: FileEntry) -> bool:
+    file = known.get(entry.path)
+    return found is not None and file is not None and _is(found, file)
+
+
+def _is(found: Stored, file: StoredFile) -> bool:
+    return (found.size, _bare(found.etag)) == (file.size, file.etag)
+
+
+def _sent(
+    store: ObjectStore, left: Mapping[str, FileEntry], by: Carriage
+) -> Generator[Sent | None, None, None]:
     loads = [
-        Load(path=by.folder / file.path, key=at, size=file.size, part=part_size(file.size))
-        for at, file in sorted(left.items(), key=lambda pair: -pair[1].size)
+        Load(
+            path=by.folder / entry.path,
+            key=at,
+            size=entry.size,
+            part=part_size(entry.size),
+            oid=entry.oid,
+            kind=entry.kind,
+        )
+        for at, entry in sorted(left.items(), key=lambda pair: -pair[1].size)
     ]
-    if not loads:
-        return
-    with closing(by.carrier.carry(loads, bucket=store.bucket)) as carrying:
-        for done in carrying:
-            yield done if done in left else ""
+    if loads:
+        with closing(by.carrier.carry(loads, bucket=store.bucket)) as carrying:
+            yield from carrying
+
+
+def _as_told(entry: FileEntry, sent: Sent | None) -> StoredFile:
+    if sent is None:
+        raise TransferFailed(f"{entry.path}: the engine does not say that it sent it", hint=GO_ON)
+    return replace(stored_file(entry, sent.sha256, sent.crc32), etag=sent.etag)
 
 
 def _sealed(
     files: Sequence[FileEntry], folder: Path, key: str
-) -> Generator[Progress, None, list[StoredFile]]:
-    """Read once for all its hashes, and held to the source's own."""
+) -> Generator[Progress, None, dict[str, StoredFile]]:
+    """Read once for all its hashes, and held to the source's own; by their paths."""
     total, done = sum(entry.size for entry in files), 0
     found: dict[str, StoredFile] = {}
     pool = ThreadPoolExecutor(_AT_ONCE)
@@ -86,7 +115,7 @@ def _sealed(
             yield Progress(key=key, done=done, total=total, unit="bytes", note="hashing what is here")
     finally:
         pool.shutdown(cancel_futures=True)
-    return [found[entry.path] for entry in files]
+    return found
 
 
 def _seal(entry: FileEntry, folder: Path) -> StoredFile:
@@ -110,16 +139,7 @@ def _seal(entry: FileEntry, folder: Path) -> StoredFile:
             f"{entry.path}: {size} bytes are here, its source says {entry.size}", hint="fetch it again"
         )
     seal.check()
-    return StoredFile(
-        path=entry.path,
-        size=size,
-        sha256=seal.sha256,
-        oid=entry.oid,
-        kind=entry.kind,
-        checksum=base64.b64encode(crc.to_bytes(4, "big")).decode(),
-        algorithm="CRC32",
-        etag=_etag(parts),
-    )
+    return replace(stored_file(entry, seal.sha256, crc32_text(crc)), etag=_etag(parts))
 
 
 def _etag(parts: Sequence[bytes]) -> str:
@@ -129,7 +149,7 @@ def _etag(parts: Sequence[bytes]) -> str:
     return f"{hashlib.md5(b''.join(parts), usedforsecurity=False).hexdigest()}-{len(parts)}"
 
 
-def _abort(ends: Ends, left: Mapping[str, StoredFile]) -> None:
+def _abort(ends: Ends, left: Mapping[str, FileEntry]) -> None:
     """Parts that the engine left are of no use to anybody, and paid for."""
     # What cannot be asked for or aborted now is found by `lmi gc`; why the sending failed is to be told, not this.
     with suppress(LmiError):
@@ -139,23 +159,24 @@ def _abort(ends: Ends, left: Mapping[str, StoredFile]) -> None:
 
 
 def _proved(
-    store: ObjectStore, left: dict[str, StoredFile], key: str, total: int
+    ends: Ends, brought: dict[str, StoredFile], key: str, total: int
 ) -> Generator[Progress, None, None]:
     """By S3's word where it says enough, else by reading back; what is wrong is no object any more."""
-    for at, file in left.items():
-        found = store.look(at)
+    listed = {stored.key: stored for stored in ends.store.list(ends.prefix)} if brought else {}
+    for at, file in brought.items():
+        found = listed.get(at)
         if found is None:
             raise TransferFailed(f"{file.path}: it was sent, and S3 does not have it", hint=GO_ON)
-        if not _vouched(file, found):
+        if not (_is(found, file) or _vouched(file, ends.store.look(at))):
             yield Progress(key=key, done=total, total=total, unit="bytes", note=f"reading {file.path} back")
-            _reread(store, file, found)
-        left[at] = replace(file, etag=_bare(found.etag))
+            _reread(ends.store, file, found)
+        brought[at] = replace(file, etag=_bare(found.etag))
 
 
-def _vouched(file: StoredFile, found: Stored) -> bool:
-    if found.size != file.size:
+def _vouched(file: StoredFile, found: Stored | None) -> bool:
+    if found is None or found.size != file.size:
         return False
-    return _bare(found.etag) == file.etag or (found.algorithm, found.checksum) == ("CRC32", file.checksum)
+    return (found.algorithm, found.checksum) == ("CRC32", file.checksum)
 
 
 def _reread(store: ObjectStore, file: StoredFile, found: Stored) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
@@ -39,7 +39,8 @@ class BucketWeights:
     settings: TransferSettings
     where: str
     advise: Callable[[], str] = lambda: ""
-    carrier: Carrier | None = None
+    carriers: Mapping[str, Carrier] = field(default_factory=dict)
+    """Outside engines, by what `weights.engine` calls them."""
 
     def address(self, name: str) -> str:
         return f"s3://{self.store.bucket}/{weights_prefix(name)}"
@@ -53,20 +54,25 @@ class BucketWeights:
         way = Way(source=source, store=self.store, clock=self.clock, settings=self.settings)
         return (yield from push(listing, files, way=way, key=key))
 
+    @property
+    def engines(self) -> frozenset[str]:
+        return frozenset(name for name, carrier in self.carriers.items() if carrier.present)
+
     def carry(
-        self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, key: str
+        self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, engine: str, key: str
     ) -> Generator[Event, None, Manifest]:
-        if self.carrier is None:
+        carrier = self.carriers.get(engine)
+        if carrier is None:
             raise UsageRefused(
-                "weights.engine: there is no s5cmd here", hint="leave the engine out, or: auto"
+                f"weights.engine: there is no {engine} here", hint="leave the engine out, or: auto"
             )
-        yield Notice(text=f"engine: {self.carrier.name}")
+        yield Notice(text=f"engine: {carrier.name}")
         way = Way(
             source=NoSource(),
             store=self.store,
             clock=self.clock,
             settings=self.settings,
-            carriage=Carriage(self.carrier, folder),
+            carriage=Carriage(carrier, folder),
         )
         return (yield from push(listing, files, way=way, key=key))
 

@@ -18,8 +18,9 @@ import pytest
 
 from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.adapters.model_folder import ModelFolder
+from lmi_deploy.adapters.outside import Errand
 from lmi_deploy.adapters.processes import identity
-from lmi_deploy.adapters.s5cmd import Errand, S5cmd, find_program
+from lmi_deploy.adapters.s5cmd import S5cmd, find_program
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.facts import ModelListing
 from lmi_deploy.core.weights import Manifest, weights_prefix
@@ -57,7 +58,7 @@ class Place:
             clock=SystemClock(),
             settings=TransferSettings(),
             where=self.bucket,
-            carrier=S5cmd(by.session(), errand, SECRET_ENVIRONMENT, program=program),
+            carriers={"s5cmd": S5cmd(by.session(), errand, SECRET_ENVIRONMENT, program=program)},
         )
 
     @property
@@ -92,7 +93,9 @@ def _place(server: S3Server, bucket: str, tmp_path: Path) -> Place:
 def carried(place: Place, weights: BucketWeights | None = None) -> tuple[Manifest, list[Event]]:
     listing = place.listing()
     said: list[Event] = []
-    moving = (weights or place.weights()).carry(listing, listing.files, place.folder, key="push")
+    moving = (weights or place.weights()).carry(
+        listing, listing.files, place.folder, engine="s5cmd", key="push"
+    )
     try:
         while True:
             said.append(next(moving))
@@ -157,7 +160,7 @@ def test_a_file_changed_after_it_was_listed_never_leaves(place: Place) -> None:
     listing = place.listing()
     (place.folder / "config.json").write_bytes(b'{"a": 2}')
     with pytest.raises(IntegrityError, match=r"config\.json"):
-        list(place.weights().carry(listing, listing.files, place.folder, key="push"))
+        list(place.weights().carry(listing, listing.files, place.folder, engine="s5cmd", key="push"))
     assert there(place) == set()
 
 
@@ -240,7 +243,8 @@ def test_a_program_that_is_not_there(place: Place, tmp_path: Path) -> None:
 def test_killed_with_us(tmp_path: Path) -> None:
     hanging = wrapped(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 600")
     program = (
-        "import boto3; from pathlib import Path; from lmi_deploy.adapters.s5cmd import Errand, S5cmd\n"
+        "import boto3\nfrom pathlib import Path\n"
+        "from lmi_deploy.adapters.outside import Errand\nfrom lmi_deploy.adapters.s5cmd import S5cmd\n"
         "session = lambda: boto3.Session(aws_access_key_id='a', aws_secret_access_key='b')\n"
         f"by = S5cmd(session, Errand(region='us-east-1'), {{}}, program=Path({str(hanging)!r}))\n"
         "list(by.carry([], bucket='b'))\n"

@@ -13,7 +13,7 @@ from lmi_deploy.adapters.model_folder import ModelFolder
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.weights import Manifest, weights_prefix
 from lmi_deploy.errors import Refused, TransferFailed, UsageRefused
-from lmi_deploy.ports.carrier import Load
+from lmi_deploy.ports.carrier import Load, Sent
 from lmi_deploy.ports.object_store import Stored
 from lmi_deploy.transfer.settings import TransferSettings
 from lmi_deploy.transfer.weights import BucketWeights
@@ -31,14 +31,16 @@ class Porter:
     store: FakeStore
     takes: Callable[[Load], bool] = lambda load: True
     name: str = "porter 1"
+    present: bool = True
+    hashes: bool = False
 
-    def carry(self, loads: Sequence[Load], *, bucket: str) -> Generator[str, None, None]:
+    def carry(self, loads: Sequence[Load], *, bucket: str) -> Generator[Sent | None, None, None]:
         assert bucket == self.store.bucket
         for load in loads:
-            yield ""
+            yield None
             if self.takes(load):
                 self.store.put(load.key, load.path.read_bytes())
-                yield load.key
+                yield Sent(key=load.key)
 
 
 class Encrypting(FakeStore):
@@ -55,7 +57,7 @@ def weights(store: FakeStore, takes: Callable[[Load], bool] = lambda load: True)
         clock=FakeClock(),
         settings=TransferSettings(),
         where=store.bucket,
-        carrier=Porter(store, takes),
+        carriers={"porter": Porter(store, takes)},
     )
 
 
@@ -68,7 +70,7 @@ def folder(tmp_path: Path) -> Path:
 
 def carry(there: BucketWeights, folder: Path) -> tuple[Manifest, list[Event]]:
     listing = ModelFolder().listing(str(folder), "main")
-    return ended(there.carry(listing, listing.files, folder, key="push"))
+    return ended(there.carry(listing, listing.files, folder, engine="porter", key="push"))
 
 
 def ended(moving: Generator[Event, None, T]) -> tuple[T, list[Event]]:
@@ -122,5 +124,5 @@ def test_weights_that_it_brought_can_be_copied_on(folder: Path) -> None:
 
 
 def test_without_an_engine_it_says_so(folder: Path) -> None:
-    with pytest.raises(UsageRefused, match="no s5cmd here"):
-        carry(replace(weights(FakeStore()), carrier=None), folder)
+    with pytest.raises(UsageRefused, match="no porter here"):
+        carry(replace(weights(FakeStore()), carriers={}), folder)
