@@ -28,6 +28,11 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     add("--faults", type=Path, help="fault rules (docs/faults.md)")
     add("--s3", default="", metavar="URL", help="an S3 server in place of the built-in one")
+    add(
+        "--proxy",
+        action="store_true",
+        help="let clients come through a byte proxy, where rules of method BYTES strike",
+    )
     add("--python", type=Path, help="the interpreter that handlers run in (the newest serving environment)")
     add("--engine-dir", type=Path, help="DJL's Python engine, unpacked (else fetched into the cache)")
     add("--no-containers", action="store_true", help="start no model servers; invocations are echoed")
@@ -45,6 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             folder=given.dir.resolve() if given.dir else None,
             speed=max(0.001, given.speed),
             s3=given.s3,
+            proxy=given.proxy,
             rules=load_rules(given.faults) if given.faults else (),
             stop_after=given.stop_after,
             parent=given.parent_pid,

@@ -21,6 +21,7 @@ from aiohttp import web
 from lmi_deploy.emulator.beside.cloudwatch import TableAlarms
 from lmi_deploy.emulator.beside.metrics import Metrics
 from lmi_deploy.emulator.beside.moto import Moto
+from lmi_deploy.emulator.byteproxy import ByteProxy
 from lmi_deploy.emulator.clock import TurnedClock
 from lmi_deploy.emulator.front import Front
 from lmi_deploy.emulator.hosting.components import Components
@@ -56,6 +57,7 @@ class Settings:
     folder: Path | None = None
     speed: float = 60.0
     s3: str = ""
+    proxy: bool = False
     rules: tuple[Rule, ...] = ()
     enforce_iam: bool = False
     stop_after: float | None = None
@@ -153,9 +155,10 @@ async def run(settings: Settings, workshop: Workshop, environ: Mapping[str, str]
             address = await _listen(runner, settings.port)
             emulator.world.address = address
             emulator.resume()
-            sys.stdout.write(announcement(address, settings.s3))
-            sys.stdout.flush()
-            await _told_to_stop(settings, told)
+            with _proxied(settings, address, emulator.world.faults) as (aws, s3):
+                sys.stdout.write(announcement(aws, s3))
+                sys.stdout.flush()
+                await _told_to_stop(settings, told)
         finally:
             await runner.cleanup()
             await emulator.stop()
@@ -171,6 +174,23 @@ def announcement(address: str, s3: str) -> str:
         "export AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1",
     ]
     return "\n".join(lines) + "\n"
+
+
+@contextlib.contextmanager
+def _proxied(settings: Settings, address: str, faults: FaultRules) -> Iterator[tuple[str, str]]:
+    """Where clients are to go: to the services themselves, or to the byte proxies before them."""
+    if not settings.proxy:
+        yield address, settings.s3
+        return
+    targets = {"aws": address, **({"s3": settings.s3} if settings.s3 else {})}
+    proxies = {name: ByteProxy(name, target, faults) for name, target in targets.items()}
+    for proxy in proxies.values():
+        proxy.start()
+    try:
+        yield proxies["aws"].url, proxies["s3"].url if "s3" in proxies else ""
+    finally:
+        for proxy in proxies.values():
+            proxy.close()
 
 
 async def _listen(runner: web.AppRunner, port: int) -> str:
