@@ -64,7 +64,8 @@ class Command:
         return [self.number] if self._on_port else self.sockets
 
     def argv(self) -> list[str]:
-        engine = (str(self.engine.python), str(self.engine.folder / "djl_python_engine.py"))
+        python = self.settings.python or str(self.engine.python)
+        engine = (python, str(self.engine.folder / "djl_python_engine.py"))
         if self.settings.mpi:
             return [*self._mpirun(), *engine, *self._model(), *self._where(), *self._degrees(), *self._tail()]
         device = "0" if self.place.span else str(self.place.device.number)

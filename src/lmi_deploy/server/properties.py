@@ -62,6 +62,8 @@ class ModelSettings:
     parallel_loading: bool = False
     mpi: bool = False
     pipeline_parallel_degree: int = 1
+    python: str | None = None
+    """The model's own interpreter."""
     extra_environment: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
@@ -121,7 +123,7 @@ def resolve(folder: Path, *, name: str, around: Surroundings) -> ModelSettings:
     # What a registration says counts, but is not told to the handler.
     said = {**merged, **around.over}
     limits = _limits(said, defaults, environ)
-    entry, fallback = _entry_points(folder, merged, environ)
+    entry, fallback = _entry_points(folder, name, merged, environ)
     return ModelSettings(
         name=name,
         folder=folder,
@@ -136,6 +138,7 @@ def resolve(folder: Path, *, name: str, around: Surroundings) -> ModelSettings:
         parallel_loading=true(merged.get("option.parallel_loading", "")),
         mpi=mpi(merged),
         pipeline_parallel_degree=number([merged], "option.pipeline_parallel_degree", 1),
+        python=merged.get("option.pythonExecutable"),
         extra_environment=_pairs(merged.get("option.env", "")),
     )
 
@@ -146,7 +149,9 @@ def _check_engine(folder: Path, merged: Mapping[str, str]) -> None:
         raise BadSettings(f"{folder / PROPERTIES_FILE}: Deep learning engine not found: {engine}")
 
 
-def _entry_points(folder: Path, merged: Mapping[str, str], environ: Mapping[str, str]) -> tuple[str, str]:
+def _entry_points(
+    folder: Path, name: str, merged: Mapping[str, str], environ: Mapping[str, str]
+) -> tuple[str, str]:
     has_model = "option.model_id" in merged or (folder / "config.json").is_file()
     stated = merged.get("option.entryPoint") or environ.get("DJL_ENTRY_POINT", "")
     built_in = BUILT_IN_HANDLER
@@ -155,7 +160,8 @@ def _entry_points(folder: Path, merged: Mapping[str, str], environ: Mapping[str,
     if stated:
         _check_entry_point(folder, stated)
         return stated, built_in if has_model and "option.entryPoint" not in merged else ""
-    own = "model.py" if (folder / "model.py").is_file() else ""
+    named = ("model.py", f"{merged.get('option.modelName', name)}.py")
+    own = next((file for file in named if (folder / file).is_file()), "")
     if not own and not has_model:
         raise BadSettings(
             f"{folder}: no model.py, no option.entryPoint, no option.model_id and no config.json: .py file not found"
@@ -205,14 +211,22 @@ def _pairs(text: str) -> dict[str, str]:
 def _limits(merged: Mapping[str, str], defaults: Mapping[str, str], environ: Mapping[str, str]) -> Limits:
     stated = partial(number, (merged, defaults))
     threshold = integer("SERVING_RETRY_THRESHOLD", environ.get("SERVING_RETRY_THRESHOLD", "0"))
-    predict = integer("PREDICT_TIMEOUT", environ.get("PREDICT_TIMEOUT", "120"))
-    loading = integer("MODEL_LOADING_TIMEOUT", environ.get("MODEL_LOADING_TIMEOUT", "240"))
+    predict = _seconds(environ.get("PREDICT_TIMEOUT"), 120)
+    loading = _seconds(environ.get("MODEL_LOADING_TIMEOUT"), 240)
     return Limits(
         batch_size=stated("batch_size", 1, "max_dynamic_batch_size"),
         max_batch_delay=stated("max_batch_delay", 100) / 1000,
         max_idle_time=stated("max_idle_time", 60),
         job_queue_size=stated("job_queue_size", 1000),
         retry_threshold=stated("retry_threshold", threshold),
-        predict_timeout=stated("option.predict_timeout", predict),
-        model_loading_timeout=stated("option.model_loading_timeout", loading),
+        predict_timeout=_seconds(merged.get("option.predict_timeout"), predict),
+        model_loading_timeout=_seconds(merged.get("option.model_loading_timeout"), loading),
     )
+
+
+def _seconds(text: str | None, usual: int) -> int:
+    """Unlike any other number, a time limit that is none is passed over in silence."""
+    try:
+        return int(text) if text is not None else usual
+    except ValueError:
+        return usual

@@ -189,6 +189,42 @@ class TestDeath:
             gone(worker["pid"])
 
 
+class TestWithdrawn:
+    """A model or a worker is taken away while it is being asked."""
+
+    def test_model(self, tmp_path: Path) -> None:
+        with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
+            statuses = asked_while(served, "DELETE", "/models/m")
+            assert statuses == [503, 503, 503]
+            assert served.get("/ping") == (200, b"{}\n")
+
+    def test_worker(self, tmp_path: Path) -> None:
+        properties = "engine=Python\nminWorkers=2\nmaxWorkers=2\n"
+        with serving(write_model(tmp_path / "m", MANY_WAYS, properties)) as served:
+            before = {worker["pid"] for worker in served.ask({"do": "status"})["workers"]}
+            assert asked_while(served, "PUT", "/models/m?min_worker=1&max_worker=1") == [200, 200, 200]
+            after = {worker["pid"] for worker in served.ask({"do": "status"})["workers"]}
+            assert len(after) == 1
+            for pid in before - after:
+                gone(pid)
+
+
+def asked_while(served: Served, method: str, path: str) -> list[int]:
+    """Statuses of three requests under way when a management call is made."""
+    statuses: list[int] = []
+    ask = {"do": "sleep", "seconds": 0.4}
+    threads = [threading.Thread(target=lambda: statuses.append(served.post(ask)[0])) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.15)
+    connection = served.connect()
+    connection.request(method, path)
+    assert connection.getresponse().status == 200
+    for thread in threads:
+        thread.join(20)
+    return statuses
+
+
 def torn(port: int) -> list[bytes]:
     """The chunks of a stream that is reset before its end."""
     seen: list[bytes] = []

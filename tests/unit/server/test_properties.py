@@ -102,6 +102,19 @@ def test_entry_points(tmp_path: Path) -> None:
     assert settings(tmp_path, environ={"DJL_ENTRY_POINT": "alt.py"}).entry_point == "alt.py"
 
 
+def test_a_handler_may_have_the_models_name(tmp_path: Path) -> None:
+    (tmp_path / "serving.properties").write_text("option.pythonExecutable=/own/python\n")
+    (tmp_path / "m.py").touch()
+    found = resolve(tmp_path, name="m", around=Surroundings(defaults={}, environ={}))
+    assert (found.entry_point, found.python) == ("m.py", "/own/python")
+
+
+def test_time_limits_that_are_none_are_passed_over(tmp_path: Path) -> None:
+    text = "option.predict_timeout=soon\noption.model_loading_timeout=7\n"
+    limits = settings(tmp_path, text, environ={"PREDICT_TIMEOUT": "x"}).limits
+    assert (limits.predict_timeout, limits.model_loading_timeout) == (120, 7)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
