@@ -108,8 +108,9 @@ class Service:
         """The items of every page; `token` is the name under which the next page is asked for, and told."""
         more: dict[str, Any] = {}
         while True:
-            answer = self(call, what, resource=resource, **given, **more)
-            yield from answer.get(items, ())
+            # An answer that was cut off reads as one without items: nothing found is told by an empty list.
+            answer = self(call, what, resource=resource, needs=items, **given, **more)
+            yield from answer[items]
             if not answer.get(token) or answer[token] == more.get(token):
                 return
             more = {token: answer[token]}
