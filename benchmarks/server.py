@@ -45,8 +45,8 @@ _ADDED = (
     f"p50 through the front end, {QUEUED} connections with one request in flight each, less p50 at a worker's own "
     f"socket with {QUEUED} requests queued before it and asked one after another, each counted from when it was "
     "queued; each turn measures both, one right after the other; the figure is the median of the turns' differences. "
-    "Pipelined: all of them written to the worker's socket at once, which no server does (a worker that dies would "
-    "take them all with it)"
+    "Between quick calls the front end sends one request ahead, as a worker that dies has not begun that one. "
+    "Pipelined: all of them written to the worker's socket at once, which no server does"
 )
 
 
