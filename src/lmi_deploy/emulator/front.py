@@ -57,7 +57,7 @@ class Front:
         return app
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
-        call = called(request)
+        call = await called(request)
         if call is not None:
             return await answer(request, call, self.services.handle)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lmi_deploy.emulator.beside import row_tags
 from lmi_deploy.emulator.store import Store
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.world import Ask, Operation, World
@@ -27,7 +28,10 @@ def put_metric_alarm(world: World, ask: Ask) -> None:
     name = ask.params["AlarmName"]
     before = world.table(TABLE, ask.region).get(name) or {}
     row = {
-        "params": dict(ask.params),
+        "arn": world.arn("cloudwatch", ask.region, f"alarm:{name}"),
+        "tags": before.get("tags") or row_tags.given(ask),
+        "tags_listed": True,
+        "params": {key: value for key, value in ask.params.items() if key != "Tags"},
         "state": before.get("state", "INSUFFICIENT_DATA"),
         "reason": before.get("reason", "Unchecked: Initial alarm creation"),
         "changed": world.clock.now(),
@@ -78,4 +82,5 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "DescribeAlarms": describe_alarms,
     "DeleteAlarms": delete_alarms,
     "SetAlarmState": set_alarm_state,
+    **row_tags.operations(TABLE),
 }

@@ -44,7 +44,9 @@ def policies_of(holder: Any) -> Iterator[Document]:
     for text in holder.policies.values():
         yield read_document(text)
     for policy in holder.managed_policies.values():
-        yield read_document(policy.document)
+        for version in policy.versions:
+            if version.version_id == policy.default_version_id:
+                yield read_document(version.document)
 
 
 def iam_backend(account: str) -> Any:

@@ -31,6 +31,7 @@ class Group:
     created: int
     streams: dict[str, Stream] = field(default_factory=dict)
     retention: int | None = None
+    tags: dict[str, str] = field(default_factory=dict)
 
 
 class LogGroups:

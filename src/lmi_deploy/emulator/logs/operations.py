@@ -96,7 +96,7 @@ def filter_log_events(logs: LogGroups, ask: Ask, arn: str) -> Mapping[str, Any]:
 def create_log_group(logs: LogGroups, ask: Ask, arn: str) -> None:
     if ask.params["logGroupName"] in logs.groups:
         raise ApiError("ResourceAlreadyExistsException", "The specified log group already exists")
-    logs.make_group(ask.params["logGroupName"])
+    logs.make_group(ask.params["logGroupName"]).tags.update(ask.params.get("tags") or {})
 
 
 def delete_log_group(logs: LogGroups, ask: Ask, arn: str) -> None:
@@ -128,6 +128,23 @@ def put_retention_policy(logs: LogGroups, ask: Ask, arn: str) -> None:
     _held(logs, ask.params["logGroupName"]).retention = ask.params["retentionInDays"]
 
 
+def delete_retention_policy(logs: LogGroups, ask: Ask, arn: str) -> None:
+    _held(logs, ask.params["logGroupName"]).retention = None
+
+
+def list_tags(logs: LogGroups, ask: Ask, arn: str) -> Mapping[str, Any]:
+    return {"tags": _by_arn(logs, ask).tags}
+
+
+def tag(logs: LogGroups, ask: Ask, arn: str) -> None:
+    _by_arn(logs, ask).tags.update(ask.params["tags"])
+
+
+def untag(logs: LogGroups, ask: Ask, arn: str) -> None:
+    for key in ask.params["tagKeys"]:
+        _by_arn(logs, ask).tags.pop(key, None)
+
+
 OPERATIONS: Final[Mapping[str, Call]] = {
     "DescribeLogGroups": describe_log_groups,
     "DescribeLogStreams": describe_log_streams,
@@ -139,6 +156,10 @@ OPERATIONS: Final[Mapping[str, Call]] = {
     "DeleteLogStream": delete_log_stream,
     "PutLogEvents": put_log_events,
     "PutRetentionPolicy": put_retention_policy,
+    "DeleteRetentionPolicy": delete_retention_policy,
+    "ListTagsForResource": list_tags,
+    "TagResource": tag,
+    "UntagResource": untag,
 }
 
 
@@ -148,6 +169,10 @@ def _name(ask: Ask) -> str:
     if not name:
         raise ApiError("InvalidParameterException", "One of logGroupName and logGroupIdentifier is required.")
     return str(name).split(":log-group:")[-1].removesuffix(":*")
+
+
+def _by_arn(logs: LogGroups, ask: Ask) -> Group:
+    return _held(logs, str(ask.params["resourceArn"]).split(":log-group:")[-1].removesuffix(":*"))
 
 
 def _held(logs: LogGroups, name: str) -> Group:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lmi_deploy.emulator.beside import row_tags
 from lmi_deploy.emulator.scaling.activities import describe_activities, scale
 from lmi_deploy.emulator.scaling.naming import POLICIES, TARGETS, matching, missing, name_of, refused, stamp
 from lmi_deploy.emulator.scaling.policies import drop_policy
@@ -25,6 +26,7 @@ def register(world: World, ask: Ask) -> Mapping[str, Any]:
     row = before or {
         "arn": world.arn("application-autoscaling", ask.region, f"scalable-target/{stamp(name)}"),
         "created": world.clock.now(),
+        "tags": row_tags.given(ask),
     }
     world.table(TARGETS, ask.region).put(name, {**row, "params": kept})
     _keep_within(world, ask.region, variant, kept)
@@ -77,4 +79,5 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "DescribeScalableTargets": describe_targets,
     "DeregisterScalableTarget": deregister,
     "DescribeScalingActivities": describe_activities,
+    **row_tags.operations(TARGETS),
 }

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from aiohttp import web
 
-from lmi_deploy.emulator.wire import cbor
+from lmi_deploy.emulator.wire import cbor, query
 from lmi_deploy.emulator.wire.answers import error_body, request_id, written
 from lmi_deploy.emulator.wire.check import check
 from lmi_deploy.emulator.wire.errors import ApiError
@@ -38,17 +38,21 @@ class Called:
 
     service: str
     operation: str
-    is_cbor: bool
+    protocol: Literal["json", "cbor", "query"]
 
 
-def called(request: web.Request) -> Called | None:
-    """By `X-Amz-Target` or by the path of the CBOR protocol; None for REST and query services."""
+async def called(request: web.Request) -> Called | None:
+    """By `X-Amz-Target`, by the path of the CBOR protocol, by the query protocol's form; None for what moto serves."""
     prefix, dot, operation = request.headers.get("X-Amz-Target", "").rpartition(".")
     if dot and prefix in TARGETS:
-        return Called(TARGETS[prefix], operation, is_cbor=False)
+        return Called(TARGETS[prefix], operation, "json")
     parts = request.path.split("/")
     if len(parts) == 5 and parts[1] == "service" and parts[3] == "operation" and parts[2] in TARGETS:
-        return Called(TARGETS[parts[2]], parts[4], is_cbor=True)
+        return Called(TARGETS[parts[2]], parts[4], "cbor")
+    if request.content_type == query.FORM and request.path == "/":
+        signature = read_signature(request.headers, request.query)
+        if signature is not None and signature.service == "monitoring":
+            return Called("cloudwatch", query.action(await request.read()), "query")
     return None
 
 
@@ -65,16 +69,19 @@ async def answer(request: web.Request, call: Called, handle: Handle) -> web.Resp
         params = _params(call, await request.read(), operation)
         check(operation.input_shape, params)
         ask = Ask(operation=call.operation, params=params, region=signature.region, key=signature.key)
-        return _response(call, operation.output_shape, handle(call.service, ask) or {})
+        return _response(call, operation, handle(call.service, ask) or {})
     except ApiError as error:
         return refusal(error, call)
 
 
 def refusal(error: ApiError, call: Called | None = None) -> web.Response:
     headers = {"x-amzn-RequestId": request_id(), "x-amzn-ErrorType": error.code}
-    if call is not None and call.is_cbor:
+    if call is not None and call.protocol == "cbor":
         told = {"__type": error.code, "message": error.message, **error.fields}
         return _cbor(cbor.dumps(told), error.status, headers)
+    if call is not None and call.protocol == "query":
+        body = query.refused(error, headers["x-amzn-RequestId"])
+        return web.Response(status=error.status, body=body, headers={**headers, "Content-Type": "text/xml"})
     return web.Response(
         status=error.status, body=error_body(error), headers={**headers, "Content-Type": JSON}
     )
@@ -100,8 +107,10 @@ def _operation(call: Called) -> Any:
 def _params(call: Called, body: bytes, operation: Any) -> Any:
     if operation.input_shape is None or not body:
         return {}
-    if call.is_cbor:
+    if call.protocol == "cbor":
         return cbor.loads(body)
+    if call.protocol == "query":
+        return query.read(operation.input_shape, body)
     try:
         found = json.loads(body)
     except ValueError as exc:
@@ -111,9 +120,12 @@ def _params(call: Called, body: bytes, operation: Any) -> Any:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _response(call: Called, shape: Any, result: Mapping[str, Any]) -> web.Response:
-    headers = {"x-amzn-RequestId": request_id()}
-    if call.is_cbor:
+def _response(call: Called, operation: Any, result: Mapping[str, Any]) -> web.Response:
+    headers, shape = {"x-amzn-RequestId": request_id()}, operation.output_shape
+    if call.protocol == "query":
+        body = query.answered(operation, result, headers["x-amzn-RequestId"])
+        return web.Response(body=body, headers={**headers, "Content-Type": "text/xml"})
+    if call.protocol == "cbor":
         return _cbor(cbor.dumps(cbor.written(shape, result) if shape is not None else {}), 200, headers)
     body = json.dumps(written(shape, result)).encode() if shape is not None else b""
     return web.Response(body=body, headers={**headers, "Content-Type": JSON})

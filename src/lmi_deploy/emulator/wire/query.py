@@ -1,0 +1,108 @@
+"""AWS's query protocol, which clients older than CloudWatch's CBOR speak: a form in, XML out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+from lmi_deploy.emulator.wire.errors import ApiError
+
+FORM: Final = "application/x-www-form-urlencoded"
+_NUMBERS: Final = {"integer": int, "long": int, "double": float, "float": float}
+Tree = dict[str, Any]
+
+
+def action(body: bytes) -> str:
+    """The operation asked for; empty where the form names none."""
+    return dict(parse_qsl(body.decode("utf-8", "replace"))).get("Action", "")
+
+
+def read(shape: Any, body: bytes) -> dict[str, Any]:
+    """`Dimensions.member.1.Name=...` and the like, as parameters of this shape."""
+    tree: Tree = {}
+    for path, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True):
+        *parents, last = path.split(".")
+        place = tree
+        for name in parents:
+            place = place.setdefault(name, {})
+        place[last] = value
+    for name in ("Action", "Version"):
+        tree.pop(name, None)
+    found: dict[str, Any] = _value(shape, tree)
+    return found
+
+
+def _value(shape: Any, found: Any) -> Any:
+    kind = shape.type_name
+    if kind == "structure" and isinstance(found, dict):
+        members = shape.members
+        return {
+            name: _value(members[name], item) if name in members else item for name, item in found.items()
+        }
+    if kind == "list":
+        held = found.get("member", {}) if isinstance(found, dict) else {}
+        return [_value(shape.member, held[number]) for number in sorted(held, key=_place)]
+    if kind == "map" and isinstance(found, dict):
+        entries = found.get("entry", {}).values()
+        return {entry.get("key", ""): _value(shape.value, entry.get("value", "")) for entry in entries}
+    return _scalar(kind, found)
+
+
+def _scalar(kind: str, found: Any) -> Any:
+    try:
+        if kind in _NUMBERS:
+            return _NUMBERS[kind](found)
+        if kind == "boolean":
+            return {"true": True, "false": False}[found]
+        return _moment(found) if kind == "timestamp" else found
+    except (KeyError, TypeError, ValueError) as exc:
+        raise ApiError("MalformedInput", f"{found!r} is no {kind}") from exc
+
+
+def _moment(text: str) -> float:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def _place(number: str) -> int:
+    return int(number) if number.isdigit() else 0
+
+
+def answered(operation: Any, result: Mapping[str, Any], request_id: str) -> bytes:
+    """`result` in the envelope of an operation."""
+    shape = operation.output_shape
+    name, space = operation.name, operation.service_model.metadata["xmlNamespace"]
+    told = f"<{name}Result>{''.join(_xml(shape, result))}</{name}Result>" if shape is not None else ""
+    meta = f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata>"
+    return f'<{name}Response xmlns="{space}">{told}{meta}</{name}Response>'.encode()
+
+
+def refused(error: ApiError, request_id: str) -> bytes:
+    told = f"<Type>Sender</Type><Code>{error.code}</Code><Message>{escape(error.message)}</Message>"
+    return f"<ErrorResponse><Error>{told}</Error><RequestId>{request_id}</RequestId></ErrorResponse>".encode()
+
+
+def _xml(shape: Any, value: Any) -> Iterator[str]:
+    kind = shape.type_name
+    if kind == "structure":
+        for name, member in shape.members.items():
+            if value.get(name) is not None:
+                yield f"<{name}>{''.join(_xml(member, value[name]))}</{name}>"
+    elif kind == "list":
+        for item in value:
+            yield f"<member>{''.join(_xml(shape.member, item))}</member>"
+    elif kind == "map":
+        for key, item in value.items():
+            told = "".join(_xml(shape.value, item))
+            yield f"<entry><key>{escape(key)}</key><value>{told}</value></entry>"
+    elif kind == "timestamp":
+        yield _iso(value)
+    else:
+        yield escape(str(value).lower() if isinstance(value, bool) else str(value))
+
+
+def _iso(value: Any) -> str:
+    moment = value if isinstance(value, datetime) else datetime.fromtimestamp(float(value), UTC)
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
