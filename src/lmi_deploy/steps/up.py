@@ -17,6 +17,7 @@ from lmi_deploy.steps.gather import gather
 from lmi_deploy.steps.looking import Case as Case
 from lmi_deploy.steps.looking import look
 from lmi_deploy.steps.own_code import check_own_code
+from lmi_deploy.steps.preflight import preflight
 from lmi_deploy.steps.rehearse import NoJournal
 
 
@@ -24,7 +25,8 @@ def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
     """Everything up to the plan: reads only."""
     spec = resolve(recipe, gather(recipe, deps))
     notices = check_own_code(recipe, spec)
-    return replace(look(spec, render(spec), deps, probe=probe), notices=notices)
+    case = look(spec, render(spec), deps, probe=probe)
+    return replace(case, notices=(*notices, *preflight(case, deps)))
 
 
 def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = False) -> Iterator[Event]:
