@@ -109,7 +109,7 @@ def _bucket_action(sent: Sent) -> str:
 
 def _named(sent: Sent, form: Mapping[str, str]) -> str:
     """The role, user or policy that an IAM or STS call names."""
-    for key in ("RoleArn", "PolicyArn"):
+    for key in ("RoleArn", "PolicyArn", "PolicySourceArn"):
         if key in form and "RoleName" not in form:
             return form[key]
     for key, kind in (("RoleName", "role"), ("UserName", "user"), ("PolicyName", "policy")):
