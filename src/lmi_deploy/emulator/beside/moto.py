@@ -30,12 +30,9 @@ class Moto:
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
         from moto.s3.models import FakeBucket
 
-<<<<<<< ours
         # moto reads a bucket's policy without its conditions: "deny what comes without TLS" would deny everything.
         FakeBucket.get_permission = _unjudged  # type: ignore[assignment]
-=======
         default_user_config["iam"]["load_aws_managed_policies"] = True
->>>>>>> theirs
         self._app: WsgiApp = DomainDispatcherApplication(create_backend_app)
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="moto")
         self._folder = MotoFolder(folder, account) if folder is not None else None
