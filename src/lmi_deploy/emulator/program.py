@@ -36,6 +36,7 @@ from lmi_deploy.emulator.iam.roles import MotoRoles
 from lmi_deploy.emulator.jobs.courses import JobCourses
 from lmi_deploy.emulator.jobs.hosts import Hosts
 from lmi_deploy.emulator.jobs.laying import JobLayer
+from lmi_deploy.emulator.jobs.optimizations import Optimizations
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.rules import FaultRules, Rule
 from lmi_deploy.emulator.runtime.invoking import Runtime
@@ -94,6 +95,7 @@ class Emulator:
             alarms=TableAlarms(store),
             hosting=_Nobody(),
             components=_Nobody(),
+            optimizations=_Nobody(),
             jobs=_Nobody(),
             keys=(keys := ContainerKeys()),
         )
@@ -104,6 +106,8 @@ class Emulator:
         self.world.hosting = self.courses
         self.components = Components(self.world, made_by)
         self.world.components = self.components
+        self.optimizations = Optimizations(self.world)
+        self.world.optimizations = self.optimizations
         self.jobs = JobCourses(self.world, self._hosts(workshop, objects, work / "jobs"))
         self.world.jobs = self.jobs
         metrics = Metrics()
@@ -125,11 +129,13 @@ class Emulator:
         self.courses.resume()
         self.components.resume()
         self.jobs.resume()
+        self.optimizations.resume()
         self.rounds.begin()
 
     async def stop(self) -> None:
         await self.rounds.stop()
         await self.jobs.close()
+        await self.optimizations.stop()
         await self.queue.close()
         await self.runtime.close()
         await self.components.stop(grace=HURRY)

@@ -15,6 +15,7 @@ from lmi_deploy.emulator.sagemaker import (
     endpoint_configs,
     endpoints,
     models,
+    optimization_jobs,
     processing_jobs,
     tags,
 )
@@ -29,6 +30,7 @@ OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
         **endpoints.OPERATIONS,
         **components.OPERATIONS,
         **processing_jobs.OPERATIONS,
+        **optimization_jobs.OPERATIONS,
         **tags.OPERATIONS,
     },
     "cloudwatch": cloudwatch.OPERATIONS,

@@ -41,7 +41,7 @@ class Objects(Protocol):
 
 
 class Hosting(Protocol):
-    """What happens behind an endpoint, or an inference component, once its record says that something is to happen."""
+    """What happens behind an endpoint, or a resource like it, once its record says that something is to happen."""
 
     def begin(self, region: str, name: str) -> None:
         """Go on from the state in the record."""
@@ -77,6 +77,7 @@ class World:
     alarms: Alarms
     hosting: Hosting
     components: Hosting
+    optimizations: Hosting
     jobs: Jobs
     keys: Keys
     account: str = ACCOUNT

@@ -16,6 +16,7 @@ SAMPLES = (
     "arn:aws:iam::123456789012:role/execution",
     "arn:aws:sns:us-east-1:123456789012:topic",
     "arn:aws:sagemaker:us-east-1:123456789012:model/name",
+    "arn:aws:sagemaker:us-east-1:123456789012:training-plan/name",
     "arn:aws:s3:::bucket/key",
     "s3://bucket/key/",
     "sg-0123456789abcdef0",

@@ -11,6 +11,7 @@ from lmi_deploy.emulator.sagemaker.naming import (
     ENDPOINT_CONFIG,
     INFERENCE_COMPONENT,
     MODEL,
+    OPTIMIZATION_JOB,
     PROCESSING_JOB,
     arn_of,
     by_arn,
@@ -27,6 +28,7 @@ NAMES: Final = {
     "ModelName": MODEL,
     "ProcessingJobName": PROCESSING_JOB,
     "InferenceComponentName": INFERENCE_COMPONENT,
+    "OptimizationJobName": OPTIMIZATION_JOB,
 }
 
 _SCALED: Final = (

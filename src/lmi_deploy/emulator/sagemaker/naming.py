@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lmi_deploy.emulator.store import Row
-from lmi_deploy.emulator.wire.errors import refused
+from lmi_deploy.emulator.wire.errors import ApiError, refused
 from lmi_deploy.emulator.world import Ask, World
 
 
@@ -22,7 +22,8 @@ ENDPOINT_CONFIG: Final = Kind("endpoint-configs", "endpoint-config", "endpoint c
 ENDPOINT: Final = Kind("endpoints", "endpoint", "endpoint")
 PROCESSING_JOB: Final = Kind("processing-jobs", "processing-job", "processing job")
 INFERENCE_COMPONENT: Final = Kind("inference-components", "inference-component", "inference component")
-KINDS: Final = (MODEL, ENDPOINT_CONFIG, ENDPOINT, PROCESSING_JOB, INFERENCE_COMPONENT)
+OPTIMIZATION_JOB: Final = Kind("optimization-jobs", "optimization-job", "optimization job")
+KINDS: Final = (MODEL, ENDPOINT_CONFIG, ENDPOINT, PROCESSING_JOB, INFERENCE_COMPONENT, OPTIMIZATION_JOB)
 
 
 def arn_of(world: World, region: str, kind: Kind, name: str) -> str:
@@ -42,6 +43,18 @@ def require_new(world: World, ask: Ask, kind: Kind, name: str) -> str:
     arn = arn_of(world, ask.region, kind, name)
     if any(row["arn"] == arn for _, row in world.table(kind.table, ask.region).rows()):
         raise refused(f'Cannot create already existing {kind.words} "{arn}".')
+    return arn
+
+
+def require_new_job(world: World, ask: Ask, kind: Kind, name: str) -> str:
+    """As `require_new`; for jobs it is said otherwise."""
+    arn = arn_of(world, ask.region, kind, name)
+    if any(row["arn"] == arn for _, row in world.table(kind.table, ask.region).rows()):
+        raise ApiError(
+            "ResourceInUse",
+            "Job name must be unique within an AWS account and region, and a job with this name already "
+            f"exists ({arn})",
+        )
     return arn
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.beside.quotas import require_job_quota
 from lmi_deploy.emulator.sagemaker.lists import page
-from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB, arn_of
+from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB, require_new_job
 from lmi_deploy.emulator.sagemaker.registry import require_image
 from lmi_deploy.emulator.sagemaker.roles import require_role
 from lmi_deploy.emulator.sagemaker.tags import require_good
@@ -22,7 +22,7 @@ _FOLDER: Final = "/opt/ml/processing/"
 def create_processing_job(world: World, ask: Ask) -> Mapping[str, Any]:
     params = ask.params
     name = params["ProcessingJobName"]
-    arn = _require_new(world, ask, name)
+    arn = require_new_job(world, ask, PROCESSING_JOB, name)
     _require_sound(params)
     require_role(world, params["RoleArn"])
     require_image(world, ask.region, params["AppSpecification"]["ImageUri"])
@@ -90,17 +90,6 @@ def _found(world: World, ask: Ask) -> Row:
     if row is None:
         raise refused(f"Could not find requested job with name: {name}")
     return row
-
-
-def _require_new(world: World, ask: Ask, name: str) -> str:
-    arn = arn_of(world, ask.region, PROCESSING_JOB, name)
-    if any(row["arn"] == arn for _, row in world.table(PROCESSING_JOB.table, ask.region).rows()):
-        raise ApiError(
-            "ResourceInUse",
-            "Job name must be unique within an AWS account and region, and a job with this name already "
-            f"exists ({arn})",
-        )
-    return arn
 
 
 def _require_sound(params: Mapping[str, Any]) -> None:
