@@ -98,7 +98,8 @@ def _question(
         raise UsageRefused(f"{' and '.join(given)}: one of them at a time", hint="lmi invoke --help")
     if body is not None:
         raw = _bytes(body[1:]) if body.startswith("@") else body.encode()
-        return Question(body=raw, content_type=content_type)
+        # What is in the body decides; only who asked for a stream gets one.
+        return Question(body=raw, content_type=content_type, stream=bool(stream))
     text = prompt if prompt is not None else _bytes(file or "-").decode("utf-8", "replace")
     if not text.strip():
         raise UsageRefused("the prompt is empty", hint='lmi invoke NAME "your question"')

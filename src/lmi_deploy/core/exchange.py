@@ -25,6 +25,8 @@ class HttpRequest:
 
     body: bytes
     headers: tuple[tuple[str, str], ...]
+    stream: bool = False
+    """Whether the answer is wanted in pieces: SageMaker has a call of its own for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,7 @@ class Hosting(Protocol):
     def delete_model(self, name: str) -> None: ...
 
     def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
-        """The head, then the body as it comes: streamed where the request asks for it (`X-Lmi-Stream: 1`, not sent).
+        """The head, then the body as it comes: streamed where the request asks for it.
 
         A model's own error is a head with its status and body; UsageRefused for more than 6 MB, before it is sent.
         """

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from lmi_deploy.core.exchange import Head, Piece, Question
+from lmi_deploy.core.exchange import Head, HttpRequest, Piece, Question
 from lmi_deploy.core.record import DeploymentRef
-from lmi_deploy.engines.codec import codec_of
+from lmi_deploy.engines.codec import Codec, codec_of
 from lmi_deploy.errors import DeployFailed, NotFound
 from lmi_deploy.steps.deps import Deps
 
@@ -39,7 +39,7 @@ def ask(
 ) -> Iterator[Piece]:
     """Pieces of the answer; DeployFailed carries the server's own words when it is no success."""
     codec = codec_of(_summary(ref, deps))
-    answer = deps.targets[ref.target].invoke(ref, codec.encode(question), timeout=timeout)
+    answer = deps.targets[ref.target].invoke(ref, _request(codec, question), timeout=timeout)
     begun = deps.clock.monotonic()
     head = next(answer)
     assert isinstance(head, Head)
@@ -57,7 +57,7 @@ def ask(
 def ask_raw(ref: DeploymentRef, question: Question, deps: Deps, *, timeout: float) -> Iterator[bytes]:
     """The body as it came, whatever it is; the head's status decides success, after the last byte."""
     codec = codec_of(_summary(ref, deps))
-    answer = deps.targets[ref.target].invoke(ref, codec.encode(question), timeout=timeout)
+    answer = deps.targets[ref.target].invoke(ref, _request(codec, question), timeout=timeout)
     head = next(answer)
     assert isinstance(head, Head)
     yield from (chunk for chunk in answer if isinstance(chunk, bytes))
@@ -65,6 +65,10 @@ def ask_raw(ref: DeploymentRef, question: Question, deps: Deps, *, timeout: floa
         raise DeployFailed(
             f"the server answered {head.status} {head.reason}", hint="its body is above, as it came"
         )
+
+
+def _request(codec: Codec, question: Question) -> HttpRequest:
+    return replace(codec.encode(question), stream=question.stream)
 
 
 def _count(pieces: list[Piece], measured: Measured, now: float) -> Iterator[Piece]:

@@ -20,7 +20,6 @@ from tests.support.emulated import Emulated, emulator
 from tests.support.still_clock import StillClock
 
 NAME = "talks"
-STREAM = ("X-Lmi-Stream", "1")
 
 
 @pytest.fixture(scope="module")
@@ -43,13 +42,15 @@ def talking(aws: Emulated, chain: None) -> Iterator[Cloud]:
     aws.no_faults()
 
 
-def request(body: object, *headers: tuple[str, str]) -> HttpRequest:
+def request(body: object, *headers: tuple[str, str], stream: bool = False) -> HttpRequest:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return HttpRequest(body=content, headers=(("Content-Type", "application/json"), *headers))
+    return HttpRequest(body=content, headers=(("Content-Type", "application/json"), *headers), stream=stream)
 
 
-def ask(cloud: Cloud, body: object, *headers: tuple[str, str]) -> tuple[Head, list[bytes]]:
-    head, *parts = cloud.hosting.invoke(NAME, request(body, *headers), timeout=70)
+def ask(
+    cloud: Cloud, body: object, *headers: tuple[str, str], stream: bool = False
+) -> tuple[Head, list[bytes]]:
+    head, *parts = cloud.hosting.invoke(NAME, request(body, *headers, stream=stream), timeout=70)
     assert isinstance(head, Head)
     return head, [part for part in parts if isinstance(part, bytes)]
 
@@ -61,7 +62,7 @@ def test_an_answer(talking: Cloud) -> None:
 
 
 def test_a_stream_arrives_as_it_is_made(talking: Cloud) -> None:
-    head, parts = ask(talking, {"do": "stream", "count": 5, "delay": 0.05}, STREAM)
+    head, parts = ask(talking, {"do": "stream", "count": 5, "delay": 0.05}, stream=True)
     assert head.header("content-type") == "application/jsonlines"
     assert len(parts) > 1
     assert [json.loads(line)["outputs"] for line in b"".join(parts).splitlines()] == [
@@ -69,13 +70,13 @@ def test_a_stream_arrives_as_it_is_made(talking: Cloud) -> None:
     ]
 
 
-@pytest.mark.parametrize("headers", [(), (STREAM,)])
+@pytest.mark.parametrize("stream", [False, True])
 def test_an_error_of_the_model_is_its_own_status_and_body(
-    aws: Emulated, talking: Cloud, headers: tuple[tuple[str, str], ...]
+    aws: Emulated, talking: Cloud, stream: bool
 ) -> None:
     rule = {"method": "HOSTING", "path": f"^/invoke/{NAME}/"}
     aws.fault({**rule, "do": {"answer": {"status": 507, "body": "CUDA out of memory"}}})
-    head, parts = ask(talking, {"do": "echo", "text": "x"}, *headers)
+    head, parts = ask(talking, {"do": "echo", "text": "x"}, stream=stream)
     assert (head.status, b"".join(parts)) == (507, b"CUDA out of memory")
     assert head.reason == "Insufficient Storage"
 
@@ -100,7 +101,7 @@ def test_sixty_seconds_are_explained(aws: Emulated, talking: Cloud) -> None:
 def test_a_stream_that_breaks_says_after_how_much(aws: Emulated, talking: Cloud) -> None:
     aws.fault({"method": "HOSTING", "path": f"^/stream/{NAME}/", "do": {"cut": {"after": 30}}})
     answer = talking.hosting.invoke(
-        NAME, request({"do": "stream", "count": 50, "delay": 0.02}, STREAM), timeout=70
+        NAME, request({"do": "stream", "count": 50, "delay": 0.02}, stream=True), timeout=70
     )
     arrived: list[Head | bytes] = []
     with pytest.raises(CloudError, match=r"broke off after 30 bytes: .*ModelStreamError") as caught:

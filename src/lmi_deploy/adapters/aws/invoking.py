@@ -14,7 +14,6 @@ from lmi_deploy.core.exchange import Head, HttpRequest
 from lmi_deploy.errors import CloudError, LmiError, NotFound, Overdue, UsageRefused
 
 MOST_BYTES: Final = 6_291_456
-STREAM_HEADER: Final = "X-Lmi-Stream"
 _MEMBERS: Final = {
     "accept": "Accept",
     "content-type": "ContentType",
@@ -51,7 +50,7 @@ class Runtime:
         api, what = self._service(timeout), f"endpoint {name}"
         given: dict[str, Any] = {"EndpointName": name, "Body": request.body, **_members(request)}
         try:
-            if _wants_stream(request):
+            if request.stream:
                 answer = api("invoke_endpoint_with_response_stream", what, **given)
                 yield _head(200, answer)
                 yield from _streamed(answer["Body"], what)
@@ -74,10 +73,6 @@ class Runtime:
 
 def _never_reached(fault: Fault) -> bool:
     return fault.code in _REPEATED or fault.is_unreachable
-
-
-def _wants_stream(request: HttpRequest) -> bool:
-    return any(key.lower() == STREAM_HEADER.lower() and value == "1" for key, value in request.headers)
 
 
 def _members(request: HttpRequest) -> dict[str, str]:
