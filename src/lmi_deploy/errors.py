@@ -63,6 +63,10 @@ class AccessError(LmiError):
     """A service refused us: no, wrong or insufficient credentials, or it cannot be reached."""
 
 
+class NoCredentials(AccessError):
+    """AWS is not set up on this machine: there is nobody to act as, so nothing of ours there either."""
+
+
 class NotFound(LmiError):
     """What was named does not exist where it was looked for."""
 

@@ -20,7 +20,7 @@ from lmi_deploy.cli.wiring import port_of
 from lmi_deploy.core.facts import AtHand, Machine
 from lmi_deploy.core.observed import LocalObserved
 from lmi_deploy.core.record import DeploymentRef
-from lmi_deploy.errors import AccessError
+from lmi_deploy.errors import NoCredentials
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.target import Target
@@ -64,7 +64,7 @@ class Ran:
 
 def no_cloud(region: str) -> Cloud:
     """These tests are about one machine."""
-    raise AccessError("no cloud here", hint="none is needed")
+    raise NoCredentials("no cloud here", hint="none is needed")
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lmi_deploy.core.recipe import Recipe, TargetName
 from lmi_deploy.core.record import DeploymentRef
-from lmi_deploy.errors import AccessError, Interrupted, NotFound, UsageRefused
+from lmi_deploy.errors import Interrupted, NoCredentials, NotFound, UsageRefused
 
 if TYPE_CHECKING:  # `lmi validate` has no use for the ports, and importing them is a third of its time
     from lmi_deploy.steps.deps import Deps
@@ -81,10 +81,13 @@ def _by_name(name: str, deps: Deps, where: Where) -> DeploymentRef:
 
 
 def _reachable(deps: Deps) -> bool:
-    """Whether there is a cloud to look in: a machine without credentials has its own deployments only."""
+    """Whether there is a cloud to look in: a machine without any credentials has its own deployments only.
+
+    Credentials that are refused, or a network that is down, are errors: what cannot be looked at is not absent.
+    """
     try:
         return "sagemaker" in deps.targets and bool(deps.cloud("").caller.account)
-    except AccessError:
+    except NoCredentials:
         return False
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from lmi_deploy.errors import AccessError, LmiError, UsageRefused
+from lmi_deploy.errors import AccessError, LmiError, NoCredentials, UsageRefused
 
 AGAIN: Final = "run the same command again: what is done is kept"
 _LOG_IN: Final = f"log in again (`aws sso login`, or new keys), then {AGAIN}"
-_ABSENT: Final = (
+ABSENT: Final = (
     "set AWS_PROFILE, log in with `aws sso login`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
 EXPIRED: Final = frozenset(
@@ -36,8 +36,8 @@ _REFUSED: Final[Mapping[str, str]] = {
     "AuthFailure": "the credentials were not accepted",
 }
 _LOCAL: Final[Mapping[str, tuple[type[LmiError], str]]] = {
-    "NoCredentialsError": (AccessError, _ABSENT),
-    "PartialCredentialsError": (AccessError, _ABSENT),
+    "NoCredentialsError": (NoCredentials, ABSENT),
+    "PartialCredentialsError": (AccessError, ABSENT),
     "CredentialRetrievalError": (AccessError, _LOG_IN),
     "SSOTokenLoadError": (AccessError, _LOG_IN),
     "SSOError": (AccessError, _LOG_IN),
@@ -45,7 +45,7 @@ _LOCAL: Final[Mapping[str, tuple[type[LmiError], str]]] = {
     "TokenRetrievalError": (AccessError, _LOG_IN),
     "LoginError": (AccessError, _LOG_IN),
     "LoginRefreshRequired": (AccessError, _LOG_IN),
-    "MetadataRetrievalError": (AccessError, _ABSENT),
+    "MetadataRetrievalError": (AccessError, ABSENT),
     "ProfileNotFound": (UsageRefused, "`aws configure list-profiles` shows those there are"),
     "ConfigParseError": (UsageRefused, "repair ~/.aws/config or the file of AWS_CONFIG_FILE"),
     "ConfigNotFound": (UsageRefused, "AWS_CONFIG_FILE must name a file"),
@@ -72,5 +72,5 @@ def refused_credentials(code: str) -> AccessError | None:
     if code in EXPIRED:
         return AccessError("AWS credentials: they have expired", hint=_LOG_IN)
     if code in _REFUSED:
-        return AccessError(f"AWS credentials: {_REFUSED[code]}", hint=f"{_ABSENT}; then {AGAIN}")
+        return AccessError(f"AWS credentials: {_REFUSED[code]}", hint=f"{ABSENT}; then {AGAIN}")
     return None

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lmi_deploy.adapters.aws.credentials import credential_trouble
-from lmi_deploy.errors import UsageRefused
+from lmi_deploy.adapters.aws.credentials import ABSENT, credential_trouble
+from lmi_deploy.errors import NoCredentials, UsageRefused
 
 SessionFactory = Callable[[], Any]
 """A fresh boto3 session each time: it reads the credentials anew."""
@@ -80,9 +80,11 @@ def credentials_explained() -> Iterator[None]:
 
 
 def region_of(session: Any) -> str:
-    """The session's region; UsageRefused where nothing names one."""
+    """The session's region; UsageRefused where nothing names one, NoCredentials where AWS is not set up at all."""
     region = session.region_name
     if not region:
+        if session.get_credentials() is None:
+            raise NoCredentials("AWS credentials: there are none, and no region is set", hint=ABSENT)
         raise UsageRefused(
             "region: none is set",
             hint="set endpoint.region in the recipe, AWS_REGION, or `region` in the profile",
