@@ -56,10 +56,10 @@ def preflight(case: Case, deps: Deps) -> tuple[str, ...]:
 
 
 def _asked(what: str, check: Callable[[], Iterable[Found]]) -> Iterator[Found]:
-    """What may not be looked at is no reason to stop, and is said."""
+    """What may not be looked at, or cannot be found, is no reason to stop, and is said."""
     try:
         yield from check()
-    except (AccessError, CloudError) as error:
+    except (AccessError, CloudError, NotFound) as error:
         yield Found(f"not checked: {what}: {error.message}")
 
 
