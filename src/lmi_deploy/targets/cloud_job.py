@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
@@ -19,6 +19,7 @@ from lmi_deploy.errors import Conflict, Overdue, TransferFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud, Depot
 from lmi_deploy.ports.jobs import SeenJob
+from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.target import Outcome
 
 Luggage = Callable[[], Mapping[str, bytes]]
@@ -51,7 +52,7 @@ class TransferJobs:
         ended = yield from self._watched(tried, plan.key(action))
         if not self._complete(action):
             raise self._failure(tried, ended)
-        self._clear(tried.job)
+        clear_job(self.depot.store, action.job)
         return "every file verified, the manifest written"
 
     def _attempt(self, action: RunTransferJob) -> RunTransferJob:
@@ -78,7 +79,7 @@ class TransferJobs:
         )
         told = f"{job_prefix(action.job)}in/"
         self.depot.store.put(f"{told}order.json", order_text(order).encode())
-        settings = self._handed(action.settings, ours=self._packed(), told=told)
+        settings = self._handed(action.settings, ours=self._packed(action.job), told=told)
         try:
             self.cloud.jobs.start(action.job, settings, tags)
         except Conflict:
@@ -90,17 +91,11 @@ class TransferJobs:
         start = ("python3", f"{INPUT}/lmi/start.py", f"{INPUT}/lmi", f"{INPUT}/order/order.json", RESOURCES)
         return replace(settings, inputs=inputs, command=start)
 
-    def _packed(self) -> str:
-        """The prefix of what runs, named by its content: put once for every version of lmi."""
-        files = self.luggage()
-        seal = hashlib.sha256()
-        for name, content in sorted(files.items()):
-            seal.update(name.encode() + hashlib.sha256(content).digest())
-        prefix = f"{JOBS}lmi-{seal.hexdigest()[:16]}/"
-        there = {stored.key: stored.size for stored in self.depot.store.list(prefix)}
-        for name, content in files.items():
-            if there.get(prefix + name) != len(content):
-                self.depot.store.put(prefix + name, content)
+    def _packed(self, job: str) -> str:
+        """The prefix of what runs. Each job has its own, which goes with it: nobody else's is ever in its way."""
+        prefix = f"{job_prefix(job)}lmi/"
+        for name, content in self.luggage().items():
+            self.depot.store.put(prefix + name, content)
         return prefix
 
     def _watched(self, action: RunTransferJob, key: str) -> Generator[Event, None, SeenJob]:
@@ -133,5 +128,18 @@ class TransferJobs:
             details=list(self.cloud.jobs.lines(action.job))[-_LAST:],
         )
 
-    def _clear(self, job: str) -> None:
-        self.depot.store.delete([stored.key for stored in self.depot.store.list(job_prefix(job))])
+
+def clear_job(store: ObjectStore, job: str) -> None:
+    """What a job was handed and what it noted, each of its attempts."""
+    _clear(store, job, re.compile(rf"{re.escape(JOBS + job)}(-\d{{1,3}})?/"))
+
+
+def clear_jobs(store: ObjectStore, deployment: str) -> None:
+    """The same of every job of a deployment, by the form of their names: another one's may begin alike."""
+    _clear(
+        store, f"{deployment}-", re.compile(rf"{re.escape(JOBS + deployment)}-[0-9a-f]{{10}}(-\d{{1,3}})?/")
+    )
+
+
+def _clear(store: ObjectStore, begins: str, ours: re.Pattern[str]) -> None:
+    store.delete([stored.key for stored in store.list(JOBS + begins) if ours.match(stored.key)])

@@ -32,7 +32,7 @@ from lmi_deploy.ports.target import Outcome, Perform
 from lmi_deploy.targets import cloud_looking, cloud_waiting
 from lmi_deploy.targets.answers import TIMEOUT, prove
 from lmi_deploy.targets.cloud_creating import Creating
-from lmi_deploy.targets.cloud_job import Luggage, TransferJobs
+from lmi_deploy.targets.cloud_job import Luggage, TransferJobs, clear_jobs
 from lmi_deploy.targets.cloud_storing import Storing, remove_artifact
 
 P = ParamSpec("P")
@@ -184,7 +184,9 @@ class SageMakerTarget:
 
     def _remove(self, ref: DeploymentRef) -> Steps:
         yield from ()
-        self.opened(ref).records.remove(ref.name)
+        depot = self.opened(ref)
+        clear_jobs(depot.store, ref.name)
+        depot.records.remove(ref.name)
         self.remembered.drop(ref)
         return "removed"
 
