@@ -75,7 +75,8 @@ def _interrupted(argv: Sequence[str]) -> int:
     recorded = (
         "what was begun is recorded: `lmi status` shows it, `lmi up` goes on, `lmi down` clears it away"
     )
-    return _told(Interrupted("interrupted", hint=recorded if {*argv[:1]} & {"up", "down"} else ""), argv)
+    hint = recorded if {*argv[:1]} & {"up", "down", "wait", "rollback"} else ""
+    return _told(Interrupted("interrupted", hint=hint), argv)
 
 
 def _closed_pipe() -> int:

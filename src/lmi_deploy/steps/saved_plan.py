@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lmi_deploy.core.artifact import Artifact
@@ -14,6 +14,7 @@ from lmi_deploy.core.spec import Spec
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.looking import Case, look
+from lmi_deploy.steps.preflight import preflight
 
 SCHEMA: Final = 1
 
@@ -52,7 +53,10 @@ def resume(saved: SavedPlan, deps: Deps, *, probe: bool) -> Case:
             f"{saved.spec.name}: the plan is stale: what is deployed has changed since it was made",
             hint="plan again, look at it, and carry out the new one",
         )
-    return case if probe else look(saved.spec, saved.artifact, deps, probe=False, before=case.held)
+    notices = preflight(case, deps)
+    if not probe:
+        case = look(saved.spec, saved.artifact, deps, probe=False, before=case.held)
+    return replace(case, notices=notices)
 
 
 def seen(case: Case) -> str:

@@ -13,7 +13,7 @@ from lmi_deploy.adapters.s3 import S3Settings
 from lmi_deploy.core.buckets import default_bucket, upload_rule_advice
 from lmi_deploy.emulator import rules as do
 from lmi_deploy.emulator.rules import Rule
-from lmi_deploy.errors import AccessError, Refused, UsageRefused
+from lmi_deploy.errors import AccessError, NoCredentials, Refused, UsageRefused
 from lmi_deploy.ports.account import Account
 from tests.contract.store.test_faults import s3_error
 from tests.support.fake_account import FakeAccount
@@ -141,6 +141,10 @@ def test_without_credentials_the_ways_to_get_some_are_told(monkeypatch: pytest.M
     with pytest.raises(AccessError, match="unable to locate credentials") as caught:
         AwsAccount(aws_session(region=REGION), clock=SystemClock()).who()
     assert "aws sso login" in caught.value.hint
+    with pytest.raises(NoCredentials, match="there are none, and no region is set"):
+        AwsAccount(aws_session(), clock=SystemClock()).who()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
     with pytest.raises(UsageRefused, match="none is set"):
         AwsAccount(aws_session(), clock=SystemClock()).who()
     monkeypatch.setenv("AWS_PROFILE", "nobody")
