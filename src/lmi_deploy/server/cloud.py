@@ -8,6 +8,10 @@ LOST = "worker lost: as in the cloud the others go on; with none left every requ
 EARLY = (
     "a request during the load: as in the cloud it starts a worker more, over maxWorkers too, and is refused"
 )
+ROLLING = (
+    "option.rolling_batch is not disable: a handler of one's own that knows no rolling batches never answers in "
+    "the cloud; here every request is handled by itself"
+)
 SILENT = (
     "the worker died in mid-stream: as in the cloud, /ping stays Healthy and every request to this worker is answered "
     "400 until the server is started again"

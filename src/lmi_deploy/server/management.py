@@ -122,7 +122,7 @@ class Management:
             self._log.error("a registered model did not load", model=pool.settings.name, why=exc)
             if told:
                 await self._models.remove(pool)
-                raise Refusal(500, "EngineException", str(exc)) from exc
+                raise refusals.not_loaded(exc.told) from exc
 
     async def _scale(self, pool: Pool, asked: dict[str, str]) -> Reply:
         low, high = (_bound(asked, key) for key in ("min_worker", "max_worker"))

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 from pathlib import Path
 
-from lmi_deploy.server import refusals
+from lmi_deploy.server import cloud, refusals
 from lmi_deploy.server.group import Group, Slot, Status
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
@@ -65,6 +65,8 @@ class Models:
         clock = asyncio.get_running_loop().time
         begun = clock()
         settings = self._resolved(folder, name, overrides)
+        if settings.entry_point and settings.initialise.get("rolling_batch", "disable") != "disable":
+            self._log.warn(cloud.ROLLING, model=name)
         pool = Pool(settings, self._new_shift, log=self._log, numbers=self._numbers, metrics=self._metrics)
         pool.read_in = clock() - begun
         self._pools[name, overrides.version] = pool

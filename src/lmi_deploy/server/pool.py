@@ -48,6 +48,7 @@ class Pool:
         self.begun = False
         self.starting: list[Shift] = []
         self._failures = 0
+        self._told = LoadFailure.told
         self._settled = asyncio.Event()
         self._reviving = asyncio.Lock()
         self._early: asyncio.Task[None] | None = None
@@ -63,7 +64,7 @@ class Pool:
 
     @property
     def running(self) -> list[Slot]:
-        return [slot for slot in self.slots if slot.alive]
+        return [slot for group in self.groups for slot in group.slots if slot.alive]
 
     @property
     def failed(self) -> bool:
@@ -76,6 +77,7 @@ class Pool:
             self.begun = True
             await self._start()
         except LoadFailure as exc:
+            self._told = exc.told
             self._fail(str(exc))
             await self.stop()
             raise
@@ -93,16 +95,18 @@ class Pool:
             raise refusals.not_ready(name)
         if self.high == 0:
             raise refusals.shut_down(name)
-        async with self._reviving:
-            pass  # an asynchronous worker that died is being replaced: nobody is refused for that
-        if self.failed:
-            raise refusals.not_ready(name)
-        if self._full():
+        if self._reviving.locked():
+            async with self._reviving:
+                pass  # an asynchronous worker that died is being replaced: nobody is refused for that
+            if self.failed:
+                raise refusals.not_ready(name)
+        running = self.running
+        if self._full(running):
             await self._grow_now()
             raise refusals.at_capacity(name)
         job.begun = asyncio.get_running_loop().time()
         self.queue.put(job)
-        if len(self.running) < self.high and len(self.queue) > 2 * self.settings.limits.batch_size:
+        if len(self.queue) > 2 * self.settings.limits.batch_size and len(running) < self.high:
             self._later(self._grow_now())
 
     async def scale(self, low: int, high: int) -> None:
@@ -149,7 +153,7 @@ class Pool:
         if self._early is not None:
             await asyncio.wait({self._early})
         if self.status is Status.FAILED:
-            raise Refusal(500, "EngineException", self.why_failed)
+            raise refusals.not_loaded(self._told)
         raise refusals.at_capacity(self.settings.name)
 
     async def _one_more(self) -> None:
@@ -158,8 +162,7 @@ class Pool:
         with contextlib.suppress(LoadFailure):  # then the first one fails as well, and is told of
             await self._add(group, temporary=True)
 
-    def _full(self) -> bool:
-        running = self.running
+    def _full(self, running: Sequence[Slot]) -> bool:
         return (
             not running
             or self.queue.room < 1
@@ -249,9 +252,10 @@ class Pool:
             raise
         finally:
             slot.busy = False
-        ended = asyncio.get_running_loop().time()
-        for job in jobs:
-            self._metrics.served(self.settings.name, queued=begun - job.begun, whole=ended - job.begun)
+        if self._metrics.kept:
+            ended = asyncio.get_running_loop().time()
+            for job in jobs:
+                self._metrics.served(self.settings.name, queued=begun - job.begun, whole=ended - job.begun)
 
     def _following(self) -> Job | None:
         """The next job, when this is the one worker to do it."""

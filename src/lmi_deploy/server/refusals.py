@@ -62,6 +62,10 @@ def shut_down(name: str) -> Refusal:
     return Refusal(503, "WlmShutdownException", f"All model workers has been shutdown: {name}")
 
 
+def not_loaded(why: str) -> Refusal:
+    return Refusal(500, "EngineException", why)
+
+
 def disconnected() -> Refusal:
     cause = "java.util.concurrent.ExecutionException: java.io.IOException: Python worker disconnected."
     return Refusal(503, "WlmException", cause)

@@ -10,6 +10,7 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
 from pathlib import Path
 
+from lmi_deploy.server import refusals
 from lmi_deploy.server.command import FIRST_NUMBER, Command, Engine
 from lmi_deploy.server.devices import Place
 from lmi_deploy.server.line import Line, WorkerLost, connected
@@ -27,7 +28,12 @@ _LEVEL = re.compile(r"^(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)::")
 
 
 class LoadFailure(Exception):
-    """The worker did not come to serve; `last_lines` are its own last words."""
+    """The worker did not come to serve; `last_lines` are its own last words.
+
+    `told` is for clients: the real server's few words.
+    """
+
+    told = "Failed to loaded model."
 
     def __init__(
         self, phase: str, message: str, *, worker_exit: int | None, last_lines: tuple[str, ...]
@@ -170,15 +176,16 @@ class Worker:
             answers = await asyncio.wait_for(self._warmed_up(), limit)
         except TimeoutError as exc:
             message = f"model_loading_timeout: the warm-up call took longer than {limit:.0f} s"
-            raise self._failure("initialise", message) from exc
+            raise self._failure("initialise", message, refusals.timed_out().message) from exc
         except WorkerLost as exc:
             await self._quiet()
             message = f"the Python process ended with exit code {self.exit_code} during the warm-up call"
-            raise self._failure("initialise", message) from exc
+            raise self._failure("initialise", message, refusals.disconnected().message) from exc
         for answer in answers:
             if answer.code >= 300:
                 await self._quiet()
-                raise self._failure("initialise", f"Failed to initialize model: {_why(answer)}")
+                told = f"Failed to initialize model: {answer.message}"
+                raise self._failure("initialise", f"Failed to initialize model: {_why(answer)}", told)
 
     async def _warmed_up(self) -> list[Answer]:
         request = pack_request(list(self._settings.initialise.items()), [])
@@ -197,8 +204,11 @@ class Worker:
             await asyncio.wait_for(self._running().wait(), 0.5)
         await asyncio.wait(self._pumps, timeout=0.2) if self._pumps else None
 
-    def _failure(self, phase: str, message: str) -> LoadFailure:
-        return LoadFailure(phase, message, worker_exit=self.exit_code, last_lines=self.last_lines)
+    def _failure(self, phase: str, message: str, told: str | None = None) -> LoadFailure:
+        failure = LoadFailure(phase, message, worker_exit=self.exit_code, last_lines=self.last_lines)
+        if told is not None:
+            failure.told = told
+        return failure
 
     async def _pump(self, stream: asyncio.StreamReader, level: str) -> None:
         rest = b""

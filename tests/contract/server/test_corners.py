@@ -144,6 +144,30 @@ class TestSeveralModels:
         assert (described["minWorkers"], described["maxWorkers"], len(described["workers"])) == (2, 1, 2)
 
 
+@pytest.mark.parametrize(
+    ("handler", "why"),
+    [
+        (
+            "def handle(inputs):\n    raise ValueError('no')",
+            "Failed to initialize model: invoke handler failure",
+        ),
+        ("raise ValueError('no')", "Failed to loaded model."),
+        (
+            "import os\ndef handle(inputs):\n    os._exit(1)",
+            "java.util.concurrent.ExecutionException: java.io.IOException: Python worker disconnected.",
+        ),
+    ],
+)
+def test_a_model_that_does_not_load_is_not_registered(
+    server: Served, tmp_path: Path, handler: str, why: str
+) -> None:
+    folder = write_model(tmp_path / "bad", handler)
+    answer = ask(server, {"url": f"file:{folder}/"}, "/models")
+    told = json.loads(answer.read())
+    assert (answer.status, told["type"], told["message"]) == (500, "EngineException", why)
+    assert b'"bad"' not in server.get("/models")[1]
+
+
 def test_a_request_that_is_answered_later_tells_its_failure_then(server: Served) -> None:
     for asked, status in (({"text": "late", "sleep": 0.1}, 200), ({"fail": "later"}, 424)):
         token = ask(server, asked, x_synchronous="no").getheader("x-next-token")
