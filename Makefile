@@ -49,6 +49,8 @@ wheelhouse: setup  ## Fill the folder wheelhouse/ for machines without a registr
 lock: setup  ## Pin the development requirements again, with hashes
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 --extra local --extra emulator \
 	  --group dev pyproject.toml -o requirements/dev.txt
+	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/clients.in \
+	  -o requirements/clients.txt
 
 clean:  ## Remove what the commands above made in this folder
 	rm -rf $(VENV) .build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,174 @@
+"""Other people's clients against `lmi emulator`, unchanged: told an address, any keys, a region, nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contract.server.handlers import MANY_WAYS
+from tests.support.clients import client_environment, clients, terraform_environment
+from tests.support.emulated import IMAGE, TRUST, Emulated, emulator
+
+HERE = Path(__file__).parent / "clients"
+PROGRAM_SECONDS = 120
+Run = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000", containers=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "serving.properties").write_text("engine=Python\nminWorkers=1\nmaxWorkers=1\n")
+    (folder / "model.py").write_text(MANY_WAYS)
+    return folder
+
+
+@pytest.fixture
+def run(aws: Emulated, tmp_path: Path) -> Run:
+    """stdout of a program that has to work."""
+
+    def ran(command: Sequence[str | Path], *, good: tuple[int, ...] = (0,), **more: str) -> str:
+        done = subprocess.run(
+            [str(word) for word in command],
+            env=client_environment(aws.url, tmp_path, **more),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=PROGRAM_SECONDS,
+        )
+        assert done.returncode in good, f"{command}\n{done.stdout}{done.stderr}\n{aws.log.read_text()}"
+        return done.stdout
+
+    return ran
+
+
+def test_boto3(run: Run, model: Path) -> None:
+    told = json.loads(run([clients() / "python", HERE / "with_boto3.py", model, IMAGE]))
+    assert told == {
+        "answer": "hello",
+        "streamed": ["t0", "t1", "t2"],
+        "config": "by-boto3-2",
+        "answer_after": "hello",
+        "gone": "ValidationException",
+    }
+
+
+def test_sagemaker_core(run: Run, aws: Emulated, model: Path) -> None:
+    role = aws.role("by-core")
+    uri = aws.upload("core", {file.name: file.read_bytes() for file in model.iterdir()}, bucket="by-core")
+    said = run([clients() / "python", HERE / "with_sagemaker_core.py", role, uri, IMAGE])
+    told = json.loads(said.splitlines()[-1])
+    assert told == {"answer": "hello", "config": "by-core-2", "answer_after": "hello", "left": []}
+
+
+def test_the_aws_cli(run: Run, model: Path, tmp_path: Path) -> None:
+    def cli(*words: str | Path) -> Any:
+        said = run([clients() / "aws", *words, "--output", "json"])
+        return json.loads(said) if said.startswith(("{", "[", '"')) else said
+
+    def config(name: str) -> None:
+        variant = "VariantName=AllTraffic,ModelName=by-cli,InstanceType=ml.g5.xlarge,InitialInstanceCount=1"
+        words = ("--endpoint-config-name", name, "--production-variants", variant)
+        cli("sagemaker", "create-endpoint-config", *words)
+
+    def invoke() -> str:
+        asked = ("--content-type", "application/json", "--body", '{"do": "echo", "text": "hello"}', "answer")
+        cli("sagemaker-runtime", "invoke-endpoint", *named, *asked)
+        return (tmp_path / "answer").read_text()
+
+    named = ("--endpoint-name", "by-cli")
+    trust = ("--assume-role-policy-document", json.dumps(TRUST))
+    role = cli("iam", "create-role", "--role-name", "by-cli", *trust)["Role"]["Arn"]
+    full = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
+    cli("iam", "attach-role-policy", "--role-name", "by-cli", "--policy-arn", full)
+    run([clients() / "aws", "s3", "mb", "s3://by-cli"])
+    run([clients() / "aws", "s3", "sync", model, "s3://by-cli/model/"])
+    source = {"S3Uri": "s3://by-cli/model/", "S3DataType": "S3Prefix", "CompressionType": "None"}
+    container = json.dumps({"Image": IMAGE, "ModelDataSource": {"S3DataSource": source}})
+    of_model = ("--model-name", "by-cli", "--execution-role-arn", role, "--primary-container", container)
+    cli("sagemaker", "create-model", *of_model)
+    config("by-cli-1")
+    cli("sagemaker", "create-endpoint", *named, "--endpoint-config-name", "by-cli-1")
+    cli("sagemaker", "wait", "endpoint-in-service", *named)
+    assert invoke() == "hello"
+    config("by-cli-2")
+    cli("sagemaker", "update-endpoint", *named, "--endpoint-config-name", "by-cli-2")
+    cli("sagemaker", "wait", "endpoint-in-service", *named)
+    assert cli("sagemaker", "describe-endpoint", *named)["EndpointConfigName"] == "by-cli-2"
+    assert invoke() == "hello"
+    group = ("--log-group-name", "/aws/sagemaker/Endpoints/by-cli")
+    logged = cli("logs", "filter-log-events", *group, "--query", "events[].message")
+    assert any("ready model=model" in line for line in logged)
+    cli("sagemaker", "delete-endpoint", *named)
+    cli("sagemaker", "wait", "endpoint-deleted", *named)
+    assert cli("sagemaker", "list-endpoints", "--name-contains", "by-cli")["Endpoints"] == []
+
+
+@pytest.fixture
+def terraform(run: Run, model: Path, tmp_path: Path) -> Run:
+    """Terraform with the provider in place; where either is not to be had, the test says so."""
+    shutil.copy(HERE / "main.tf", tmp_path)
+    environment = terraform_environment(tmp_path)
+
+    def ran(word: str, *words: str, generation: str = "", good: tuple[int, ...] = (0,)) -> str:
+        variables = [f"generation={generation}", f"folder={model}", f"image_tag={IMAGE.rpartition(':')[2]}"]
+        chosen = [f"-var={each}" for each in variables] if generation else []
+        command = ["terraform", word, "-no-color", "-input=false", *words, *chosen]
+        return run(command, good=good, **environment)
+
+    try:
+        ran("init")
+    except (FileNotFoundError, AssertionError) as why:
+        if os.environ.get("LMI_CI"):
+            raise
+        pytest.skip(f"no Terraform 1.5 or newer with hashicorp/aws: {str(why).strip().splitlines()[-1]}")
+    return ran
+
+
+def test_terraform(terraform: Run, aws: Emulated) -> None:
+    """Apply, a plan without changes, an update by a new configuration, again no changes, destroy: nothing is left."""
+    terraform("apply", "-auto-approve", generation="one")
+    # With -detailed-exitcode, 0 means that there is nothing to change.
+    terraform("plan", "-detailed-exitcode", generation="one")
+    assert aws.described("tf-endpoint")["EndpointConfigName"] == "tf-one"
+    runtime = aws.client("sagemaker-runtime")
+    asked = json.dumps({"do": "echo", "text": "hello"})
+    answer = runtime.invoke_endpoint(EndpointName="tf-endpoint", ContentType="application/json", Body=asked)
+    assert answer["Body"].read() == b"hello"
+    terraform("apply", "-auto-approve", generation="two")
+    terraform("plan", "-detailed-exitcode", generation="two")
+    assert aws.described("tf-endpoint")["EndpointConfigName"] == "tf-two"
+    terraform("destroy", "-auto-approve", generation="two")
+    aws.until_gone("tf-endpoint")
+    assert left_behind(aws) == []
+
+
+def left_behind(aws: Emulated) -> list[str]:
+    """Of everything that main.tf makes, what is still there."""
+    sagemaker, logs = aws.client("sagemaker"), aws.client("logs")
+    found = [
+        *(item["EndpointName"] for item in sagemaker.list_endpoints()["Endpoints"]),
+        *(item["EndpointConfigName"] for item in sagemaker.list_endpoint_configs()["EndpointConfigs"]),
+        *(item["ModelName"] for item in sagemaker.list_models()["Models"]),
+        *(item["RoleName"] for item in aws.client("iam").list_roles()["Roles"]),
+        *(item["Name"] for item in aws.client("s3").list_buckets()["Buckets"]),
+        *(item["AlarmName"] for item in aws.client("cloudwatch").describe_alarms()["MetricAlarms"]),
+    ]
+    groups = logs.describe_log_groups(logGroupNamePrefix="/aws/sagemaker/Endpoints/tf-other")["logGroups"]
+    scaling = aws.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")
+    beside = [*groups, *scaling["ScalableTargets"]]
+    return [*(name for name in found if name.startswith("tf-")), *map(str, beside)]

@@ -1,0 +1,68 @@
+"""Other people's clients: AWS CLI, boto3 and sagemaker-core in an environment of their own; Terraform's provider."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.engine import cache_home
+
+REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements" / "clients.txt"
+PROVIDER = "hashicorp/aws"
+_MIRRORS = ("~/.terraform.d/plugins", "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins")
+
+
+def clients() -> Path:
+    """The environment's bin; built once (about 500 MB) into the tool's cache, whoever asks first."""
+    stamp = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    final = cache_home() / "tools" / f"clients-{stamp}"
+    final.parent.mkdir(parents=True, exist_ok=True)
+    with final.with_name(f".{final.name}.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if not (final / ".complete").exists():
+            _build(final)
+    return final / "bin"
+
+
+def _build(final: Path) -> None:
+    uv, python = [sys.executable, "-m", "uv"], str(final / "bin" / "python")
+    wheelhouse = os.environ.get("LMI_WHEELHOUSE")
+    source = ["--no-index", "--find-links", wheelhouse] if wheelhouse else []
+    subprocess.run([*uv, "venv", "-q", "--clear", "--python", sys.executable, str(final)], check=True)
+    install = [*uv, "pip", "install", "-q", "--compile-bytecode", "--python", python, *source]
+    subprocess.run([*install, "--require-hashes", "-r", str(REQUIREMENTS)], check=True)
+    (final / ".complete").touch()
+
+
+def client_environment(url: str, home: Path, **more: str) -> dict[str, str]:
+    """All that a client is told: address, any keys, a region; nothing of whoever runs the tests."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "TF_", "PYTHON"))}
+    keys = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_DEFAULT_REGION": "us-east-1"}
+    return {**kept, "AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1", **keys, "HOME": str(home), **more}
+
+
+def terraform_environment(folder: Path) -> dict[str, str]:
+    """Where the provider comes from: a copy on this machine, else what the user's own configuration says."""
+    mirror = _mirror()
+    kept = {"TF_CLI_CONFIG_FILE": os.environ.get("TF_CLI_CONFIG_FILE", ""), "CHECKPOINT_DISABLE": "1"}
+    if mirror is None:
+        return {key: value for key, value in kept.items() if value}
+    written = folder / "terraform.rc"
+    written.write_text(f'provider_installation {{\n  filesystem_mirror {{\n    path = "{mirror}"\n  }}\n}}\n')
+    return {**kept, "TF_CLI_CONFIG_FILE": str(written)}
+
+
+def _mirror() -> Path | None:
+    """A folder laid out as Terraform lays out its mirrors, with the provider in it."""
+    provider = f"*/{PROVIDER}/*/*/terraform-provider-*"
+    return next((place for place in _places() if any(place.glob(provider))), None)
+
+
+def _places() -> Iterator[Path]:
+    yield from (Path(place).expanduser() for place in _MIRRORS)
+    yield from sorted(Path("/opt").glob("*/"))
