@@ -42,6 +42,7 @@ def test_what_fails_is_said_and_leaves_nothing(house: House, wanted: Spec) -> No
         ran(wanted, house)
     assert told.value.message.startswith("tried on this machine before anything is created: the model server")
     assert "ImportError: no flash_attn" in str(told.value.details)
+    assert "nothing was created or paid for" in told.value.hint
     assert house.state.names() == ()
     assert not house.servers.alive()
 

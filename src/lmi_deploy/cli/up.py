@@ -17,7 +17,7 @@ from lmi_deploy.cli.options import (
     yes_option,
 )
 from lmi_deploy.cli.planned import PLAN_SUFFIX, load_plan
-from lmi_deploy.steps import up
+from lmi_deploy.steps import rehearse, up
 from lmi_deploy.steps.affording import require_affordable
 
 
@@ -28,6 +28,9 @@ from lmi_deploy.steps.affording import require_affordable
 @max_hourly_option
 @yes_option
 @click.option("--detach", is_flag=True, help="Do not wait for the endpoint: `lmi wait NAME` does.")
+@click.option(
+    "--check-handler", is_flag=True, help="Make the handler's warm-up call in a worker on this machine first."
+)
 @click.option("--no-probe", is_flag=True, help="Do not end with one real inference.")
 @json_option
 def command(
@@ -39,6 +42,7 @@ def command(
     max_hourly: float | None,
     yes: bool,
     detach: bool,
+    check_handler: bool,
     no_probe: bool,
     as_json: bool,
 ) -> None:
@@ -60,6 +64,8 @@ def command(
         room.view.note(f"  {notice}")
     if not case.plan.empty:
         confirm("Go ahead?", yes=yes)
+    if rehearse.is_due(case, room.deps, asked=check_handler):
+        room.play(rehearse.rehearse(case.spec, case.artifact, room.deps))
     room.play(up.carry_out(case, room.deps, probe=not no_probe, detach=detach))
     address = room.deps.targets[case.ref.target].address(case.ref)
     if not (detach and case.plan.actions):

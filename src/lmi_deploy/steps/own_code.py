@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lmi_deploy.core.javaproperties import parse_properties
+from lmi_deploy.core.place import LocalPlace, SageMakerPlace
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.check_handler import Finding, Wanted, check_handler
@@ -30,7 +31,18 @@ def check_own_code(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
     if fatal := [finding for finding in found if finding.fatal]:
         raise _refused(file, fatal)
     told = [f"{file}:{finding.line}: {finding.what}; {finding.hint}" for finding in found]
-    return (*told, f"{file}: {RAN}; `up` makes its warm-up call in the worker as well")
+    return (*told, f"{file}: {RAN}; {_warm_up(spec)}")
+
+
+def _warm_up(spec: Spec) -> str:
+    match spec.place:
+        case LocalPlace():
+            return "`up` makes its warm-up call in the worker as well"
+        case SageMakerPlace():
+            return (
+                "`up` makes its warm-up call in a worker on this machine first where all it needs is here, "
+                "and in any case with --check-handler"
+            )
 
 
 def folder_findings(folder: Path) -> tuple[Finding, ...]:

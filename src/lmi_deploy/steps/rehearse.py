@@ -11,10 +11,11 @@ from dataclasses import replace
 from typing import Final
 
 from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.cloud_actions import CreateModel
 from lmi_deploy.core.events import Event, Notice
 from lmi_deploy.core.naming import digest, short
 from lmi_deploy.core.observed import LocalHeld
-from lmi_deploy.core.place import LocalPlace
+from lmi_deploy.core.place import LocalPlace, SageMakerPlace
 from lmi_deploy.core.plan import Action, ProbeServer
 from lmi_deploy.core.record import Generation
 from lmi_deploy.core.spec import Spec
@@ -23,6 +24,8 @@ from lmi_deploy.decide.runtimes import RUNS
 from lmi_deploy.errors import LmiError, Unresolvable
 from lmi_deploy.steps.apply import apply
 from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.diagnose import explain
+from lmi_deploy.steps.looking import Case
 
 RUNTIME: Final = "embedded"
 STARTUP: Final = 1800
@@ -49,6 +52,14 @@ def ready(spec: Spec, deps: Deps) -> bool:
     return isinstance(held, LocalHeld) and held.engine and held.environment and not held.missing_weights
 
 
+def is_due(case: Case, deps: Deps, *, asked: bool) -> bool:
+    """Whether the handler is tried here: as asked, or where somebody's own code is new and trying it builds nothing."""
+    if asked or not isinstance(case.spec.place, SageMakerPlace):
+        return asked
+    new = any(isinstance(action, CreateModel) for action in case.plan.actions)
+    return new and bool(case.spec.inputs.model_py) and ready(case.spec, deps)
+
+
 def rehearse(spec: Spec, artifact: Artifact, deps: Deps) -> Generator[Event, None, None]:
     """DeployFailed, with the worker's own words, where the handler does not come up; nothing of it stays."""
     if spec.engine.name not in RUNS[RUNTIME]:
@@ -64,6 +75,9 @@ def rehearse(spec: Spec, artifact: Artifact, deps: Deps) -> Generator[Event, Non
             yield from _raised(here, artifact, deps)
         except LmiError as error:
             error.message = f"tried on this machine before anything is created: {error.message}"
+            # Its log goes with it: what matters of it came with the error.
+            error.hint = "the worker's last lines are above; nothing was created or paid for"
+            explain(error, here.engine.name)
             raise
         finally:
             for _ in _taken_away(here, deps):
