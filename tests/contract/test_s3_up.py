@@ -150,15 +150,25 @@ def test_a_bucket_that_is_not_there(machine: Machine) -> None:
     assert "next: " in err
 
 
-def test_s5cmd_carries_a_folder_by_the_command_line(machine: Machine) -> None:
+@pytest.mark.parametrize(
+    ("wish", "count", "engine"),
+    [("s5cmd", 1, "s5cmd"), ("obstore", 1, "obstore"), ("auto", 1, "own"), ("auto", 200, "obstore")],
+)
+def test_an_engine_carries_a_folder_by_the_command_line(
+    machine: Machine, wish: str, count: int, engine: str
+) -> None:
+    if engine == "obstore":
+        pytest.importorskip("obstore")
     machine.s3.make_bucket("weights-here")
     Path("model/nested").mkdir(parents=True)
-    Path("model/nested/weights.safetensors").write_bytes(b"w" * 100)
-    wanted = ["--set", "model_id=./model", "--set", "weights.engine=s5cmd"]
+    for number in range(count):
+        Path(f"model/nested/weights-{number}.safetensors").write_bytes(b"w" * (100 + number))
+    wanted = ["--set", "model_id=./model", "--set", f"weights.engine={wish}"]
     bucket = ["--bucket", "weights-here", "--region", "us-east-1"]
     code, out, err = machine.lmi("weights", "push", "recipe.yaml", *wanted, *bucket)
     assert code == 0, err
-    assert "engine: s5cmd" in err
+    assert f"engine: {engine}" in err
+    assert ("auto: 200 of 20" in err) == (count == 200)
     name = out.strip().removeprefix("s3://weights-here/weights/").rstrip("/")
     assert machine.lmi("weights", "verify", name, *bucket)[0] == 0
     assert machine.lmi("weights", "verify", "--deep", name, *bucket)[0] == 0
