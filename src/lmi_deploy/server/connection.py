@@ -103,7 +103,7 @@ class Connection(Stream):
         self.settings = settings
         self.keep = True
         self.draining = False
-        self.idle = True
+        self._between = True
         # As in the real server: of requests that came together, the first answer carries the last one's id.
         self.told_id: str | None = None
         self._aside: set[asyncio.Task[None]] = set()
@@ -116,6 +116,11 @@ class Connection(Stream):
         self.transport.set_write_buffer_limits(high=WRITE_AHEAD)
         self._opened(self)
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was asked that is not answered."""
+        return self._between and not self._aside
+
     def gone(self) -> bool:
         """Whether the client has left."""
         return self.closing or (self.at_end and not self.have)
@@ -125,6 +130,8 @@ class Connection(Stream):
         try:
             while self.keep and not self.draining:
                 await self._one()
+            if self.draining and self._aside:
+                await asyncio.wait(self._aside)
         except (OSError, EOFError, Hangup):
             self.abort()
         except asyncio.CancelledError:
@@ -150,13 +157,13 @@ class Connection(Stream):
             raise Hangup from exc
 
     async def _one(self) -> None:
-        self.idle = True
+        self._between = True
         try:
             request = await self._requests.head()
             if request is None:
                 self.keep = False
                 return
-            self.idle = False
+            self._between = False
             request = await self._requests.body(request)
         except Malformed:
             await self._malformed()
@@ -182,7 +189,7 @@ class Connection(Stream):
             await self._application(exchange)
         except (OSError, EOFError, Hangup):
             self.abort()
-        if not self.keep:
+        if exchange.status >= 400 or (self.draining and len(self._aside) == 1):
             self.close()
 
     async def _malformed(self) -> None:

@@ -175,3 +175,17 @@ def test_a_server_whose_run_folder_is_gone_does_not_start(tmp_path: Path) -> Non
     assert done.returncode == 1
     assert "is gone" in done.stdout + done.stderr
     assert not (tmp_path / "gone").exists()
+
+
+def test_requests_of_one_piece_are_all_answered_before_the_end(tmp_path: Path) -> None:
+    ask = b"POST /invocations HTTP/1.1\r\nContent-Length: 31\r\n\r\n" + b'{"do": "sleep", "seconds": 0.3}'
+    with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
+        with socket.create_connection(("127.0.0.1", served.port), timeout=20) as line:
+            line.sendall(ask * 3)
+            time.sleep(0.1)
+            end(served, "signal")
+            seen = b""
+            while piece := line.recv(65536):
+                seen += piece
+        assert seen.count(b"HTTP/1.1 200 OK") == 3
+        assert served.wait() == 128 + signal.SIGTERM
