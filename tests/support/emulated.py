@@ -151,15 +151,20 @@ def folder(uri: str) -> dict[str, str]:
 
 
 @contextmanager
-def emulator(folder: Path, *arguments: str, containers: bool = False) -> Iterator[Emulated]:
-    """A program of its own, ended as a user ends it; `folder` takes its output."""
+def emulator(
+    folder: Path, *arguments: str, containers: bool = False, variables: Mapping[str, str] | None = None
+) -> Iterator[Emulated]:
+    """A program of its own, ended as a user ends it; `folder` takes its output.
+
+    Its own `variables` mean that it chooses how containers and jobs are made."""
     log = folder / "emulator.log"
-    made = (
-        ("--engine-dir", str(engine_dir()), "--python", worker_python())
-        if containers
-        else ("--no-containers",)
-    )
+    made: tuple[str, ...] = ("--no-containers",)
+    if containers:
+        made = ("--engine-dir", str(engine_dir()), "--python", worker_python())
+    elif variables is not None:
+        made = ()
     environ = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+    environ |= variables or {}
     with log.open("wb") as output:
         process = subprocess.Popen(
             [

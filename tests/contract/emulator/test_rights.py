@@ -108,6 +108,16 @@ def test_s3_and_the_other_services(strict: Emulated) -> None:
     assert clients("sts").get_caller_identity()["Arn"] == f"arn:aws:iam::{ACCOUNT}:user/reader"
 
 
+def test_one_secret_and_no_other(strict: Emulated) -> None:
+    api = strict.client("secretsmanager")
+    mine = api.create_secret(Name="mine", SecretString="a")["ARN"]
+    api.create_secret(Name="other", SecretString="b")
+    secrets = user(strict, "keeper", allow("secretsmanager:GetSecretValue", mine))("secretsmanager")
+    assert secrets.get_secret_value(SecretId="mine")["SecretString"] == "a"
+    assert secrets.get_secret_value(SecretId=mine)["SecretString"] == "a"
+    assert denied(secrets, "GetSecretValue", SecretId="other")[0] == "AccessDeniedException"
+
+
 def test_an_endpoint_that_is_scaled_asks_for_one_more_right(strict: Emulated) -> None:
     uri = f"s3://{BUCKET}/artifacts/one/"
     strict.model("scaled", uri)

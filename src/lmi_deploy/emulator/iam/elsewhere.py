@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -66,7 +67,7 @@ def rights(sent: Sent) -> Iterator[Request]:
         return
     target = sent.headers.get("X-Amz-Target", "")
     if target:
-        yield Request(f"{sent.service}:{target.rpartition('.')[2]}", "*")
+        yield Request(f"{sent.service}:{target.rpartition('.')[2]}", _resource(sent))
         return
     form = {key: values[0] for key, values in parse_qs(sent.body.decode("utf-8", "replace")).items()}
     action = f"{sent.service}:{form.get('Action', sent.query.get('Action', ''))}"
@@ -105,6 +106,32 @@ def _bucket_action(sent: Sent) -> str:
             read, write = _BUCKET_PARTS[part]
             return read if sent.method in ("GET", "HEAD") else write
     return _BUCKET.get(sent.method, "s3:PutObject")
+
+
+def _resource(sent: Sent) -> str:
+    """What a JSON service is asked about: a secret, or everything."""
+    if sent.service != "secretsmanager":
+        return "*"
+    try:
+        asked = json.loads(sent.body)
+    except ValueError:
+        return "*"
+    name = str(asked.get("SecretId") or asked.get("Name") or "*")
+    if name == "*" or name.startswith("arn:"):
+        return name
+    return secret_arn(sent.account, sent.region, name)
+
+
+def secret_arn(account: str, region: str, name: str) -> str:
+    """With the six characters that only the service knows; of a secret that is not there yet, with six others."""
+    from moto.backends import get_backend
+
+    held = get_backend("secretsmanager")[account][region].secrets.get(name)
+    return (
+        str(held.arn)
+        if held is not None
+        else f"arn:aws:secretsmanager:{region}:{account}:secret:{name}-000000"
+    )
 
 
 def _named(sent: Sent, form: Mapping[str, str]) -> str:
