@@ -73,7 +73,7 @@ class JobLayer:
         if source["S3DataType"] == "ManifestFile" and prefix in found:
             keys = list(self._listed(bucket, prefix))
         else:
-            keys = [(key, _relative(key, prefix)) for key in found if not key.endswith("/")]
+            keys = [(key, relative_to(prefix, key)) for key in found if not key.endswith("/")]
         if not keys:
             raise no_input(uri, job.role, job.region, bucket)
         return keys
@@ -104,7 +104,7 @@ class JobLayer:
             self.objects.put(bucket, key, path.read_bytes(), content_type="application/octet-stream")
 
 
-def _relative(key: str, prefix: str) -> str:
+def relative_to(prefix: str, key: str) -> str:
     """Where an object lies below the input's folder; `prefix` is a folder, a file, or how names begin."""
     if key == prefix:
         return PurePosixPath(key).name
@@ -135,18 +135,11 @@ def localized(root: Path, text: str) -> str:
 def exit_message(roots: Sequence[Path]) -> str:
     """What the containers left to be told, all of it together, one kilobyte at most."""
     paths = [inside(root, MESSAGE) for root in roots]
-    content = b"".join(path.read_bytes()[:KILOBYTE] for path in paths if path.is_file())
+    content = b"".join(path.read_bytes() for path in paths if path.is_file())
     try:
-        # A character that the limit cuts in two is no fault of the container.
-        return content.decode("utf-8")[:KILOBYTE] if len(content) < KILOBYTE else _cut(content)
+        return content[:KILOBYTE].decode("utf-8")
     except UnicodeDecodeError as exc:
-        raise no_text() from exc
-
-
-def _cut(content: bytes) -> str:
-    for end in range(KILOBYTE, KILOBYTE - 4, -1):
-        try:
-            return content[:end].decode("utf-8")
-        except UnicodeDecodeError:
-            continue
-    raise no_text()
+        # A character that the limit cuts in two is no fault of the container.
+        if len(content) <= KILOBYTE or exc.end < KILOBYTE:
+            raise no_text() from exc
+        return content[: exc.start].decode("utf-8")
