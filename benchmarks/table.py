@@ -16,7 +16,7 @@ from benchmarks.result import RESULTS
 
 README = ROOT / "README.md"
 BEGIN, END = "<!-- figures -->", "<!-- /figures -->"
-ORDER = ("startup", "validate", "deployment", "size", "recipes", "hub", "transfer", "server")
+ORDER = ("startup", "validate", "deployment", "size", "recipes", "hub", "transfer", "server", "emulator")
 
 
 def main(arguments: list[str]) -> int:

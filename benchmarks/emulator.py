@@ -1,0 +1,127 @@
+"""The emulator: how much of SageMaker it answers, whether it refuses as AWS does, how long an endpoint takes."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from benchmarks.measure import say
+from benchmarks.result import Figure, Result
+from benchmarks.suites import cases
+from lmi_deploy.emulator.services import OPERATIONS
+from lmi_deploy.emulator.wire.service_models import operation_names, service_model
+from tests.contract.emulator.bad_requests import bad_requests, sample
+from tests.contract.server.handlers import MANY_WAYS
+from tests.support.emulated import Emulated, emulator
+
+RUNS = 9
+FULL_SPEED: Final = ("--speed", "1000000")
+WORDS: Final = "tests/contract/emulator/test_refusals.py"
+CATALOG: Final = "tests/contract/emulator/test_catalog.py"
+_FORBIDDEN: Final = "not service_model_forbids and not table_is_long"
+_SCOPE: Final = "20261121/us-east-1/sagemaker/aws4_request"
+_SIGNED: Final = f"AWS4-HMAC-SHA256 Credential=key/{_SCOPE}, SignedHeaders=host, Signature=0"
+
+
+def run() -> Result:
+    with tempfile.TemporaryDirectory() as folder, emulator(Path(folder), *FULL_SPEED, containers=True) as aws:
+        with _caller(aws) as caller:
+            say("  every operation, ...")
+            answered = [name for name in sorted(OPERATIONS["sagemaker"]) if caller.answers(name)]
+            say("  every bad request, ...")
+            refused = [
+                caller.refuses(bad) for bad in bad_requests("sagemaker", tuple(OPERATIONS["sagemaker"]))
+            ]
+        say("  endpoints, ...")
+        taken = [_in_service(aws, f"echo-{number}") for number in range(-1, RUNS)][1:]
+    say("  refusals in words that are known from reports, ...")
+    right, tried = cases(WORDS, only=_FORBIDDEN)
+    known, brought = cases(CATALOG)
+    return Result(
+        what="`lmi emulator --speed 1000000`, asked over HTTP; the handler runs in DJL's Python engine",
+        figures=[
+            Figure(
+                what="Operations of SageMaker that the emulator answers",
+                value=len(answered),
+                unit="",
+                note=f"of {len(operation_names('sagemaker'))} in botocore's model; the others say so",
+            ),
+            Figure(
+                what="Bad requests that the emulator refuses as AWS does, made from the service model",
+                value=sum(refused),
+                unit="",
+                total=len(refused),
+                note="one thing wrong in each; code and words",
+            ),
+            Figure(
+                what="... and those that only the service itself can refuse",
+                value=right,
+                unit="",
+                total=tried,
+                note="roles, images, artifacts, volumes, signatures: words from public reports",
+            ),
+            Figure(
+                what="Failures of the catalog brought about in the emulator and known again by their words",
+                value=known,
+                unit="",
+                total=brought,
+            ),
+            Figure.typical(
+                "`CreateEndpoint` to `InService`, an echo handler, the clock at full speed", taken
+            ),
+        ],
+        versions={name: version(name) for name in ("lmi-deploy", "boto3", "botocore", "aiohttp", "moto")},
+        details={"answered": answered},
+    )
+
+
+def _in_service(aws: Emulated, name: str) -> float:
+    files = {"serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n", "model.py": MANY_WAYS}
+    aws.model(name, aws.upload(f"artifacts/{name}", files))
+    aws.endpoint_config(name, name)
+    begun = time.perf_counter()
+    aws.endpoint(name)
+    found = aws.settled(name)
+    taken = time.perf_counter() - begun
+    if found["EndpointStatus"] != "InService":
+        raise SystemExit(f"error: {found}\n{aws.log.read_text()}")
+    aws.client("sagemaker").delete_endpoint(EndpointName=name)
+    aws.until_gone(name)
+    return taken
+
+
+class _Caller:
+    """Requests as JSON: botocore itself would not send most of the bad ones."""
+
+    def __init__(self, connection: http.client.HTTPConnection) -> None:
+        self._connection = connection
+
+    def answers(self, operation: str) -> bool:
+        """Whatever it says to a request that is as its shape wants it, unless that it is not implemented."""
+        shape = service_model("sagemaker").operation_model(operation).input_shape
+        return self._ask(operation, sample(shape, depth=0) if shape is not None else {})[0] != 501
+
+    def refuses(self, bad: Any) -> bool:
+        status, told = self._ask(bad.operation, bad.params)
+        return status == 400 and told["__type"] == bad.code and bad.phrase in told.get("message", "")
+
+    def _ask(self, operation: str, params: Any) -> tuple[int, dict[str, Any]]:
+        headers = {"X-Amz-Target": f"SageMaker.{operation}", "Authorization": _SIGNED}
+        self._connection.request("POST", "/", json.dumps(params), headers)
+        answer = self._connection.getresponse()
+        told: dict[str, Any] = json.loads(answer.read() or b"{}")
+        return answer.status, told
+
+
+@contextmanager
+def _caller(aws: Emulated) -> Iterator[_Caller]:
+    with closing(http.client.HTTPConnection(urlsplit(aws.url).netloc, timeout=60)) as connection:
+        yield _Caller(connection)
