@@ -53,7 +53,7 @@ def run() -> Result:
                 seen = _turns(far, _ends(far, Path(folder)), details, f"end to end{name}")
                 figures += _against(f"Hub to S3{name}", seen["lmi"], seen["staged"], aim)
                 figures += _memory(seen["lmi"], size) if rate == 0 else []
-                figures += _second(far) if rate == 0 else []
+        figures += _second()
         figures += _uploads(Path(folder), size, details)
     figures += _large(details)
     return Result(
@@ -131,12 +131,12 @@ def _memory(ours: Sequence[Seen], size: int) -> list[Figure]:
     return [Figure.typical(what, memory, "MB", at_most=MEMORY_MB)]
 
 
-def _second(far: Servers) -> list[Figure]:
-    far.forget()
-    for _ in range(2):
-        before = far.stats()
-        watched([_work("lmi-stream")], far.environment)
-    after = far.stats()
+def _second() -> list[Figure]:
+    with servers(count=2, size=64 * MIB) as far:
+        for _ in range(2):
+            before = far.stats()
+            watched([_work("lmi-stream")], far.environment)
+        after = far.stats()
     moved = after["received"] - before["received"]
     calls = after["calls"] - before["calls"]
     return [

@@ -19,6 +19,7 @@ from benchmarks.measure import ROOT, environment
 
 SOURCE = ROOT / "benchmarks" / "sinks"
 PROGRAM = ROOT / ".build" / "bench" / "sinks"
+HASHES = PROGRAM.with_name("hashes")
 
 
 def missing() -> str:
@@ -89,7 +90,7 @@ def servers(**model: int) -> Iterator[Servers]:
     """`model`: count and size of its large files, small and small_size of the others, rate of each connection."""
     options = [word for key, value in model.items() for word in (f"-{key.replace('_', '-')}", str(value))]
     with tempfile.TemporaryDirectory() as folder:
-        words = [str(_program()), "-folder", folder, *options]
+        words = [str(_program()), "-folder", folder, "-hashes", str(HASHES), *options]
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stdout is not None

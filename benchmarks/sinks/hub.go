@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/rand"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ const commit = "0123456789012345678901234567890123456789"
 // hub serves files that exist as one block of noise, read over and over from another place in each file.
 type hub struct {
 	noise []byte
+	known *known
 	files map[string]*file
 	order []*file
 	store string
@@ -32,8 +34,8 @@ type file struct {
 	sha256, git string
 }
 
-func newHub(count int, size int64, small int, smallSize, rate int64) *hub {
-	h := &hub{noise: make([]byte, block), files: map[string]*file{}, rate: rate}
+func newHub(count int, size int64, small int, smallSize, rate int64, known *known) *hub {
+	h := &hub{noise: make([]byte, block), files: map[string]*file{}, rate: rate, known: known}
 	rand.New(rand.NewSource(5)).Read(h.noise)
 	for i := 0; i < count; i++ {
 		h.order = append(h.order, &file{path: fmt.Sprintf("model-%05d.safetensors", i+1), size: size, begin: int64(i+1) * 4099})
@@ -60,10 +62,17 @@ func newHub(count int, size int64, small int, smallSize, rate int64) *hub {
 }
 
 func (h *hub) seal(f *file) {
+	large := strings.HasSuffix(f.path, ".safetensors")
+	name := fmt.Sprintf("%x %d %d", sha256.Sum256(h.noise), f.begin, f.size)
+	if large {
+		if f.sha256, f.git = h.known.find(name); f.sha256 != "" {
+			return
+		}
+		defer func() { h.known.add(name, f.sha256, f.git) }()
+	}
 	git := sha1.New()
 	fmt.Fprintf(git, "blob %d\x00", f.size)
 	seal := sha256.New()
-	large := strings.HasSuffix(f.path, ".safetensors")
 	h.pieces(f, 0, f.size, func(piece []byte) error {
 		if large {
 			seal.Write(piece)
@@ -76,6 +85,33 @@ func (h *hub) seal(f *file) {
 		f.sha256 = hex.EncodeToString(seal.Sum(nil))
 	}
 	f.git = hex.EncodeToString(git.Sum(nil))
+}
+
+// known remembers the hashes of large files from run to run: 40 GiB take half a minute.
+type known struct {
+	mu   sync.Mutex
+	path string
+}
+
+func (k *known) find(name string) (string, string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	text, _ := os.ReadFile(k.path)
+	for _, line := range strings.Split(string(text), "\n") {
+		if rest, found := strings.CutPrefix(line, name+" "); found && len(rest) == 105 {
+			return rest[:64], rest[65:]
+		}
+	}
+	return "", ""
+}
+
+func (k *known) add(name, sha256, git string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if file, err := os.OpenFile(k.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		fmt.Fprintf(file, "%s %s %s\n", name, sha256, git)
+		file.Close()
+	}
 }
 
 func (h *hub) pieces(f *file, start, stop int64, take func([]byte) error) {
