@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
-from tests.support.emulated import BUCKET, REGION, emulator
+from tests.support.emulated import BUCKET, PATIENCE, REGION, emulator
 
 
 def test_a_restart(tmp_path: Path) -> None:
@@ -43,3 +44,46 @@ def test_what_was_under_way_goes_on(tmp_path: Path) -> None:
         assert aws.described("one")["EndpointStatus"] == "Creating"
     with emulator(tmp_path, *kept, "--speed", "1000000") as aws:
         assert aws.settled("one")["EndpointStatus"] == "InService"
+
+
+def test_inference_components_and_scaling_are_there_again(tmp_path: Path) -> None:
+    kept = ("--dir", str(tmp_path / "state"), "--speed", "1000000")
+    variant = {"VariantName": "v", "InstanceType": "ml.g5.xlarge", "InitialInstanceCount": 1}
+    needs = {"MinMemoryRequiredInMb": 1024}
+    with emulator(tmp_path, *kept) as aws:
+        aws.model("m", aws.upload("artifacts/m", {"serving.properties": "engine=Python\n"}))
+        api, scaling = aws.client("sagemaker"), aws.client("application-autoscaling")
+        api.create_endpoint_config(
+            EndpointConfigName="e", ExecutionRoleArn=aws.role(), ProductionVariants=[variant]
+        )
+        aws.endpoint("e")
+        aws.settled("e")
+        api.create_inference_component(
+            InferenceComponentName="c",
+            EndpointName="e",
+            VariantName="v",
+            Specification={"ModelName": "m", "ComputeResourceRequirements": needs},
+            RuntimeConfig={"CopyCount": 1},
+        )
+        scaling.register_scalable_target(
+            ServiceNamespace="sagemaker",
+            ResourceId="endpoint/e/variant/v",
+            ScalableDimension="sagemaker:variant:DesiredInstanceCount",
+            MinCapacity=1,
+            MaxCapacity=2,
+        )
+        aws.process.kill()
+        aws.process.wait()
+    with emulator(tmp_path, *kept) as aws:
+        deadline = time.monotonic() + PATIENCE
+        api, scaling = aws.client("sagemaker"), aws.client("application-autoscaling")
+        while (
+            api.describe_inference_component(InferenceComponentName="c")["InferenceComponentStatus"]
+            != "InService"
+        ):
+            assert time.monotonic() < deadline, aws.log.read_text()
+        answer = aws.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName="e", InferenceComponentName="c", Body=b"hello"
+        )
+        assert answer["Body"].read() == b"hello"
+        assert scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
