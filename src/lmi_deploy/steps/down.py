@@ -100,7 +100,7 @@ def _is_last(action: Action) -> bool:
 def _weights(seen: Observed, deps: Deps) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Those that no other deployment of the bucket uses; and of the others, who does."""
     named = weights_named(seen)
-    if not named:
+    if not named or (isinstance(seen, CloudObserved) and not seen.bucket):
         return (), ()
     there = deps.weights(BucketWish(bucket=seen.ref.bucket, region=seen.ref.region), None)
     used, complete = there.used(but=seen.ref.name), {manifest.name for manifest in there.all()}

@@ -59,7 +59,11 @@ class SageMakerTarget:
         return cloud_looking.observe(ref, self.cloud(ref.region), self.depot)
 
     def survey(self, ref: DeploymentRef) -> CloudObserved:
-        return cloud_looking.survey(ref, self.cloud(ref.region), self.depot)
+        seen = cloud_looking.survey(ref, self.cloud(ref.region), self.depot)
+        if not seen.exists:
+            # Taken away, by whomever: there is nothing to remember.
+            self.remembered.drop(seen.ref)
+        return seen
 
     def held(self, spec: Spec, hub: Hub) -> CloudHeld:
         depot = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)

@@ -248,3 +248,26 @@ def test_other_ways_to_the_weights(house: CloudHouse, delivery: str) -> None:
     assert any(key.endswith("model.safetensors") for key in objects) == (delivery == "artifact")
     assert house.lmi("down", "tiny", "--yes").code == 0
     assert house.kept_in_cloud() == []
+
+
+def test_the_usual_time_is_that_of_earlier_runs(house: CloudHouse) -> None:
+    assert "usually" not in house.up().err
+    write_recipe(RECIPE.replace("name: tiny", "name: other"))
+    assert "usually 5 min" in house.up().err
+
+
+def test_a_bucket_that_somebody_named_is_not_made(house: CloudHouse) -> None:
+    ran = house.lmi("up", "--yes", "--set", "endpoint.bucket=my-own-bucket")
+    assert (ran.code, "s3://my-own-bucket: no such bucket" in ran.err) == (1, True)
+    assert house.cloud.account.buckets == {}
+
+
+def test_what_another_machine_took_away_is_forgotten_here(house: CloudHouse) -> None:
+    house.up()
+    for path in (house.root / "state").rglob("tiny.*.json"):
+        kept = path.read_text()
+    house.lmi("down", "tiny", "--yes")
+    path.write_text(kept)
+    assert "absent" in house.lmi("ls").out
+    assert house.lmi("down", "tiny", "--yes").code == 0
+    assert house.lmi("ls").out == ""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.buckets import default_bucket
 from lmi_deploy.core.cloud_actions import (
     AwaitService,
     CreateEndpoint,
@@ -34,7 +35,7 @@ from lmi_deploy.core.transfer_job import JobSettings
 from lmi_deploy.decide.cloud_wanted import Wanted, WantedEndpointConfig, patience, wanted_of
 from lmi_deploy.decide.diff.changes import changes
 from lmi_deploy.decide.diff.sagemaker_told import MODEL, SCALING, figures, scaling_words, summary
-from lmi_deploy.errors import Refused
+from lmi_deploy.errors import NotFound, Refused
 
 _FOR_GOOD = frozenset({"Failed", "OutOfService", "Deleting"})
 """What no update mends: such an endpoint is seen gone, and made anew."""
@@ -114,6 +115,7 @@ def _stock(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudH
     """What lies in the bucket. Looked after whatever serves: the next instance starts from it."""
     place = spec.cloud
     if not held.bucket:
+        _require_default(spec)
         yield MakeBucket(bucket=place.bucket, region=place.region, kms_key=place.kms_key)
     if not held.weights:
         yield _bring(spec)
@@ -154,6 +156,16 @@ def _bring(spec: Spec) -> PushWeights | RunTransferJob:
         size=spec.weights.size,
         settings=settings,
     )
+
+
+def _require_default(spec: Spec) -> None:
+    """Only the account's own default bucket is made; a name that somebody chose may be a mistake."""
+    place = spec.cloud
+    if place.bucket != default_bucket(place.account, place.region):
+        raise NotFound(
+            f"s3://{place.bucket}: no such bucket in {place.region}",
+            hint="make it (aws s3 mb), or leave endpoint.bucket out: the account's default one is made",
+        )
 
 
 def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld) -> Iterator[Action]:
