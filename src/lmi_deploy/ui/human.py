@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # most commands show no plan, and its nouns take a fifth of t
     from lmi_deploy.core.plan import Plan
     from lmi_deploy.ui.live import LiveLine
 
-_BYTE_FIGURES = frozenset({"weights", "to fetch", "device memory"})
+_BYTE_FIGURES = frozenset({"weights", "to fetch", "to move", "device memory"})
 _SHOWN_WHEN_NEW = ("model", "commit", "engine", "runtime", "address")
 _QUIET_SECONDS = 5.0
 
