@@ -16,10 +16,15 @@ from lmi_deploy.cli.views import open_view
 )
 @click.option("--faults", metavar="FILE", help="Fault rules from the start (docs/faults.md).")
 @click.option("--s3", metavar="URL", help="An S3 server in place of the built-in one.")
+@click.option("--python", metavar="PATH", help="The interpreter that handlers run in.")
+@click.option("--engine-dir", metavar="DIR", help="DJL's Python engine, unpacked; else it is fetched once.")
 @click.option("--proxy", is_flag=True, help="Let clients come through a byte proxy, with faults of its own.")
 @click.option("--enforce-iam", is_flag=True, help="Check every call against its caller's policies.")
 @click.option("--no-containers", is_flag=True, help="Start no model servers; invocations are echoed.")
 @click.option("--stop-after", type=float, metavar="SECONDS", help="End by itself.")
+@click.option(
+    "--parent-pid", type=int, metavar="PID", help="End when this process does.  [default: with lmi]"
+)
 @json_option
 def command(*, as_json: bool, **given: object) -> int:
     """SageMaker on this machine, for rehearsals: one address for all services, any keys, any region.

@@ -72,7 +72,8 @@ def run_emulator(flags: list[str]) -> int:
 
     if find_spec("moto") is None or find_spec("aiohttp") is None:
         raise UsageRefused("the emulator is not installed", hint="pip install 'lmi-deploy[emulator]'")
-    argv = [sys.executable, "-m", "lmi_deploy.emulator", *flags]
+    # The last of a flag counts: without one of the user's, it ends with this process, however that ends.
+    argv = [sys.executable, "-m", "lmi_deploy.emulator", "--parent-pid", str(os.getpid()), *flags]
     return LocalProcesses(SystemClock()).foreground(argv, environment=os.environ)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from tests.contract.emulator.conftest import FULL_SPEED
 from tests.contract.server.handlers import MANY_WAYS
 from tests.support.emulated import Emulated, emulator
 
+LMI = str(Path(sys.executable).with_name("lmi"))
 FILES = {"model.py": MANY_WAYS, "serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n"}
 
 
@@ -40,6 +42,26 @@ def test_it_ends_with_its_parent() -> None:
     process = start("--parent-pid", str(parent.pid))
     parent.communicate(b"\n", timeout=30)
     assert ended(process)[0] == 0
+
+
+def test_lmi_emulator_takes_all_that_the_program_takes() -> None:
+    def flags(*argv: str) -> set[str]:
+        done = subprocess.run([*argv, "--help"], capture_output=True, text=True, check=True)
+        return set(re.findall(r"--[a-z0-9-]+", done.stdout))
+
+    assert flags(sys.executable, "-m", "lmi_deploy.emulator") <= flags(LMI, "emulator")
+
+
+def test_a_killed_lmi_takes_its_emulator_along() -> None:
+    argv = [LMI, "emulator", "--port", "0", "--no-containers"]
+    lmi = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert lmi.stdout is not None
+    lmi.stdout.readline()
+    (program,) = psutil.Process(lmi.pid).children()
+    lmi.kill()
+    lmi.wait(30)
+    lmi.stdout.close()
+    program.wait(30)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
