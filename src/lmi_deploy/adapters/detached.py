@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,13 +45,12 @@ class LocalProcesses:
         )
 
     def foreground(self, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
-        with subprocess.Popen(list(argv), env=dict(environment)) as child:
-            while True:
-                try:
-                    return child.wait()
-                except KeyboardInterrupt:
-                    # The terminal sent it to the child as well, which drains; a second one ends it at once.
-                    continue
+        # In a group of its own it hears only what we pass on: from a terminal both would, and it would hear it twice.
+        with (
+            subprocess.Popen(list(argv), env=dict(environment), process_group=0) as child,
+            _passed_on(child.pid),
+        ):
+            return child.wait()
 
     def identify(self, pid: int) -> Process | None:
         started = processes.identity(pid) if pid > 0 else None
@@ -60,3 +64,22 @@ class LocalProcesses:
 
     def memory(self, process: Process) -> int:
         return processes.rss(process.pid) if processes.alive(process) else 0
+
+
+@contextmanager
+def _passed_on(group: int) -> Iterator[None]:
+    """SIGINT and SIGTERM go to the group and do not end us: it drains, and a second one ends it at once."""
+
+    def tell(number: int, _: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
+    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

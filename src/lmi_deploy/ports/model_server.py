@@ -29,6 +29,8 @@ class Launch:
     """The folder outside of `model_folder` that `option.model_id` names; None where there is none."""
     devices: int = 0
     """Accelerators of this machine that the server is to have."""
+    model_name: str = "model"
+    """As clients know it; so is named what lies in /opt/ml/model. Empty: after its folder, as DJLServing does."""
     settings: Path | None = None
     """A config.properties of the user's."""
 

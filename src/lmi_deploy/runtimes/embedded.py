@@ -17,7 +17,6 @@ from lmi_deploy.ports.processes import Process, Processes
 from lmi_deploy.runtimes.control import ask
 from lmi_deploy.runtimes.homes import fresh_run_folder, read_note, run_folder, write_note
 
-MODEL_NAME = "model"
 """As on SageMaker, where the folder /opt/ml/model gives the model its name."""
 Phase = Literal["starting", "loading", "ready", "failed", "draining"]
 _REPLACED = "replaced.json"
@@ -143,7 +142,7 @@ def command(launch: Launch, run: Path) -> list[str]:
     return [
         *(sys.executable, "-m", "lmi_deploy.server", str(launch.model_folder)),
         *("--engine-dir", str(launch.engine), "--python", str(launch.python), "--run-dir", str(run)),
-        *("--host", launch.host, "--port", str(launch.port), "--model-name", MODEL_NAME),
+        *("--host", launch.host, "--port", str(launch.port), "--model-name", launch.model_name),
         *(("--config", str(launch.settings)) if launch.settings else ()),
         *labels,
     ]

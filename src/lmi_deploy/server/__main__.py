@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from lmi_deploy.server.log import Log
+from lmi_deploy.server.naming import name_of
 from lmi_deploy.server.program import Options, Program
 
 
@@ -28,7 +29,7 @@ def _options() -> Options:
     )
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=0, help="0: any free port")
-    parser.add_argument("--model-name", default="model")
+    parser.add_argument("--model-name", default="", help="else the folder's own, as DJLServing names it")
     parser.add_argument("--config", type=Path, help="config.properties of the server")
     parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--drain-seconds", type=float, default=60.0)
@@ -40,7 +41,7 @@ def _options() -> Options:
         run_dir=given.run_dir.resolve(),
         host=given.host,
         port=given.port,
-        model_name=given.model_name,
+        model_name=given.model_name or name_of(given.model_dir.resolve()),
         config=given.config,
         labels=dict(label.partition("=")[::2] for label in given.label),
         drain_seconds=given.drain_seconds,

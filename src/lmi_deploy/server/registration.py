@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmi_deploy.server import refusals
 from lmi_deploy.server.httpwire import Request
+from lmi_deploy.server.naming import name_in
 from lmi_deploy.server.refusals import Refusal
 
 _NUMBERS = {
@@ -22,8 +22,6 @@ _NUMBERS = {
 }
 _TEXTS = {"engine": "engine", "device": "load_on_devices"}
 _NULL_URL = 'Cannot invoke "String.startsWith(String)" because "<parameter1>" is null'
-_NO_WORD = re.compile(r"\W|^_")
-_ARCHIVE = re.compile(r"\.(tar\.gz|tar\.bz2|tar\.z|tgz|[^.]*)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +63,7 @@ def read_registration(request: Request, query: Mapping[str, str]) -> Registratio
     keys |= {key: asked[name] for name, key in _TEXTS.items() if asked.get(name)}
     return Registration(
         url=asked["url"],
-        name=asked.get("model_name") or _name_in(asked["url"]),
+        name=asked.get("model_name") or name_in(asked["url"]),
         synchronous=asked.get("synchronous", "true").lower() == "true",
         over=Overrides(version=asked.get("model_version"), keys=keys),
     )
@@ -86,10 +84,3 @@ def _integer(text: str) -> int:
         return int(text)
     except ValueError as exc:
         raise Refusal(409, "NumberFormatException", f'For input string: "{text}"') from exc
-
-
-def _name_in(url: str) -> str:
-    """The last part of the path, without an archive's ending, in letters, digits and underlines."""
-    path = url.partition(":")[2] or url
-    last = path.rstrip("/").rpartition("/")[2]
-    return _NO_WORD.sub("_", last if path.endswith("/") else _ARCHIVE.sub("", last))

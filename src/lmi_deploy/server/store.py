@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from lmi_deploy.server.naming import name_of
+
 
 def models_in(folder: Path, name: str, keys: Mapping[str, str]) -> list[tuple[str, Path]]:
     """Name and folder of every model to load at the start.
@@ -17,4 +19,4 @@ def models_in(folder: Path, name: str, keys: Mapping[str, str]) -> list[tuple[st
         return [(name, folder)]
     wanted = keys.get("load_models", "ALL")
     chosen = {part.strip() for part in wanted.split(",")}
-    return [(path.name, path) for path in found if wanted == "ALL" or path.name in chosen]
+    return [(name_of(path), path) for path in found if wanted == "ALL" or path.name in chosen]

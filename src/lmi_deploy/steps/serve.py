@@ -8,7 +8,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmi_deploy.core.events import Event
+from lmi_deploy.core.events import Event, Notice
 from lmi_deploy.core.spec import environment_name
 from lmi_deploy.decide.runtimes import NEEDS
 from lmi_deploy.decide.worker_packages import worker_packages
@@ -19,6 +19,10 @@ from lmi_deploy.steps.deps import Deps
 
 _PROPERTIES = "serving.properties"
 _MODEL = "model.py"
+_NO_MODEL = (
+    "{folder}: neither serving.properties nor model.py is in it or in a folder of it: as in the cloud, the server is "
+    "healthy and serves nothing"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +40,12 @@ class Wanted:
 
 def prepare(wanted: Wanted, deps: Deps) -> Generator[Event, None, Path]:
     """See that the folder can be served, and make what is missing; returns the workers' interpreter."""
-    _require_folder(wanted)
+    if not wanted.folder.is_dir():
+        raise NotFound(
+            f"{wanted.folder}: no such folder", hint="`lmi render RECIPE -o DIR` makes one from a recipe"
+        )
+    if not any(_is_model(folder) for folder in (wanted.folder, *wanted.folder.iterdir())):
+        yield Notice(text=_NO_MODEL.format(folder=wanted.folder))
     needs = _needs(wanted, deps)
     if "engine" in needs and not deps.environments.engine_ready(ENGINE_PACKAGE_VERSION):
         yield from deps.environments.install_engine(ENGINE_PACKAGE_VERSION, key="engine")
@@ -71,6 +80,7 @@ def launch_of(wanted: Wanted, python: Path, home: Path, deps: Deps) -> Launch:
         environment={},
         labels={},
         image=wanted.image,
+        model_name="",
         settings=wanted.settings.absolute() if wanted.settings else None,
         devices=len(deps.machine().accelerators),
     )
@@ -88,16 +98,8 @@ def _needs(wanted: Wanted, deps: Deps) -> frozenset[str]:
     return NEEDS[wanted.runtime]
 
 
-def _require_folder(wanted: Wanted) -> None:
-    if not wanted.folder.is_dir():
-        raise NotFound(
-            f"{wanted.folder}: no such folder", hint="`lmi render RECIPE -o DIR` makes one from a recipe"
-        )
-    if not any((wanted.folder / name).exists() for name in (_PROPERTIES, _MODEL, "config.json")):
-        raise NotFound(
-            f"{wanted.folder}: neither {_PROPERTIES} nor {_MODEL} is in it",
-            hint="the server would start with no model, and be healthy; a folder with one of them is served",
-        )
+def _is_model(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (_PROPERTIES, _MODEL, "config.json"))
 
 
 def _read(path: Path) -> bytes:
