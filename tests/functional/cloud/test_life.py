@@ -271,3 +271,11 @@ def test_what_another_machine_took_away_is_forgotten_here(house: CloudHouse) -> 
     assert "absent" in house.lmi("ls").out
     assert house.lmi("down", "tiny", "--yes").code == 0
     assert house.lmi("ls").out == ""
+
+
+def test_a_deployment_does_not_leave_its_bucket(house: CloudHouse) -> None:
+    house.up()
+    house.cloud.account.buckets["my-own-bucket"] = "111122223333/us-east-1"
+    ran = house.lmi("up", "--yes", "--set", "endpoint.bucket=my-own-bucket")
+    assert (ran.code, "its record and artifacts lie in s3://lmi-" in ran.err) == (5, True)
+    assert "nothing to do" in house.up().err

@@ -26,7 +26,7 @@ from lmi_deploy.core.cloud_actions import (
 )
 from lmi_deploy.core.cloud_tags import tags_of
 from lmi_deploy.core.delivery import carried_files, stored_id, weights_of
-from lmi_deploy.core.hosting import SETTLING, ResourceKind, SeenEndpoint, resource_name
+from lmi_deploy.core.hosting import SETTLING, TAG_BUCKET, ResourceKind, SeenEndpoint, resource_name
 from lmi_deploy.core.observed import CloudHeld, CloudObserved
 from lmi_deploy.core.plan import Action, Plan, PutArtifact, RemoveArtifact
 from lmi_deploy.core.record import KEPT_GENERATIONS, Generation
@@ -65,6 +65,7 @@ def _require_ours(spec: Spec, wanted: Wanted, observed: CloudObserved) -> None:
         raise Refused(
             observed.stranger, hint="choose another name in the recipe; nothing of theirs was touched"
         )
+    _require_same_bucket(spec, observed)
     if endpoint is None or endpoint.status not in SETTLING or endpoint.status == "SystemUpdating":
         return
     if endpoint.status == "Deleting":
@@ -77,6 +78,16 @@ def _require_ours(spec: Spec, wanted: Wanted, observed: CloudObserved) -> None:
         raise Refused(
             f"{spec.name}: somebody else is changing the endpoint: {endpoint.status}, to {coming(endpoint)}",
             hint=f"`lmi wait {spec.name}` waits for its end; then run the same command again",
+        )
+
+
+def _require_same_bucket(spec: Spec, observed: CloudObserved) -> None:
+    """Its record and its artifacts lie there: with another bucket they would be lost sight of."""
+    live = next((r.tag(TAG_BUCKET) for r in observed.resources if r.kind == "endpoint"), "")
+    if live and live != spec.cloud.bucket:
+        raise Refused(
+            f"{spec.name}: its record and artifacts lie in s3://{live}, and the recipe says s3://{spec.cloud.bucket}",
+            hint=f"keep endpoint.bucket: {live}, or `lmi down {spec.name}` first; `lmi weights copy` copies weights",
         )
 
 
