@@ -26,6 +26,7 @@ CODES = {
     "Conflict": 1,
     "TransferFailed": 1,
     "DeployFailed": 1,
+    "DiskRefused": 1,
     "Overdue": 1,
     "Refused": 5,
     "IntegrityError": 6,
