@@ -11,7 +11,7 @@ from lmi_deploy.core.observed import Observed
 from lmi_deploy.core.plan import Action, Plan
 from lmi_deploy.core.record import Generation
 from lmi_deploy.decide.diff import CLEARING, elsewhere, generation, proof
-from lmi_deploy.errors import Interrupted, LmiError, NoCapacity
+from lmi_deploy.errors import Interrupted, LmiError, NoCapacity, QuotaExceeded
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.target import Perform, Target
 from lmi_deploy.steps.apply import apply
@@ -36,7 +36,7 @@ def bring(case: Case, deps: Deps, wish: Wish) -> Iterator[Event]:
         try:
             yield from _Round(case, deps, wish).run()
             return
-        except NoCapacity as error:
+        except (NoCapacity, QuotaExceeded) as error:
             held = elsewhere(case.spec, case.artifact, case.plan, case.held)
             if held is None:
                 raise

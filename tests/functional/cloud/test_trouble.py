@@ -125,6 +125,17 @@ def test_the_next_instance_type_where_the_first_is_not_to_be_had(house: CloudHou
     ends(house)
 
 
+def test_the_next_instance_type_where_the_quota_of_the_first_is_used_up(house: CloudHouse) -> None:
+    house.cloud.world.quotas["ml.g5.xlarge"] = 0.0
+    ran = house.up()
+    assert 'the quota "ml.g5.xlarge for endpoint usage" in us-east-1 is 0' in ran.err
+    assert house.cloud.world.configs[house.seen().serving or ""].settings.instance == "ml.g6.xlarge"
+    house.cloud.world.quotas["ml.g6.xlarge"] = 1.0
+    again = house.lmi("up", "--yes", *CHANGED, "--set", "endpoint.count=2", "--json")
+    assert (again.code, again.result["error"]["kind"]) == (1, "QuotaExceeded")
+    ends(house)
+
+
 def test_an_update_finds_no_instance_either(house: CloudHouse) -> None:
     house.up()
     before = house.seen().serving
