@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from lmi_deploy.adapters.s3.journal import BucketRecords
 from lmi_deploy.adapters.s3.lock import BucketLock
@@ -15,6 +16,7 @@ from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud, Depot
 from lmi_deploy.ports.jobs import JobSettings, SeenJob
 from lmi_deploy.ports.limits import Quota
+from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.roles import Right
 from lmi_deploy.transfer.settings import TransferSettings
 from lmi_deploy.transfer.weights import BucketWeights
@@ -169,7 +171,9 @@ class FakeJobs:
     world: World
     seconds: float = 600.0
     reason: str = ""
+    work: Callable[[str], None] = lambda job: None
     started: dict[str, tuple[JobSettings, float]] = field(default_factory=dict)
+    stopping: dict[str, float] = field(default_factory=dict)
     ended: dict[str, SeenJob] = field(default_factory=dict)
     printed: tuple[str, ...] = ("transfer begun",)
 
@@ -177,8 +181,12 @@ class FakeJobs:
         self.world.call("job")
         if name not in self.started:
             return None
+        if name not in self.ended and self.world.clock.monotonic() >= self.stopping.get(name, inf):
+            self.ended[name] = replace(self._seen(name), status="Stopped")
         if name not in self.ended and self.world.clock.monotonic() >= self.started[name][1] + self.seconds:
             status = "Failed" if self.reason else "Completed"
+            if not self.reason:
+                self.work(name)
             self.ended[name] = replace(self._seen(name), status=status, reason=self.reason)
         return self.ended.get(name, self._seen(name))
 
@@ -193,14 +201,15 @@ class FakeJobs:
     def stop(self, name: str) -> None:
         self.world.call("stop")
         if name in self.started and name not in self.ended:
-            self.ended[name] = replace(self._seen(name), status="Stopped")
+            self.stopping.setdefault(name, self.world.clock.monotonic() + 30.0)
         self.world.trouble.lose("stop")
 
     def lines(self, name: str) -> Iterator[str]:
         yield from self.printed if name in self.started else ()
 
     def _seen(self, name: str) -> SeenJob:
-        return SeenJob(name=name, arn=self.world.arn("processing-job", name), status="InProgress")
+        status = "Stopping" if name in self.stopping else "InProgress"
+        return SeenJob(name=name, arn=self.world.arn("processing-job", name), status=status)
 
 
 class FakeCloud:
@@ -237,7 +246,7 @@ class FakeCloud:
     def depot(self, cloud: Cloud, bucket: str) -> Depot | None:
         if not cloud.account.has_bucket(bucket):
             return None
-        store = self.stores.setdefault(bucket, FakeStore(bucket=bucket))
+        store = self.opened(bucket)
         return Depot(
             bucket=bucket,
             store=store,
@@ -251,3 +260,7 @@ class FakeCloud:
             records=BucketRecords(store),
             lock=BucketLock(store, self.clock, command="lmi test"),
         )
+
+    def opened(self, bucket: str) -> ObjectStore:
+        """As a process has it: what is done through it ends when that process does."""
+        return self.stores.setdefault(bucket, FakeStore(bucket=bucket))

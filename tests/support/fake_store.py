@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lmi_deploy.core.crc32 import crc32_of
 from lmi_deploy.core.paths import check_relative_path
@@ -40,6 +40,12 @@ class FakeStore:
     _etags: dict[str, str] = field(default_factory=dict)
     _count: int = 0
     _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> FakeStore:
+        """As it is at this moment; what it holds is bytes, which nobody changes."""
+        twin = replace(self, objects=dict(self.objects), calls=[], _lock=threading.RLock())
+        twin._etags, twin._uploads = dict(self._etags), dict(self._uploads)
+        return twin
 
     def look(self, key: str) -> Stored | None:
         with self._lock:

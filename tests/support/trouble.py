@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.events import Event
@@ -28,6 +28,12 @@ class Killed(BaseException):
 
 def fail() -> BaseException:
     return DeployFailed("the step failed", hint="this is a test")
+
+
+class Around(Protocol):
+    """What stands around every action that is performed."""
+
+    def around(self, perform: Perform) -> Perform: ...
 
 
 @dataclass
@@ -61,7 +67,7 @@ class TroubledTarget:
     """A target whose writes meet trouble."""
 
     target: Target
-    trouble: Trouble
+    trouble: Around
 
     def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
         return self.trouble.around(self.target.raising(spec, artifact, hub))

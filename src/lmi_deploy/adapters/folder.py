@@ -187,6 +187,11 @@ class FolderLock:
             hint=f"it is held by {self.holder(name) or 'nobody'}",
         )
 
+    def sweep(self, name: str) -> None:
+        if self._path(name).exists():
+            with suppress(BlockingIOError), flocked(self._path(name), wait=False):
+                pass
+
     def _path(self, name: str) -> Path:
         if mistake := name_mistake(name):
             raise UsageRefused(f"{name}: not a deployment's name", hint=mistake)

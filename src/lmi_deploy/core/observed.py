@@ -87,6 +87,8 @@ class CloudObserved:
     stranger: str = ""
     """Why the endpoint of this name is not ours to touch; empty where it is, or where there is none."""
     artifacts: tuple[str, ...] = ()
+    torn: tuple[str, ...] = ()
+    """Artifacts that were not written, or not removed, to the end."""
     scaling: Scaling | None = None
     log_group: str = ""
     """Its name, where CloudWatch has one."""
@@ -97,7 +99,7 @@ class CloudObserved:
     def exists(self) -> bool:
         """Whether anything of ours was found. A log group alone is history, and no deployment."""
         ours = self.endpoint is not None and not self.stranger
-        return bool(ours or self.record or self.resources or self.artifacts)
+        return bool(ours or self.record or self.resources or self.artifacts or self.torn)
 
     @property
     def serving(self) -> str | None:

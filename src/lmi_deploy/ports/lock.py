@@ -15,3 +15,6 @@ class Lock(Protocol):
 
     def unlock(self, name: str, lock_id: str) -> str:
         """Take away the lock of this id, whose holder is dead, and say who held it; Refused where the id is another."""
+
+    def sweep(self, name: str) -> None:
+        """Take away what a holder left that is gone; a lock that somebody holds stays."""

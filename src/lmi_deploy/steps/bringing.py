@@ -106,7 +106,9 @@ class _Round:
     def _generation(self) -> Generation:
         case, since = self.case, self.deps.clock.now().isoformat(timespec="seconds")
         told = generation(case.spec, case.artifact, case.plan, case.observed, since=since)
-        return replace(told, took=self.took)
+        current = case.observed.record.current if case.observed.record else None
+        known = current.took if current and current.server == told.server else 0
+        return replace(told, took=self.took or known)
 
     def _seen(self) -> Observed | None:
         """The world after trouble; None where it cannot be looked at either."""

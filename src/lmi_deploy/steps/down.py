@@ -57,6 +57,8 @@ def prepare(ref: DeploymentRef, deps: Deps, extent: Extent | None = None) -> End
 def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:
     """Under the lock, from what is seen under it; DeployFailed names what is left."""
     if ending.plan.empty:
+        if ending.recorded:
+            deps.lock(ending.ref).sweep(ending.ref.name)
         return
     ref = ending.ref
     try:

@@ -46,6 +46,8 @@ def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = Fals
 
 
 def _told_alike(case: Case) -> bool:
-    """Whether the record already says of the serving generation what the recipe does now."""
+    """Whether the record already says of the serving generation what the recipe does now, and of no other to come."""
     record = case.observed.record
-    return bool(record and record.current and record.current.summary == summary(case.spec, case.artifact))
+    if record is None or record.current is None or record.coming is not None:
+        return False
+    return record.current.summary == summary(case.spec, case.artifact)

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Final
 
 from lmi_deploy.core import plan
-from lmi_deploy.core.cloud_actions import RunTransferJob
+from lmi_deploy.core.cloud_actions import RunTransferJob, StopTransferJob
 from lmi_deploy.core.events import Event, Line, Progress
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import Spec
@@ -24,6 +24,8 @@ from lmi_deploy.ports.target import Outcome
 
 Luggage = Callable[[], Mapping[str, bytes]]
 """What the job needs of us, by file name: `start.py` and the wheels."""
+RUNNING: Final = frozenset({"InProgress", "Stopping"})
+"""Statuses of a job that has machines."""
 RESOURCES: Final = "/opt/ml/config/resourceconfig.json"
 """Where SageMaker tells an instance who it is (CreateProcessingJob, developer guide)."""
 _MEMORY: Final = 1_000_000_000
@@ -108,7 +110,7 @@ class TransferJobs:
             for line in lines[told:]:
                 yield Line(key=key, text=line)
             told = max(told, len(lines))
-            if seen.status not in ("InProgress", "Stopping"):
+            if seen.status not in RUNNING:
                 return seen
             waited = self.clock.monotonic() - begun
             if waited > action.settings.timeout + _GRACE:
@@ -127,6 +129,24 @@ class TransferJobs:
             hint="run the same command again: another job goes on from what the bucket has",
             details=list(self.cloud.jobs.lines(action.job))[-_LAST:],
         )
+
+
+def stop_job(
+    action: StopTransferJob, *, cloud: Cloud, clock: Clock, pace: Callable[[], Iterator[float]]
+) -> Generator[Event, None, Outcome]:
+    """Stopped and seen ended: until then it costs money, and notes what it has brought."""
+    begun, name = clock.monotonic(), plan.key(action)
+    cloud.jobs.stop(action.job)
+    for wait in pace():
+        seen = cloud.jobs.job(action.job)
+        if seen is None or seen.status not in RUNNING:
+            return "ended"
+        waited = clock.monotonic() - begun
+        if waited > _GRACE:
+            break
+        yield Progress(key=name, done=round(waited, 1), total=None, unit="seconds", note=seen.status)
+        clock.sleep(wait)
+    raise Overdue(f"{action.job}: not ended after {_GRACE} s", hint="run the same command again")
 
 
 def clear_job(store: ObjectStore, job: str) -> None:

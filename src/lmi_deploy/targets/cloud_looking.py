@@ -20,9 +20,9 @@ from lmi_deploy.core.hosting import (
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.record import DeploymentRef, Record
 from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.targets.cloud_job import RUNNING
 
 DepotOf = Callable[[Cloud, str], Depot | None]
-_RUNNING = frozenset({"InProgress", "Stopping"})
 
 
 def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf) -> CloudObserved:
@@ -32,6 +32,7 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf) -> CloudObserve
     resources, stranger = _ours(ref.name, endpoint, found, cloud)
     bucket = ref.bucket or _bucket(resources, cloud)
     depot = depot_of(cloud, bucket)
+    artifacts, torn = _artifacts(ref.name, depot)
     return CloudObserved(
         ref=replace(ref, region=cloud.caller.region, bucket=bucket),
         record=depot.records.read(ref.name) if depot else None,
@@ -39,7 +40,8 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf) -> CloudObserve
         config=_endpoint_config(endpoint, resources, stranger, cloud),
         resources=resources,
         stranger=stranger,
-        artifacts=_artifacts(ref.name, depot, whole=True),
+        artifacts=artifacts,
+        torn=torn,
         bucket=depot is not None,
     )
 
@@ -47,16 +49,14 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf) -> CloudObserve
 def survey(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf) -> CloudObserved:
     """Everything that a teardown must know. The tag search lags behind: each thing is asked for where it lies."""
     seen = observe(ref, cloud, depot_of)
-    depot = depot_of(cloud, seen.ref.bucket)
     jobs = tuple(
         r
         for r in cloud.tagged.of(ref.name)
-        if r.kind == "processing-job" and (job := cloud.jobs.job(r.name)) and job.status in _RUNNING
+        if r.kind == "processing-job" and (job := cloud.jobs.job(r.name)) and job.status in RUNNING
     )
     return replace(
         seen,
         resources=(*_confirmed(seen, cloud), *jobs),
-        artifacts=_artifacts(ref.name, depot, whole=False),
         scaling=None if seen.stranger else cloud.scalers.scaling(ref.name),
         log_group="" if seen.stranger else cloud.logs.group(ref.name),
     )
@@ -94,15 +94,16 @@ def _endpoint_config(
     return None if listed else cloud.hosting.endpoint_config(endpoint.config)
 
 
-def _artifacts(name: str, depot: Depot | None, *, whole: bool) -> tuple[str, ...]:
-    """Stored artifacts by id; with `whole` only those that were written to the end."""
+def _artifacts(name: str, depot: Depot | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Stored artifacts by id: those that are whole, and those that are not."""
     if depot is None:
-        return ()
+        return (), ()
     prefix, found = artifacts_prefix(name), defaultdict[str, set[str]](set)
     for stored in depot.store.list(prefix):
         stored_id, _, path = stored.key.removeprefix(prefix).partition("/")
         found[stored_id].add(path)
-    return tuple(sorted(one for one, paths in found.items() if not whole or WRITTEN_LAST in paths))
+    whole = {one for one, paths in found.items() if WRITTEN_LAST in paths}
+    return tuple(sorted(whole)), tuple(sorted(found.keys() - whole))
 
 
 def _confirmed(seen: CloudObserved, cloud: Cloud) -> Iterator[Resource]:

@@ -32,7 +32,7 @@ from lmi_deploy.ports.target import Outcome, Perform
 from lmi_deploy.targets import cloud_looking, cloud_waiting
 from lmi_deploy.targets.answers import TIMEOUT, prove
 from lmi_deploy.targets.cloud_creating import Creating
-from lmi_deploy.targets.cloud_job import Luggage, TransferJobs, clear_jobs
+from lmi_deploy.targets.cloud_job import Luggage, TransferJobs, clear_jobs, stop_job
 from lmi_deploy.targets.cloud_storing import Storing, remove_artifact
 
 P = ParamSpec("P")
@@ -113,7 +113,9 @@ class SageMakerTarget:
             cloud_plan.DeleteEndpoint: lambda action: cloud_waiting.delete(action, cloud=cloud, clock=clock),
             cloud_plan.DeleteEndpointConfig: lambda a: _call(hosting.delete_endpoint_config, a.config),
             cloud_plan.DeleteModel: lambda a: _call(hosting.delete_model, a.model),
-            cloud_plan.StopTransferJob: lambda a: _call(cloud.jobs.stop, a.job),
+            cloud_plan.StopTransferJob: lambda a: stop_job(
+                a, cloud=cloud, clock=clock, pace=cloud_waiting.paces
+            ),
             cloud_plan.DeleteLogs: lambda a: _call(cloud.logs.remove, a.group),
             cloud_plan.DeleteWeights: lambda action: self._remove_weights(ref, action),
             plan.RemoveArtifact: lambda a: remove_artifact(self.opened(ref).store, ref.name, a),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,6 +97,12 @@ class BucketLock:
                 hint=f"end it first: {holder.words}",
             ) from exc
         return holder.words
+
+    def sweep(self, name: str) -> None:
+        found = self._store.get(_key(name))
+        if found is not None and is_gone(read_holder(found[0]), self._clock.now()):
+            with suppress(Conflict):
+                self._store.remove(_key(name), if_etag=found[1].etag)
 
     def _take(self, name: str, key: str, mine: Holder) -> Stored:
         for _ in range(_TRIES):

@@ -281,7 +281,7 @@ def _clear(
         yield DeleteEndpointConfig(config=name)
     for name in sorted(named(observed, "model") - models):
         yield DeleteModel(model=name)
-    for name in sorted({*observed.artifacts} - stored):
+    for name in sorted({*observed.artifacts, *observed.torn} - stored):
         yield RemoveArtifact(artifact=name)
 
 

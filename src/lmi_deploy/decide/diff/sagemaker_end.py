@@ -58,7 +58,7 @@ def _ending(observed: CloudObserved) -> Iterator[Action]:
         yield DeleteEndpoint(endpoint=name)
     yield from (DeleteEndpointConfig(config=one) for one in sorted(named(observed, "endpoint-config")))
     yield from (DeleteModel(model=one) for one in sorted(named(observed, "model")))
-    yield from (RemoveArtifact(artifact=one) for one in sorted(observed.artifacts))
+    yield from (RemoveArtifact(artifact=one) for one in sorted((*observed.artifacts, *observed.torn)))
 
 
 def _was_scaled(record: Record | None) -> bool:
@@ -130,14 +130,16 @@ def rollback(observed: CloudObserved) -> tuple[Plan, Generation]:
     previous = _previous(observed)
     name, endpoint = observed.ref.name, observed.endpoint
     assert observed.record is not None
-    if endpoint is None or endpoint.status not in ("InService", "UpdateRollbackFailed"):
+    begun = endpoint is not None and previous.server in (endpoint.config, endpoint.pending)
+    if endpoint is None or not (begun or endpoint.status in ("InService", "UpdateRollbackFailed")):
         raise Refused(
             f"{name}: its endpoint is {endpoint.status if endpoint else 'gone'}, and cannot be updated now",
             hint="`lmi status` says more; `lmi up` brings a deployment back",
         )
     probe = probe_of(previous.summary)
+    update = UpdateEndpoint(endpoint=name, config=previous.server, keep_count=False)
     actions: tuple[Action, ...] = (
-        UpdateEndpoint(endpoint=name, config=previous.server, keep_count=False),
+        *(() if begun else (update,)),
         AwaitService(
             endpoint=name,
             config=previous.server,
@@ -155,6 +157,8 @@ def _previous(observed: CloudObserved) -> Generation:
     if observed.stranger:
         raise Refused(observed.stranger, hint="nothing was changed")
     there = named(observed, "endpoint-config")
+    if record and record.coming and record.coming.server in there & {g.server for g in record.generations}:
+        return record.coming  # the way back was begun before, and broken off
     serving = observed.endpoint.config if observed.endpoint else ""
     past = [g for g in (record.generations if record else ()) if g.server != serving and g.server in there]
     if not past:
