@@ -81,14 +81,15 @@ class ByteProxy:
             client.close()
             return
         held = _Connection(client, server)
-        up = threading.Thread(target=self._pump, args=(held, client, server, "up"), daemon=True)
-        up.start()
-        self._pump(held, server, client, "down")
-        up.join()
+        # Both before a byte passes: what goes through may be a rule itself.
+        up, down = (self._faults.strike(Call("BYTES", f"/{way}/{self._service}")) for way in ("up", "down"))
+        there = threading.Thread(target=self._pump, args=(held, client, server, up), daemon=True)
+        there.start()
+        self._pump(held, server, client, down)
+        there.join()
         held.close()
 
-    def _pump(self, held: _Connection, source: socket.socket, sink: socket.socket, direction: str) -> None:
-        rule = self._faults.strike(Call("BYTES", f"/{direction}/{self._service}"))
+    def _pump(self, held: _Connection, source: socket.socket, sink: socket.socket, rule: Rule | None) -> None:
         try:
             for step in self._steps(rule, self._chunks(held, source)):
                 match step:

@@ -63,15 +63,13 @@ class Image:
         return [localized(root, word) for word in words]
 
     def environment(self, world: World, root: Path, job: Job) -> dict[str, str]:
-        path = (
-            str(root / "env" / "bin"),
-            str(self.python.parent),
-            self.inherited.get("PATH", "/usr/bin:/bin"),
-        )
+        places = [str(root / "env" / "bin"), self.inherited.get("PATH", "/usr/bin:/bin")]
+        if not self.is_bare:
+            places.insert(1, str(self.python.parent))
         isolated = bool(job.params.get("NetworkConfig", {}).get("EnableNetworkIsolation"))
         return {
             **self.inherited,
-            "PATH": ":".join(path),
+            "PATH": ":".join(places),
             "HOME": str(root / "root"),
             "TMPDIR": str(root / "tmp"),
             "LMI_OPT_ML": str(inside(root, "/opt/ml")),
