@@ -168,3 +168,25 @@ def test_prices(aws: Emulated) -> None:
     assert 1.0 < float(dimension["pricePerUnit"]["USD"]) < 2.0
     filters[0]["Value"] = "ml.none.large"
     assert api.get_products(ServiceCode="AmazonSageMaker", Filters=filters)["PriceList"] == []
+
+
+def test_log_groups_and_what_is_in_them(aws: Emulated) -> None:
+    logs, group = aws.client("logs"), "/own/group"
+    logs.create_log_group(logGroupName=group, tags={"a": "b"})
+    logs.create_log_stream(logGroupName=group, logStreamName="one")
+    now = int(aws.get("/_clock")["now"] * 1000)
+    lines = [{"timestamp": now + number, "message": f"line {number}"} for number in range(3)]
+    logs.put_log_events(logGroupName=group, logStreamName="one", logEvents=lines)
+    page = logs.get_log_events(logGroupName=group, logStreamName="one", startFromHead=True, limit=2)
+    assert [event["message"] for event in page["events"]] == ["line 0", "line 1"]
+    token = page["nextForwardToken"]
+    rest = logs.get_log_events(logGroupName=group, logStreamName="one", nextToken=token, limit=2)
+    assert [event["message"] for event in rest["events"]] == ["line 2"]
+    logs.put_retention_policy(logGroupName=group, retentionInDays=7)
+    (told,) = logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
+    assert told["retentionInDays"] == 7
+    logs.tag_resource(resourceArn=told["logGroupArn"], tags={"c": "d"})
+    logs.untag_resource(resourceArn=told["logGroupArn"], tagKeys=["a"])
+    assert logs.list_tags_for_resource(resourceArn=told["logGroupArn"])["tags"] == {"c": "d"}
+    logs.delete_log_group(logGroupName=group)
+    assert logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"] == []
