@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.core.frozen_json import dump, load
 from lmi_deploy.catalog.packaged import templates
 from lmi_deploy.core.artifact import SLOT, Artifact
 from lmi_deploy.core.facts import Facts, Machine
+from lmi_deploy.core.frozen_json import dump, load
 from lmi_deploy.core.javaproperties import parse_properties
 from lmi_deploy.core.observed import LocalHeld, LocalObserved, SeenServer
 from lmi_deploy.core.plan import Plan, StartServer

@@ -18,7 +18,6 @@ from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.adapters.disk import disk_use, gigabytes
 from lmi_deploy.adapters.flock import flocked, overwrite
 from lmi_deploy.adapters.folder import write_whole
-from lmi_deploy.core.frozen_json import dump, load
 from lmi_deploy.adapters.installing import (
     Choice,
     Installation,
@@ -30,6 +29,7 @@ from lmi_deploy.adapters.installing import (
 from lmi_deploy.adapters.processes import end
 from lmi_deploy.adapters.uv import Install, Uv
 from lmi_deploy.core.events import Event, Line, Notice
+from lmi_deploy.core.frozen_json import dump, load
 from lmi_deploy.errors import DeployFailed, NotFound, Refused
 from lmi_deploy.ports.environments import CacheEntry
 from lmi_deploy.ports.processes import Process

@@ -7,8 +7,8 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmi_deploy.core.frozen_json import dump
 from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.frozen_json import dump
 from lmi_deploy.core.observed import LocalHeld, LocalObserved, SeenServer
 from lmi_deploy.core.plan import (
     Action,
