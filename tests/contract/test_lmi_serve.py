@@ -78,6 +78,7 @@ def commanded(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iter
         "s70_management",
         "s71_separate_management_port",
         "s73_empty_store",
+        "s77_sigkill",
         "s77_sigterm",
         "s107_query_data_shadows_body",
         "s110_one_of_two_models_fails",

@@ -96,7 +96,7 @@ class Embedded:
 
     def foreground(self, launch: Launch) -> int:
         run = fresh_run_folder(launch.home)
-        argv = command(launch, run)
+        argv = [*command(launch, run), "--foreground"]
         try:
             return self._processes.foreground(argv, environment={**self._environment, **launch.environment})
         finally:

@@ -32,6 +32,7 @@ def _options() -> Options:
     parser.add_argument("--model-name", default="", help="else the folder's own, as DJLServing names it")
     parser.add_argument("--config", type=Path, help="config.properties of the server")
     parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--foreground", action="store_true", help="end when who started it is gone")
     parser.add_argument("--drain-seconds", type=float, default=60.0)
     given = parser.parse_args()
     return Options(
@@ -45,6 +46,7 @@ def _options() -> Options:
         config=given.config,
         labels=dict(label.partition("=")[::2] for label in given.label),
         drain_seconds=given.drain_seconds,
+        foreground=given.foreground,
     )
 
 

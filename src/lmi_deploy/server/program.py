@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import os
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from urllib.parse import urlsplit
 
 from lmi_deploy.server.async_shift import AsyncShift
 from lmi_deploy.server.command import Engine
-from lmi_deploy.server.control import SOCKET_NAME, Control
+from lmi_deploy.server.control import SOCKET_NAME, WATCH_SECONDS, Control
 from lmi_deploy.server.desk import Desk, State
 from lmi_deploy.server.devices import Place, gpus_here
 from lmi_deploy.server.frontend import FrontEnd
@@ -26,7 +27,7 @@ from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models import Models
 from lmi_deploy.server.pool import Pool
 from lmi_deploy.server.properties import ModelSettings, Surroundings
-from lmi_deploy.server.settings import ServerSettings, read_settings
+from lmi_deploy.server.settings import ServerSettings, management_apart, read_settings
 from lmi_deploy.server.shift import Shift, SyncShift
 from lmi_deploy.server.stated import BadSettings
 from lmi_deploy.server.store import models_in
@@ -52,6 +53,7 @@ class Options:
     config: Path | None
     labels: Mapping[str, str]
     drain_seconds: float
+    foreground: bool = False  # ends at once when who started it is gone
 
 
 class Program:
@@ -82,11 +84,14 @@ class Program:
         except (BadSettings, OSError, ValueError) as exc:
             return self._failed(_failure("settings", exc))
         self._listen_to_signals()
-        watch = asyncio.create_task(self._end_when_lost())
+        watches = [asyncio.create_task(self._end_when_lost())]
+        if self._options.foreground:
+            watches.append(asyncio.create_task(self._end_when_orphaned()))
         try:
             return await self._serve()
         finally:
-            watch.cancel()
+            for watch in watches:
+                watch.cancel()
             self._control.close()
 
     def _build(self, settings: ServerSettings) -> None:
@@ -110,7 +115,7 @@ class Program:
         self._inference = Inference(self._models, settings, self._log, metrics=self._metrics)
         management = Management(self._models, self._log, self._metrics)
         front = FrontEnd(self._inference, management, self._models, settings=settings, panic=self._panicked)
-        apart = _management_apart(settings.keys)
+        apart = management_apart(settings.keys)
         self._listener = Listener(settings, front.inference_only if apart else front.both)
         self._second = Listener(settings, front.management_only) if apart else None
         desk = Desk(
@@ -147,6 +152,14 @@ class Program:
         await self._control.lost()
         self._log.error("the control socket is gone or another server's: this server ends")
         self._ending.set()
+
+    async def _end_when_orphaned(self) -> None:
+        parent = os.getppid()
+        while os.getppid() == parent:
+            await asyncio.sleep(WATCH_SECONDS)
+        self._log.error("who started this server was killed: it ends")
+        self._ending.set()
+        self._at_once.set()
 
     def _panicked(self) -> None:
         self._log.error("SERVING_FAIL_FAST: a model failed, the server ends")
@@ -279,11 +292,3 @@ async def _load_all(pools: Sequence[Pool]) -> None:
 
 def _failure(phase: str, why: object) -> LoadFailure:
     return LoadFailure(phase, str(why), worker_exit=None, last_lines=())
-
-
-def _management_apart(keys: Mapping[str, str]) -> bool:
-    """Whether config.properties gives management a port of its own."""
-    inference, management = (
-        urlsplit(keys.get(f"{what}_address", "")) for what in ("inference", "management")
-    )
-    return bool(inference.port and management.port and inference.port != management.port)

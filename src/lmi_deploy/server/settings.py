@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from lmi_deploy.core.javaproperties import parse_properties
 from lmi_deploy.server.stated import integer, java_properties, true
@@ -52,6 +53,14 @@ def read_settings(config: Path | None, environ: Mapping[str, str]) -> ServerSett
         tcp_workers=true(java.get("io.netty.transport.noNative", "")),
         log_level="debug" if java.get("ai.djl.logging.level", "").lower() == "debug" else "info",
     )
+
+
+def management_apart(keys: Mapping[str, str]) -> bool:
+    """Whether config.properties gives management a port of its own."""
+    inference, management = (
+        urlsplit(keys.get(f"{what}_address", "")) for what in ("inference", "management")
+    )
+    return bool(inference.port and management.port and inference.port != management.port)
 
 
 def _largest_request(keys: Mapping[str, str], environ: Mapping[str, str]) -> int:
