@@ -11,7 +11,7 @@ from lmi_deploy.core.events import Event
 from lmi_deploy.core.exchange import Head, HttpRequest
 from lmi_deploy.core.observed import Held, Observed
 from lmi_deploy.core.plan import Action
-from lmi_deploy.core.record import DeploymentRef, Generation
+from lmi_deploy.core.record import DeploymentRef, Generation, Record
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.hub import Hub
@@ -77,6 +77,9 @@ class TroubledTarget:
 
     def observe(self, ref: DeploymentRef) -> Observed:
         return self.target.observe(ref)
+
+    def recorded(self, ref: DeploymentRef) -> Record | None:
+        return self.target.recorded(ref)
 
     def survey(self, ref: DeploymentRef) -> Observed:
         return self.target.survey(ref)

@@ -10,7 +10,7 @@ from lmi_deploy.core.events import Event
 from lmi_deploy.core.exchange import Head, HttpRequest
 from lmi_deploy.core.observed import Held, Observed
 from lmi_deploy.core.plan import Action
-from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.core.record import DeploymentRef, Record
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.ports.hub import Hub
 
@@ -23,6 +23,9 @@ Perform = Mapping[type[Action], Callable[[Any], Generator[Event, None, Outcome]]
 class Target(Protocol):
     def observe(self, ref: DeploymentRef) -> Observed:
         """The deployment as it is now: reads only."""
+
+    def recorded(self, ref: DeploymentRef) -> Record | None:
+        """Its record alone, which is cheaper than a look at all of it."""
 
     def survey(self, ref: DeploymentRef) -> Observed:
         """The same, and whatever a teardown must know beside it, each thing looked at where it lies."""

@@ -92,7 +92,7 @@ def _refused(head: Head, body: bytes) -> DeployFailed:
 
 
 def _summary(ref: DeploymentRef, deps: Deps) -> dict[str, str]:
-    record = deps.targets[ref.target].observe(ref).record
+    record = deps.targets[ref.target].recorded(ref)
     if record is None or record.current is None:
         raise NotFound(
             f"{ref.name}: no deployment of that name answers here", hint="`lmi ls` lists what is here"

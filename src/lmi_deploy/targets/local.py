@@ -13,7 +13,7 @@ from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.events import Event, Progress
 from lmi_deploy.core.exchange import Head, HttpRequest
 from lmi_deploy.core.observed import Held, LocalHeld, LocalObserved, SeenServer
-from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.core.record import DeploymentRef, Record
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.engines.codec import Codec
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
@@ -62,6 +62,9 @@ class LocalTarget:
             artifacts=self.state.artifacts(ref.name),
             serving=_serving(servers, self.state, ref.name),
         )
+
+    def recorded(self, ref: DeploymentRef) -> Record | None:
+        return self.state.read(ref.name)
 
     def survey(self, ref: DeploymentRef) -> LocalObserved:
         return self.observe(ref)

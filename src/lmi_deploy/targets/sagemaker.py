@@ -17,7 +17,7 @@ from lmi_deploy.core.delivery import weights_of
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.exchange import Head, HttpRequest
 from lmi_deploy.core.observed import CloudHeld, CloudObserved, Held
-from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.core.record import DeploymentRef, Record
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.weights import manifest_key
 from lmi_deploy.engines.codec import Codec, codec_of
@@ -57,6 +57,13 @@ class SageMakerTarget:
 
     def observe(self, ref: DeploymentRef) -> CloudObserved:
         return cloud_looking.observe(ref, self.cloud(ref.region), self.depot)
+
+    def recorded(self, ref: DeploymentRef) -> Record | None:
+        """Where the bucket is known or the account's own; else the endpoint's tags tell it."""
+        cloud = self.cloud(ref.region)
+        depot = self.depot(cloud, ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region))
+        record = depot.records.read(ref.name) if depot else None
+        return record or self.observe(ref).record
 
     def survey(self, ref: DeploymentRef) -> CloudObserved:
         seen = cloud_looking.survey(ref, self.cloud(ref.region), self.depot)

@@ -279,3 +279,10 @@ def test_a_deployment_does_not_leave_its_bucket(house: CloudHouse) -> None:
     ran = house.lmi("up", "--yes", "--set", "endpoint.bucket=my-own-bucket")
     assert (ran.code, "its record and artifacts lie in s3://lmi-" in ran.err) == (5, True)
     assert "nothing to do" in house.up().err
+
+
+def test_a_question_looks_at_the_record_alone(house: CloudHouse) -> None:
+    house.up()
+    house.cloud.world.calls.clear()
+    assert house.lmi("invoke", "tiny", "hello").out == "OK\n"
+    assert house.cloud.world.calls == ["invoke"]

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from lmi_deploy.core.exchange import Head, HttpRequest, Question
-from lmi_deploy.core.observed import LocalObserved
 from lmi_deploy.core.record import DeploymentRef, Generation, Record
 from lmi_deploy.errors import DeployFailed, NotFound
 from lmi_deploy.steps.ask import Measured, ask, ask_raw
@@ -55,8 +54,8 @@ class Scripted(TroubledTarget):
         super().__init__(house.deps().targets["local"], Trouble(at=-1, when="before", error=AssertionError))
         object.__setattr__(self, "_given", (house.clock, record, parts))
 
-    def observe(self, ref: DeploymentRef) -> LocalObserved:
-        return LocalObserved(ref=ref, exists=True, record=self._given[1])
+    def recorded(self, ref: DeploymentRef) -> Record | None:
+        return self._given[1]
 
     def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
         clock, _, parts = self._given
