@@ -79,7 +79,7 @@ class Obstore:
             "owner": errand.owner,
             "kms_key": errand.kms_key,
             "retries": errand.retries,
-            "at_once": errand.files_at_once if small else _FEW,
+            "at_once": 2 * errand.files_at_once if small else _FEW,
             "authorities": Path(bundle).read_text() if bundle and Path(bundle).is_file() else "",
             "keys": [keys.access_key, keys.secret_key, keys.token or ""],
         }
