@@ -50,7 +50,8 @@ def open_room(*, as_json: bool) -> Room:
         return Room(open_view(as_json=as_json), given.make())
     from lmi_deploy.cli.wiring import wire
 
-    return Room(open_view(as_json=as_json), wire())
+    view = open_view(as_json=as_json)
+    return Room(view, wire(tell=view.note))
 
 
 @dataclass(frozen=True, slots=True)

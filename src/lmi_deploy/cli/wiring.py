@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lmi_deploy.core.observed import SeenServer
 from lmi_deploy.core.record import promised_port
+from lmi_deploy.ports.tell import Tell, silent
 from lmi_deploy.steps.deps import Deps
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ FIRST_PORT = 8080
 HOST = "127.0.0.1"
 
 
-def wire(environ: Mapping[str, str] = os.environ) -> Deps:
-    """Everything a command may need; nothing is opened before it is used."""
+def wire(environ: Mapping[str, str] = os.environ, *, tell: Tell = silent) -> Deps:
+    """Everything a command may need; nothing is opened before it is used. `tell` is for what no event can say."""
     from lmi_deploy.adapters.clock import SystemClock
     from lmi_deploy.adapters.machine import machine
     from lmi_deploy.adapters.model_folder import FolderFiles
@@ -42,11 +43,11 @@ def wire(environ: Mapping[str, str] = os.environ) -> Deps:
     servers = servers_at(environ)
     local = LocalTarget(state=state, servers=servers, environments=environments, clock=clock)
 
-    clouds = Clouds(clock, environ)
+    clouds = Clouds(clock, environ, tell)
     cloud = sagemaker(clouds, state.root / "elsewhere")
 
     return Deps(
-        hub=_hubs(environ),
+        hub=_hubs(environ, tell),
         files=FolderFiles,
         weights=lambda wish, memory_mb: open_weights(wish, memory_mb, clock, environ),
         targets={"local": local, "sagemaker": cloud},
@@ -160,7 +161,7 @@ def _at_hand(image: str | None, environ: Mapping[str, str]) -> AtHand:
     return found.at_hand(image)
 
 
-def _hubs(environ: Mapping[str, str]) -> Callable[[str], Hub]:
+def _hubs(environ: Mapping[str, str], tell: Tell) -> Callable[[str], Hub]:
     """The source of a model id: a folder, S3 or the Hub, of which one client lasts as long as the command."""
 
     @cache
@@ -176,7 +177,7 @@ def _hubs(environ: Mapping[str, str]) -> Callable[[str], Hub]:
         from lmi_deploy.adapters.clock import SystemClock
         from lmi_deploy.cli.wiring_models import open_s3_models
 
-        return open_s3_models(cache_folder(environ), SystemClock(), environ)
+        return open_s3_models(cache_folder(environ), SystemClock(), environ, tell=tell)
 
     def source(model_id: str) -> Hub:
         if model_id.startswith("s3://"):

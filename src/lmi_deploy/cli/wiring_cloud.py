@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from lmi_deploy.cli.wiring_weights import Reach, open_bucket, session_at
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.ports.tell import Tell, silent
 
 
-def open_cloud(region: str, clock: Clock, environ: Mapping[str, str]) -> Cloud:
+def open_cloud(region: str, clock: Clock, environ: Mapping[str, str], *, tell: Tell = silent) -> Cloud:
     """Who we are and what we act with; AccessError where the credentials are absent or refused."""
     from lmi_deploy.adapters.aws.account import AwsAccount
     from lmi_deploy.adapters.aws.calls import Access
@@ -25,7 +26,7 @@ def open_cloud(region: str, clock: Clock, environ: Mapping[str, str]) -> Cloud:
     from lmi_deploy.adapters.aws.tagged import AwsTagged
     from lmi_deploy.catalog.prices import price
 
-    access = Access(session=session_at(region, environ), clock=clock)
+    access = Access(session=session_at(region, environ), clock=clock, tell=tell)
     account = AwsAccount(access.session, clock=clock)
     caller = account.who()
     logs = CloudWatchLogs(access)
@@ -45,7 +46,13 @@ def open_cloud(region: str, clock: Clock, environ: Mapping[str, str]) -> Cloud:
 
 
 def open_depot(
-    cloud: Cloud, bucket: str, clock: Clock, environ: Mapping[str, str], *, memory_mb: int | None = None
+    cloud: Cloud,
+    bucket: str,
+    clock: Clock,
+    environ: Mapping[str, str],
+    *,
+    memory_mb: int | None = None,
+    tell: Tell = silent,
 ) -> Depot | None:
     """None: there is no bucket of that name. AccessError: it is somebody else's, or in another region."""
     from lmi_deploy.adapters.s3 import Place
@@ -63,5 +70,5 @@ def open_depot(
         store=store,
         weights=weights,
         records=BucketRecords(store),
-        lock=BucketLock(store, clock, command=f"lmi {' '.join(sys.argv[1:2])}"),
+        lock=BucketLock(store, clock, command=f"lmi {' '.join(sys.argv[1:2])}", tell=tell),
     )

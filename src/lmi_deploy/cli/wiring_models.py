@@ -8,12 +8,13 @@ from pathlib import Path
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.tell import Tell, silent
 
 _ANY_REGION = "us-east-1"
 """Asked where a bucket is, when nothing names a region: S3 tells it whichever one is asked."""
 
 
-def open_s3_models(cache: Path, clock: Clock, environ: Mapping[str, str]) -> Hub:
+def open_s3_models(cache: Path, clock: Clock, environ: Mapping[str, str], *, tell: Tell = silent) -> Hub:
     """Credentials by the AWS chain, the region by the bucket; nothing is opened before it is read."""
     from lmi_deploy.adapters.s3.models import S3Models
     from lmi_deploy.transfer.manifests import read_manifest
@@ -21,7 +22,7 @@ def open_s3_models(cache: Path, clock: Clock, environ: Mapping[str, str]) -> Hub
     def store(bucket: str) -> ObjectStore:
         return _store(bucket, clock, environ)
 
-    return S3Models(store, read_manifest, cache=cache)
+    return S3Models(store, read_manifest, cache=cache, clock=clock, tell=tell)
 
 
 def _store(bucket: str, clock: Clock, environ: Mapping[str, str]) -> ObjectStore:

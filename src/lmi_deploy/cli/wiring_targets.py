@@ -13,6 +13,7 @@ from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud, Depot
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.lock import Lock
+from lmi_deploy.ports.tell import Tell
 
 if TYPE_CHECKING:
     from lmi_deploy.adapters.folder import StateFolder
@@ -25,6 +26,7 @@ class Clouds:
 
     clock: Clock
     environ: Mapping[str, str]
+    tell: Tell
     _clouds: dict[str, Cloud] = field(default_factory=dict)
     _depots: dict[tuple[str, str], Depot] = field(default_factory=dict)
 
@@ -32,7 +34,7 @@ class Clouds:
         from lmi_deploy.cli.wiring_cloud import open_cloud
 
         if region not in self._clouds:
-            cloud = open_cloud(region, self.clock, self.environ)
+            cloud = open_cloud(region, self.clock, self.environ, tell=self.tell)
             self._clouds[region] = self._clouds[cloud.caller.region] = cloud
         return self._clouds[region]
 
@@ -42,7 +44,7 @@ class Clouds:
 
         key = (cloud.caller.region, bucket)
         if key not in self._depots:
-            found = open_depot(cloud, bucket, self.clock, self.environ)
+            found = open_depot(cloud, bucket, self.clock, self.environ, tell=self.tell)
             if found is None:
                 return None
             self._depots[key] = found

@@ -21,6 +21,7 @@ from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Arrived, Lying
 from lmi_deploy.transfer.manifests import read_manifest
 from tests.support.fake_store import FakeStore
+from tests.support.fakes import FakeClock
 from tests.support.pushing import pushed, way
 from tests.support.s3 import S3Server
 from tests.support.sources import MadeUp
@@ -33,7 +34,7 @@ FILES = {
 
 
 def models(store: ObjectStore, home: Path) -> S3Models:
-    return S3Models(lambda bucket: store, read_manifest, cache=home)
+    return S3Models(lambda bucket: store, read_manifest, cache=home, clock=SystemClock())
 
 
 def laid(store: ObjectStore, prefix: str = "some/model/") -> str:
@@ -313,3 +314,28 @@ class Asked:
     def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
         self._asked.append(path)
         return self._hub.fill(listing, path, buffer, start=start)
+
+
+class Slow(FakeStore):
+    """Every object takes a minute to read."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self.clock = clock
+
+    def read(self, key: str, *, start: int = 0, length: int | None = None, etag: str = "") -> Iterator[bytes]:
+        self.clock.sleep(60)
+        return super().read(key, start=start, length=length, etag=etag)
+
+
+def test_hashing_that_takes_long_is_told_while_it_goes_on(tmp_path: Path) -> None:
+    clock, said = FakeClock(), list[str]()
+    store = Slow(clock)
+    address = laid(store)
+    hub = S3Models(lambda bucket: store, read_manifest, cache=tmp_path, clock=clock, tell=said.append)
+    hub.listing(address, "main")
+    assert said
+    assert all(line.startswith(f"hashing {address}: ") for line in said)
+    told = len(said)
+    hub.listing(address, "main")
+    assert len(said) == told  # known by now

@@ -14,17 +14,12 @@ from lmi_deploy.adapters.aws.faults import Fault, read_fault
 from lmi_deploy.adapters.aws.skew import FORGIVEN
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.tell import Tell as Tell
+from lmi_deploy.ports.tell import silent as silent
 
 _LONGEST_WAIT: Final = 20.0
 _DAMAGED_TRIES: Final = 2
 _random: Final = Random()
-
-Tell = Callable[[str], None]
-"""Takes what the user should hear while a call goes on: another try, a wrong clock."""
-
-
-def silent(note: str) -> None:
-    """Nobody listens."""
 
 
 def always(fault: Fault) -> bool:

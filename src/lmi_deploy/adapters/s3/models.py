@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from lmi_deploy.adapters.disk import gigabytes
 from lmi_deploy.adapters.s3.bringing import Bringing
 from lmi_deploy.adapters.s3.hashed import Hashed
 from lmi_deploy.core.events import Progress
@@ -19,10 +20,14 @@ from lmi_deploy.core.paths import case_collisions, check_relative_path
 from lmi_deploy.core.s3_address import Prefix, read_prefix
 from lmi_deploy.core.weights import Manifest, weights_label
 from lmi_deploy.errors import IntegrityError, NotFound, TransferFailed
+from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.object_store import ObjectStore, Stored
 from lmi_deploy.ports.source import Arrived, Lying
+from lmi_deploy.ports.tell import Tell, silent
 
 _AT_ONCE = 4
+_TELL_EVERY = 5.0
+"""Seconds."""
 
 ReadManifest = Callable[[ObjectStore, str], Manifest | None]
 
@@ -34,11 +39,19 @@ class S3Models:
     """
 
     def __init__(
-        self, store: Callable[[str], ObjectStore], read_manifest: ReadManifest, *, cache: Path
+        self,
+        store: Callable[[str], ObjectStore],
+        read_manifest: ReadManifest,
+        *,
+        cache: Path,
+        clock: Clock,
+        tell: Tell = silent,
     ) -> None:
         self._open = store
         self._read_manifest = read_manifest
         self._cache = cache
+        self._clock = clock
+        self._tell = tell
         self._stores: dict[str, ObjectStore] = {}
         self._etags: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -106,13 +119,23 @@ class S3Models:
         _refuse_hostile(prefix, names)
         hashed = Hashed(self._cache / "s3-hashed")
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            oids = list(pool.map(lambda one: hashed.sha256(store, one), found))
+            oids = list(self._told(prefix, found, pool.map(lambda one: hashed.sha256(store, one), found)))
         files = tuple(
             FileEntry(path=name, size=one.size, oid=oid, kind="sha256")
             for name, one, oid in zip(names, found, oids, strict=True)
         )
         commit = digest([(file.path, file.size, file.oid) for file in files])[:40]
         return ModelListing(model_id=prefix.address, commit=commit, files=files, source="s3")
+
+    def _told(self, prefix: Prefix, found: Sequence[Stored], oids: Iterator[str]) -> Iterator[str]:
+        """Reading every byte of a model may take minutes, and no event can be yielded from here."""
+        said, done, total = self._clock.monotonic(), 0, sum(one.size for one in found)
+        for one, oid in zip(found, oids, strict=True):
+            done += one.size
+            if self._clock.monotonic() - said >= _TELL_EVERY:
+                self._tell(f"hashing {prefix.address}: {gigabytes(done)} of {gigabytes(total)}")
+                said = self._clock.monotonic()
+            yield oid
 
     def _store(self, prefix: Prefix) -> ObjectStore:
         with self._lock:

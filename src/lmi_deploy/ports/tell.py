@@ -1,0 +1,11 @@
+"""A word to the user from where no event can be yielded: a wait that a service asks for, a lock that is taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Tell = Callable[[str], None]
+
+
+def silent(note: str) -> None:
+    """Tells nobody."""
