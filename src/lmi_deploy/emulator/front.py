@@ -12,6 +12,7 @@ from aiohttp import web
 from lmi_deploy.emulator.beside import quotas
 from lmi_deploy.emulator.beside.moto import SERVICES, Moto
 from lmi_deploy.emulator.disturbances import add_fault_routes, deliver, faulty
+from lmi_deploy.emulator.iam.behind import behind_storage
 from lmi_deploy.emulator.iam.elsewhere import Sent, denial, rights
 from lmi_deploy.emulator.iam.guard import AccessDenied, Guard
 from lmi_deploy.emulator.iam.requests import invoking
@@ -28,6 +29,7 @@ from lmi_deploy.emulator.wire.signature import Signature, read_signature
 from lmi_deploy.emulator.world import World
 
 CLOCK_PATH: Final = "/_clock"
+RIGHTS_PATH: Final = "/_rights"
 QUOTAS_PATH: Final = "/_quotas/{region}"
 STATUS_PATH: Final = "/_endpoints/{region}/{name}"
 _UNSIGNED: Final = (b"Action=AssumeRoleWithWebIdentity", b"Action=AssumeRoleWithSAML")
@@ -50,6 +52,7 @@ class Front:
         add_fault_routes(app, self.world.faults)
         app.router.add_get(CLOCK_PATH, self.show_clock)
         app.router.add_post(CLOCK_PATH, self.turn_clock)
+        app.router.add_get(RIGHTS_PATH, self.show_rights)
         app.router.add_post(STATUS_PATH, self.force_status)
         app.router.add_post(QUOTAS_PATH, self.set_quotas)
         app.router.add_routes(self.more)
@@ -111,7 +114,7 @@ class Front:
             body=await request.read(),
         )
         try:
-            guard.require(signature.key, rights(sent))
+            guard.require(signature.key, (*rights(sent), *behind_storage(sent)))
         except AccessDenied as error:
             if "X-Amz-Target" in request.headers:
                 raise
@@ -131,6 +134,10 @@ class Front:
         self.world.clock.advance(seconds)
         self.keep_time()
         return await self.show_clock(request)
+
+    async def show_rights(self, request: web.Request) -> web.Response:
+        """Which rights each principal has asked for, where IAM is enforced."""
+        return web.json_response(self.guard.used if self.guard is not None else {})
 
     async def force_status(self, request: web.Request) -> web.Response:
         """Put an endpoint into a status that it does not come into by itself (OutOfService, SystemUpdating)."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.beside import cloudwatch, metrics, pricing, quotas, tagging
+from lmi_deploy.emulator.iam.behind import link_scaling
 from lmi_deploy.emulator.iam.guard import Guard
 from lmi_deploy.emulator.iam.requests import required_rights
 from lmi_deploy.emulator.logs import operations as logs
@@ -59,6 +60,8 @@ class Services:
     def handle(self, service: str, ask: Ask) -> Mapping[str, Any] | None:
         if self._guard is not None:
             self._guard.require(ask.key, required_rights(self._world, service, ask))
+            if service == "application-autoscaling":
+                link_scaling(self._world, ask)
         if service == "logs" and ask.operation in logs.OPERATIONS:
             arn = f"arn:aws:logs:{ask.region}:{self._world.account}"
             return logs.OPERATIONS[ask.operation](self._log_groups(ask.region), ask, arn)

@@ -164,8 +164,18 @@ def _scaling(spec: Spec, arns: Arns) -> Iterator[Grant]:
         resources=(arns.targets,),
         why="scaling goes with the endpoint, and with `autoscaling` in the recipe; targets have no names of ours",
     )
+    yield Grant(
+        sid="EndAlarms",
+        actions=("cloudwatch:DeleteAlarms",),
+        resources=(_alarms(spec, arns),),
+        why="the alarms of target tracking go with it, in your name",
+    )
     if spec.cloud.scaling:
         yield from _tracking(spec, arns)
+
+
+def _alarms(spec: Spec, arns: Arns) -> str:
+    return arns.of("cloudwatch", f"alarm:TargetTracking-endpoint/{spec.name}/*")
 
 
 def _tracking(spec: Spec, arns: Arns) -> Iterator[Grant]:
@@ -180,8 +190,8 @@ def _tracking(spec: Spec, arns: Arns) -> Iterator[Grant]:
     )
     yield Grant(
         sid="KeepAlarms",
-        actions=("cloudwatch:DeleteAlarms", "cloudwatch:DescribeAlarms", "cloudwatch:PutMetricAlarm"),
-        resources=(arns.of("cloudwatch", f"alarm:TargetTracking-endpoint/{spec.name}/*"),),
+        actions=("cloudwatch:DescribeAlarms", "cloudwatch:PutMetricAlarm"),
+        resources=(_alarms(spec, arns),),
         why="target tracking keeps its alarms in your name",
     )
     yield Grant(

@@ -37,6 +37,12 @@ class AccessDenied(ApiError):
 class Guard:
     def __init__(self, account: str) -> None:
         self._account = account
+        self._used: dict[str, dict[tuple[str, str], None]] = {}
+
+    @property
+    def used(self) -> dict[str, list[tuple[str, str]]]:
+        """By the caller's ARN: actions and resources that were asked for, allowed or not, in the order of first use."""
+        return {arn: list(rights) for arn, rights in self._used.items()}
 
     def require(self, key: str, requests: Iterable[Request]) -> None:
         """AccessDenied at the first request that the caller's policies do not allow."""
@@ -44,6 +50,7 @@ class Guard:
         if caller is None:
             return
         for request in requests:
+            self._used.setdefault(caller.arn, {})[request.action, request.resource] = None
             if not allows(caller.documents, request):
                 raise AccessDenied(caller, request)
 

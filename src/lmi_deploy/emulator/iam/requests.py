@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from lmi_deploy.emulator.iam.behind import behind_hosting, behind_scaling
 from lmi_deploy.emulator.iam.policies import Request
 from lmi_deploy.emulator.sagemaker.naming import (
     ENDPOINT,
@@ -42,9 +43,12 @@ def required_rights(world: World, service: str, ask: Ask) -> Iterator[Request]:
     """All must be allowed."""
     if service == "sagemaker":
         yield from _sagemaker(world, ask)
+        yield from behind_hosting(world, ask)
         return
     action = f"{PREFIXES.get(service, service)}:{ask.operation}"
     yield Request(action, _resource(world, service, ask))
+    if service == "application-autoscaling":
+        yield from behind_scaling(world, ask)
 
 
 def invoking(world: World, region: str, operation: str, endpoint: str) -> Request:
