@@ -16,7 +16,8 @@ from lmi_deploy.server.wire import Answer, WireError
 from lmi_deploy.server.worker import Worker
 
 BRISK = 0.002  # seconds of a quick call
-BRISK_CALLS = 16  # that many in a row, and the next ones are taken to be quick, too
+BRISK_CALLS = 16  # that many more quick ones than others, and the next ones are taken to be quick, too
+HELD_UP = 0.05  # seconds; a longer call is a slow one, whatever else the machine does
 
 
 class Spent(Exception):
@@ -128,8 +129,14 @@ class SyncShift:
         except WorkerLost as exc:
             raise Spent(refusals.disconnected(), await self._worker.obituary()) from exc
         took = asyncio.get_running_loop().time() - begun
-        self._brisk = self._brisk + 1 if took < BRISK and not answer.streamed else 0
+        self._judge(HELD_UP if answer.streamed else took)
         return answer
+
+    def _judge(self, took: float) -> None:
+        if took < BRISK:
+            self._brisk = min(self._brisk + 1, 2 * BRISK_CALLS)
+        else:
+            self._brisk = max(self._brisk - BRISK_CALLS // 2, 0) if took < HELD_UP else 0
 
     async def _send_ahead(self, job: Job | None, until: float) -> None:
         """Between quick calls the way to the worker and back costs more than the call: the next is there already.
