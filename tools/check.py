@@ -13,6 +13,7 @@ BIN = Path(sys.executable).parent
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
 WITH_AWS = ("tests/contract/emulator", "tests/contract/cloud")
 WITHOUT_AWS = tuple(f"--ignore={folder}" for folder in WITH_AWS)
+MATRIX = "tests/functional/cloud/test_crash_matrix.py"
 STEPS: dict[str, list[list[str]]] = {
     "lint": [
         [str(BIN / "ruff"), "format", "--check", "."],
@@ -25,7 +26,11 @@ STEPS: dict[str, list[list[str]]] = {
         # By themselves: the limits of the emulator's containers are in real seconds, and each is a process or three.
         [*PYTEST, *WITH_AWS, "-n", "2", "--dist", "loadfile"],
     ],
-    "functional": [[*PYTEST, "tests/functional", "-n", "2", "--dist", "loadfile"]],
+    "functional": [
+        [*PYTEST, "tests/functional", f"--ignore={MATRIX}", "-n", "2", "--dist", "loadfile"],
+        # One file with a thousand cases: spread over both cores.
+        [*PYTEST, MATRIX, "-n", "2"],
+    ],
     "e2e": [[*PYTEST, "tests/e2e"]],
 }
 

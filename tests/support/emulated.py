@@ -95,6 +95,23 @@ class Emulated:
         iam.put_role_policy(RoleName=name, PolicyName="read", PolicyDocument=json.dumps(policy))
         return f"arn:aws:iam::{ACCOUNT}:role/{name}"
 
+    def environment(self, home: Path) -> dict[str, str]:
+        """What a user sets to deploy here; lmi remembers in `home`. The role that recipes leave out may do all."""
+        self.role("lmi-endpoint")
+        statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
+        policy = {"Version": "2012-10-17", "Statement": [statement]}
+        self.client("iam").put_role_policy(
+            RoleName="lmi-endpoint", PolicyName="all", PolicyDocument=json.dumps(policy)
+        )
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": "any",
+            "AWS_SECRET_ACCESS_KEY": "any",
+            "AWS_REGION": self.region,
+            "AWS_CONFIG_FILE": "/nowhere",
+            "LMI_STATE_HOME": str(home / "state"),
+        }
+
     def upload(self, prefix: str, files: Mapping[str, str | bytes], *, bucket: str = BUCKET) -> str:
         s3 = self.client("s3")
         s3.create_bucket(Bucket=bucket)

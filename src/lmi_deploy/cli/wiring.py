@@ -49,7 +49,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, tell: Tell = silent) -> Dep
     return Deps(
         hub=_hubs(environ, tell),
         files=FolderFiles,
-        weights=lambda wish, memory_mb: open_weights(wish, memory_mb, clock, environ),
+        weights=lambda wish, memory_mb: open_weights(wish, memory_mb, clock, environ, tell=tell),
         targets={"local": local, "sagemaker": cloud},
         servers=servers,
         environments=environments,

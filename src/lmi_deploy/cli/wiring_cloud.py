@@ -61,9 +61,8 @@ def open_depot(
 
     if not cloud.account.has_bucket(bucket):
         return None
-    reach = Reach(
-        session=session_at(cloud.caller.region, environ), account=cloud.account, clock=clock, environ=environ
-    )
+    session = session_at(cloud.caller.region, environ)
+    reach = Reach(session=session, account=cloud.account, clock=clock, environ=environ, tell=tell)
     store, weights = open_bucket(reach, Place(bucket=bucket, owner=cloud.caller.account), memory_mb=memory_mb)
     return Depot(
         bucket=bucket,

@@ -15,6 +15,7 @@ from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.account import Account
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.tell import Tell, silent
 from lmi_deploy.ports.weights import Weights
 
 if TYPE_CHECKING:
@@ -35,10 +36,16 @@ class Reach:
     account: Account
     clock: Clock
     environ: Mapping[str, str]
+    tell: Tell = silent
 
 
 def open_weights(
-    wish: BucketWish, memory_mb: int | None, clock: Clock, environ: Mapping[str, str]
+    wish: BucketWish,
+    memory_mb: int | None,
+    clock: Clock,
+    environ: Mapping[str, str],
+    *,
+    tell: Tell = silent,
 ) -> Weights:
     """Looks who we are and whose the bucket is before a byte moves; NotFound where there is none and none is wished."""
     from lmi_deploy.adapters.aws.account import AwsAccount
@@ -49,7 +56,7 @@ def open_weights(
     caller = account.who()
     bucket = wish.bucket or default_bucket(caller.account, caller.region)
     _require(bucket, wish, account)
-    reach = Reach(session=session, account=account, clock=clock, environ=environ)
+    reach = Reach(session=session, account=account, clock=clock, environ=environ, tell=tell)
     place = Place(bucket=bucket, owner=caller.account, kms_key=wish.kms_key)
     return open_bucket(reach, place, memory_mb=memory_mb)[1]
 
@@ -65,7 +72,7 @@ def open_bucket(reach: Reach, place: Place, *, memory_mb: int | None) -> tuple[O
 
     bound = TransferSettings(memory=memory_mb * 1_000_000) if memory_mb else TransferSettings()
     caller, settings = reach.account.who(), S3Settings(connections=bound.streams)
-    store = S3Store(reach.session, place, clock=reach.clock, settings=settings)
+    store = S3Store(reach.session, place, clock=reach.clock, settings=settings, tell=reach.tell)
     elsewhere = "" if _AWS in store.where else store.where
     errand = Errand(region=caller.region, endpoint=elsewhere, kms_key=place.kms_key, owner=place.owner)
     by = f" (at {elsewhere})" if elsewhere else ""
