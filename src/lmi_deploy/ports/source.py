@@ -9,7 +9,7 @@ from lmi_deploy.core.facts import ModelListing
 
 
 class Arrived(NamedTuple):
-    """How many bytes of what was asked for are there; `note` says why the source makes us wait."""
+    """How many bytes of what was asked for are there, and stay; `note` says why the source makes us wait."""
 
     come: int
     note: str = ""
