@@ -42,7 +42,7 @@ def lmi_cached(folder: str) -> None:
     """From a folder whose hashes are known, as the Hub's cache knows them; by the engine of `auto`."""
     from lmi_deploy.adapters.model_folder import ModelFolder
     from lmi_deploy.core.facts import FileEntry, ModelListing
-    from lmi_deploy.decide.carriers import OWN, choose_carrier
+    from lmi_deploy.transfer.carriers import OWN, choose_carrier
 
     known = [line.split(" ", 2) for line in Path(os.environ["BENCH_OIDS"]).read_text().splitlines()]
     entries = tuple(FileEntry(path=path, size=int(size), oid=oid, kind="sha256") for oid, size, path in known)

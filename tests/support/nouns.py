@@ -9,6 +9,7 @@ from lmi_deploy.core.facts import Facts, FileEntry, Machine, ModelListing
 from lmi_deploy.core.place import Placement, SageMakerPlace
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.core.spec import Spec
+from lmi_deploy.core.weights import Travel
 from lmi_deploy.decide.parse import parse
 from lmi_deploy.decide.resolve import resolve
 
@@ -62,7 +63,7 @@ def cloud_spec(**changes: Any) -> Spec:
         scaling=None,
         tags=(("team", "nlp"),),
         ttl=0,
-        weights_via="stream",
+        travel=Travel(),
         token_secret="",
     )
     return replace(resolve(recipe(), facts()), place=replace(place, **changes))

@@ -16,16 +16,19 @@ from lmi_deploy.core.hosting import (
 from lmi_deploy.core.naming import digest, short
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.core.weights import weights_label
+from lmi_deploy.core.weights import Travel, weights_label
 
 OWN = frozenset({TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK, TAG_EXPIRES})
 _STAMP = 16
 
 
 def stamp(spec: Spec) -> str:
-    """The spec in 16 hex. The time to live is not in it, nor where on somebody's machine a model's folder lies."""
+    """The spec in 16 hex. Not in it: the time to live, how the weights travelled, and where on somebody's machine a
+    model's folder lies."""
     model = replace(spec.model, model_id=weights_label(spec.model.model_id))
-    return short(digest(replace(spec, model=model, place=replace(spec.cloud, ttl=0))), _STAMP)
+    return short(
+        digest(replace(spec, model=model, place=replace(spec.cloud, ttl=0, travel=Travel()))), _STAMP
+    )
 
 
 def tags_of(spec: Spec) -> Pairs:

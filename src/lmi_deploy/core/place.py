@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from lmi_deploy.core.hosting import Delivery, Scaling
 from lmi_deploy.core.recipe import Pairs, RuntimeName, Vpc
+from lmi_deploy.core.weights import Travel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +76,10 @@ class SageMakerPlace:
     """The user's own."""
     ttl: int
     """Seconds; 0: lives until it is taken down."""
-    weights_via: str
-    """stream, snapshot or job."""
+    travel: Travel
     token_secret: str
     job: JobPlace | None = None
-    """With `weights_via` job alone."""
+    """With `travel.via` job alone."""
 
 
 Place = LocalPlace | SageMakerPlace

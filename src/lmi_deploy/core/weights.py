@@ -111,3 +111,13 @@ class Leftover:
     name: str
     size: int | None
     since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Travel:
+    """How weights get to a bucket from here: `via` stream or snapshot (or job, from elsewhere), by which `engine`."""
+
+    via: str = "stream"
+    engine: Literal["auto", "own", "s5cmd", "obstore"] = "auto"
+    memory: int = 0
+    """Bytes for the whole process; 0: the transfer's own bound."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
@@ -10,7 +10,8 @@ from typing import Protocol
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.transfer_job import Order
-from lmi_deploy.core.weights import Flaw, Leftover, Manifest
+from lmi_deploy.core.weights import Flaw, Leftover, Manifest, Travel
+from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import Source
 
 
@@ -38,6 +39,18 @@ class Weights(Protocol):
         self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, engine: str, key: str
     ) -> Generator[Event, None, Manifest]:
         """The same, out of a folder by an outside engine; held to S3's word when it is there."""
+
+    def bring(
+        self,
+        listing: ModelListing,
+        files: Sequence[FileEntry],
+        hub: Hub,
+        *,
+        travel: Travel,
+        here: Callable[[Path], Source],
+        key: str,
+    ) -> Generator[Event, None, Manifest]:
+        """Push or carry, as `travel` says: streamed from `hub`, or fetched to this machine first and read by `here`."""
 
     def push_shard(
         self, order: Order, source: Source, *, number: int, count: int, key: str

@@ -35,12 +35,14 @@ class Storing:
 
     def push(self, action: PushWeights) -> Steps:
         spec = self.spec
-        listing = spec.model.listing(spec.weights.files)
-        source: Source = self.hub
-        if action.via == "snapshot" or listing.source == "folder":
-            folder = yield from self.hub.fetch(listing, spec.weights.files, key=key(action))
-            source = self.files(folder)
-        manifest = yield from self.depot().weights.push(listing, spec.weights.files, source, key=key(action))
+        manifest = yield from self.depot().weights.bring(
+            spec.model.listing(spec.weights.files),
+            spec.weights.files,
+            self.hub,
+            travel=spec.cloud.travel,
+            here=self.files,
+            key=key(action),
+        )
         return f"{len(manifest.files)} files verified"
 
     def put(self, action: PutArtifact) -> Steps:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from lmi_deploy.core.events import Event, Notice
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.transfer_job import Order
-from lmi_deploy.core.weights import Flaw, Leftover, Manifest, weights_prefix
+from lmi_deploy.core.weights import Flaw, Leftover, Manifest, Travel, weights_prefix
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ports.carrier import Carrier
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import Weights
 from lmi_deploy.transfer import keeping
+from lmi_deploy.transfer.carriers import OWN, choose_carrier
 from lmi_deploy.transfer.carrying import Carriage
 from lmi_deploy.transfer.copies import NoSource, Route, copy_weights
 from lmi_deploy.transfer.manifests import manifests
@@ -75,6 +77,34 @@ class BucketWeights:
             carriage=Carriage(carrier, folder),
         )
         return (yield from push(listing, files, way=way, key=key))
+
+    def bring(
+        self,
+        listing: ModelListing,
+        files: Sequence[FileEntry],
+        hub: Hub,
+        *,
+        travel: Travel,
+        here: Callable[[Path], Source],
+        key: str,
+    ) -> Generator[Event, None, Manifest]:
+        bound = self if not travel.memory else self._within(travel.memory)
+        if travel.via != "snapshot" and listing.source != "folder":
+            chosen = choose_carrier(travel.engine, files, here=False, present=self.engines)
+            yield Notice(text=f"engine: {chosen.engine}")
+            return (yield from bound.push(listing, files, hub, key=key))
+        folder = yield from hub.fetch(listing, files, key=key)
+        yield Notice(text=f"the files are in {folder}")
+        chosen = choose_carrier(travel.engine, files, here=True, present=self.engines)
+        if chosen.engine == OWN:
+            yield Notice(text=f"engine: {OWN}")
+            return (yield from bound.push(listing, files, here(folder), key=key))
+        if chosen.why:
+            yield Notice(text=chosen.why)
+        return (yield from bound.carry(listing, files, folder, engine=chosen.engine, key=key))
+
+    def _within(self, memory: int) -> BucketWeights:
+        return replace(self, settings=replace(self.settings, memory=memory))
 
     def push_shard(
         self, order: Order, source: Source, *, number: int, count: int, key: str

@@ -27,7 +27,7 @@ def test_a_short_recipe_leaves_no_choice_open() -> None:
     assert place.role == f"arn:aws:iam::{ACCOUNT}:role/lmi-endpoint"
     assert place.image == f"{LMI}0.38.0-lmi29.0.0-cu130"
     assert place.placements == (Placement(instance="ml.g5.xlarge", volume_gb=0, host_ami=NEW_HOST),)
-    assert (place.count, place.delivery, place.weights_via) == (1, "s3", "stream")
+    assert (place.count, place.delivery, place.travel.via) == (1, "s3", "stream")
     assert (place.model_download, place.startup_timeout) == (600, 600)
     assert place.environment == (("SERVING_FAIL_FAST", "true"),)
     assert (place.vpc, place.scaling, place.tags, place.ttl) == (None, None, (), 0)
@@ -49,7 +49,7 @@ def test_what_the_recipe_says_is_kept() -> None:
     assert place.environment == (("A", "b"), ("SERVING_FAIL_FAST", "false"))
     assert (place.model_download, place.startup_timeout, place.ttl) == (700, 900, 28800)
     assert place.scaling == Scaling(least=2, most=4, invocations=60)
-    assert (place.count, place.weights_via, place.token_secret) == (2, "job", "hub")
+    assert (place.count, place.travel.via, place.token_secret) == (2, "job", "hub")
     assert place.vpc == Vpc(subnets=("subnet-1",), security_groups=("sg-1",))
     assert (place.kms_key, place.tags) == ("alias/models", (("team", "search"),))
 

@@ -143,7 +143,7 @@ def _bring(spec: Spec) -> PushWeights | RunTransferJob:
             weights=weights,
             model_id=model.model_id,
             commit=model.commit,
-            via=place.weights_via,
+            via=place.travel.via,
             size=spec.weights.size,
         )
     settings = JobSettings(

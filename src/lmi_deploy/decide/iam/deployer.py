@@ -25,7 +25,7 @@ def deployer(spec: Spec, arns: Arns) -> Iterator[Grant]:
     yield from _looking(arns)
     if spec.cloud.kms_key:
         yield from _key(arns)
-    if spec.cloud.weights_via == "job":
+    if spec.cloud.travel.via == "job":
         yield from _job(spec, arns)
 
 

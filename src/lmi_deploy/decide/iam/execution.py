@@ -16,10 +16,10 @@ def execution(spec: Spec, arns: Arns) -> Iterator[Grant]:
     yield from _image(arns)
     yield from _telemetry(arns)
     if place.kms_key:
-        yield _key(arns, writing=place.weights_via == "job")
+        yield _key(arns, writing=place.travel.via == "job")
     if place.vpc is not None:
         yield _network()
-    if place.weights_via == "job":
+    if place.travel.via == "job":
         yield from _job(spec, arns)
 
 

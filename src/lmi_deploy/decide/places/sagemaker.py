@@ -16,6 +16,7 @@ from lmi_deploy.decide.hosting.images import host_of, image_of
 from lmi_deploy.decide.hosting.numbers import OUR_ENVIRONMENT
 from lmi_deploy.decide.places.arrival import allowed, volume_gb
 from lmi_deploy.decide.places.job import job_place
+from lmi_deploy.decide.places.travel import travel_of
 from lmi_deploy.errors import Unresolvable
 
 DEFAULT_ROLE = "lmi-endpoint"
@@ -56,7 +57,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPla
         scaling=_scaling(scaling),
         tags=endpoint.tags,
         ttl=recipe.ttl or 0,
-        weights_via=recipe.weights.via or "stream",
+        travel=travel_of(recipe.weights),
         token_secret=recipe.weights.token_secret or "",
         job=job_place(recipe, cloud.region, weights),
     )

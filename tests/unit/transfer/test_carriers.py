@@ -3,8 +3,8 @@
 import pytest
 
 from lmi_deploy.core.facts import FileEntry
-from lmi_deploy.decide.carriers import choose_carrier
 from lmi_deploy.errors import Unresolvable
+from lmi_deploy.transfer.carriers import choose_carrier
 
 
 def files(count: int, size: int) -> list[FileEntry]:
