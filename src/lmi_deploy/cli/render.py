@@ -28,12 +28,12 @@ def command(
     The weights' location is a slot that the target fills; here it stays as `{{weights}}`.
     """
     room = open_room(as_json=as_json)
-    case = up.prepare(read_recipe(recipe, overlay=overlay, sets=sets), room.deps)
+    artifact = up.draw(read_recipe(recipe, overlay=overlay, sets=sets), room.deps)
     if output.exists() and any(output.iterdir()):
         raise Refused(f"{output}: not empty", hint="name a new folder; nothing was written")
     output.mkdir(parents=True, exist_ok=True)
-    for file in case.artifact.files:
+    for file in artifact.files:
         (output / file.path).write_bytes(file.content)
         room.view.note(f"{output / file.path}: {len(file.content)} bytes")
-    names = [file.path for file in case.artifact.files]
-    room.view.result({"folder": str(output), "files": names, "digest": case.artifact.digest}, str(output))
+    names = [file.path for file in artifact.files]
+    room.view.result({"folder": str(output), "files": names, "digest": artifact.digest}, str(output))

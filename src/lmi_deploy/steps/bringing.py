@@ -10,7 +10,7 @@ from lmi_deploy.core.events import Event, Finished, Notice
 from lmi_deploy.core.observed import Observed
 from lmi_deploy.core.plan import Action, Plan
 from lmi_deploy.core.record import Generation
-from lmi_deploy.decide.diff import CLEARING, elsewhere, generation, proof
+from lmi_deploy.decide.diff import CLEARING, PROBES, elsewhere, generation, proof
 from lmi_deploy.errors import Interrupted, LmiError, NoCapacity, QuotaExceeded
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.target import Perform, Target
@@ -71,7 +71,7 @@ class _Round:
             raise self._interrupted() from None
         if detached:
             return
-        if case.plan.empty and self.wish.probe:
+        if self.wish.probe and self._unproved:
             yield from prove(case, target, deps)
         # Settled before the old generation is cleared away: from here on the new one is what serves.
         journal.settle(self._generation())
@@ -98,6 +98,13 @@ class _Round:
             journal.intend(action)
         name = self.case.spec.name
         yield Notice(text=f"{name} is on its way; `lmi wait {name}` waits for it and asks for a real answer")
+
+    @property
+    def _unproved(self) -> bool:
+        """Whether it serves what nobody asked yet: an earlier `up` ended before it did, and this one has no probe."""
+        record = self.case.observed.record
+        probed = any(isinstance(action, PROBES) for action in self.case.plan.actions)
+        return self.case.plan.empty or (not probed and record is not None and record.coming is not None)
 
     @property
     def _target(self) -> Target:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.diff import FOUNDING, summary
@@ -19,6 +20,13 @@ from lmi_deploy.steps.looking import look
 from lmi_deploy.steps.own_code import check_own_code
 from lmi_deploy.steps.preflight import preflight
 from lmi_deploy.steps.rehearse import NoJournal
+
+
+def draw(recipe: Recipe, deps: Deps) -> Artifact:
+    """The bytes that would ship: no target is looked at."""
+    spec = resolve(recipe, gather(recipe, deps))
+    check_own_code(recipe, spec)
+    return render(spec)
 
 
 def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lmi_deploy.errors import AccessError
 from tests.support.cloud_house import RECIPE, CloudHouse, write_recipe
 from tests.support.fake_hosting import answers_well
 
@@ -286,3 +287,24 @@ def test_a_question_looks_at_the_record_alone(house: CloudHouse) -> None:
     house.cloud.world.calls.clear()
     assert house.lmi("invoke", "tiny", "hello").out == "OK\n"
     assert house.cloud.world.calls == ["invoke"]
+
+
+def test_what_came_into_service_unseen_is_asked_for_an_answer(house: CloudHouse) -> None:
+    write_recipe(RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n")
+    world = house.cloud.world
+    world.trouble.before["endpoint_config"] = [AccessError("you may not look", hint="ask")]
+    assert house.lmi("up", "--yes").code == 1
+    house.clock.sleep(2 * world.startup)
+    world.calls.clear()
+    ran = house.lmi("up", "--yes", "--json")
+    assert steps(ran.lines) == ["SetScaling"]
+    assert "invoke" in world.calls
+    world.calls.clear()
+    assert "nothing to do" in house.up().err
+
+
+def test_what_would_ship_is_shown_whatever_the_account_allows(house: CloudHouse) -> None:
+    house.cloud.roles.absent.add("arn:aws:iam::111122223333:role/lmi-endpoint")
+    house.cloud.roles.denied.add("sagemaker:CreateModel")
+    assert house.lmi("render", "-o", "out").code == 0
+    assert (Path("out") / "serving.properties").is_file()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -45,8 +46,17 @@ def behind_scaling(world: World, ask: Ask) -> Iterator[Request]:
 def link_scaling(world: World, ask: Ask) -> None:
     """What the first scaling of an account makes there."""
     if ask.operation == "RegisterScalableTarget" and not _has_role(world.account):
-        backend = iam_backend(world.account)
-        backend.create_service_linked_role(SCALES, "", "")
+        statement = {"Effect": "Allow", "Principal": {"Service": SCALES}, "Action": "sts:AssumeRole"}
+        iam_backend(world.account).create_role(
+            SCALING_ROLE,
+            json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
+            f"/aws-service-role/{SCALES}/",
+            permissions_boundary=None,
+            description="",
+            tags=[],
+            max_session_duration="3600",
+            linked_service=SCALES,
+        )
 
 
 def behind_hosting(world: World, ask: Ask) -> Iterator[Request]:
