@@ -12,7 +12,7 @@ import pytest
 from lmi_deploy.adapters.aws.session import SessionFactory, aws_session
 from lmi_deploy.adapters.s3 import Place, S3Settings, S3Store
 from lmi_deploy.core.crc32 import crc32_of
-from lmi_deploy.errors import AccessError, UsageRefused
+from lmi_deploy.errors import AccessError, NoCredentials, UsageRefused
 from tests.support.certificate import certificate
 from tests.support.s3 import S3Server, versitygw_s3
 from tests.support.still_clock import StillClock
@@ -95,7 +95,11 @@ def test_an_sso_log_in_that_is_over_is_told_with_the_remedy(
 
 
 def test_no_credentials_and_no_region_are_told(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageRefused, match="region: none is set"):
+    with pytest.raises(NoCredentials, match="there are none, and no region is set"):
+        _store(aws_session(), moto, "b").look("k")
+    with monkeypatch.context() as given, pytest.raises(UsageRefused, match="region: none is set"):
+        given.setenv("AWS_ACCESS_KEY_ID", "a")
+        given.setenv("AWS_SECRET_ACCESS_KEY", "b")
         _store(aws_session(), moto, "b").look("k")
     with pytest.raises(AccessError, match="unable to locate credentials") as caught:
         _store(aws_session(region="us-east-1"), moto, "b").look("k")
