@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +16,10 @@ from tests.support.serving import serving_python
 
 RECIPE = str(ROOT / "recipes" / "smollm2-g5.yaml")
 NAME = "smollm2-g5"
+ROLE = "lmi-endpoint"
+BY_JOB = ("--set", "weights.via=job")
 pytestmark = pytest.mark.model
+NOTHING: dict[str, list[Any]] = {"endpoints": [], "configs": [], "models": []}
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,15 @@ class Account:
         done = self.lmi.run(*arguments)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout
+
+    def allow(self, *more: str) -> None:
+        """The role of the recipe, as `lmi iam` prints it."""
+        printed = json.loads(self.run("iam", RECIPE, *more))
+        iam = self.aws.client("iam")
+        with suppress(iam.exceptions.EntityAlreadyExistsException):
+            iam.create_role(RoleName=ROLE, AssumeRolePolicyDocument=json.dumps(printed["trust"]))
+        policy = json.dumps(printed["execution"])
+        iam.put_role_policy(RoleName=ROLE, PolicyName="lmi", PolicyDocument=policy)
 
     def left(self) -> dict[str, list[Any]]:
         """What SageMaker holds, and the folders of the bucket."""
@@ -44,8 +57,9 @@ class Account:
 @pytest.fixture(scope="module")
 def account(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
     folder = tmp_path_factory.mktemp("emulator")
-    with emulator(folder, "--python", str(serving_python()), "--speed", "120", containers=True) as aws:
-        aws.role("lmi-endpoint")
+    flags = ("--python", str(serving_python()), "--speed", "120")
+    hub = {"HF_ENDPOINT": installed.environment["HF_ENDPOINT"]}
+    with emulator(folder, *flags, containers=True, variables=hub) as aws:
         keys = {"AWS_ENDPOINT_URL": aws.url, "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
         region = {"AWS_REGION": aws.region, "AWS_EC2_METADATA_DISABLED": "true"}
         lmi = replace(installed, environment={**installed.environment, **keys, **region})
@@ -54,15 +68,34 @@ def account(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def test_a_recipe_becomes_an_endpoint_that_answers_and_nothing_is_left(account: Account) -> None:
+    told = account.run("plan", RECIPE, "--exit-code", "--json", code=1)
+    assert "lmi-endpoint" in told
+    account.allow()
     account.run("plan", RECIPE, "--exit-code", code=4)
     up = account.run("up", RECIPE, "--yes", "--json")
     assert json.loads(up.splitlines()[-1])["ok"]
 
     assert "Paris" in account.run("invoke", NAME, "What is the capital of France?")
+    assert "Paris" in account.run("invoke", NAME, "--stream", "What is the capital of France?")
     account.run("plan", RECIPE, "--exit-code")
     assert "in-step" in account.run("status", NAME)
 
+    account.run("up", RECIPE, "--yes", "--set", "endpoint.count=2")
+    assert "2 of 2 instances" in account.run("status", NAME)
+    account.run("rollback", NAME, "--yes")
+    assert "1 of 1 instances" in account.run("status", NAME)
+
     account.run("down", NAME, "--yes")
-    left = account.left()
-    assert (left["endpoints"], left["configs"], left["models"]) == ([], [], [])
-    assert left["folders"] == ["manifests/", "weights/"]
+    assert account.left() == NOTHING | {"folders": ["manifests/", "weights/"]}
+
+
+def test_a_job_inside_aws_brings_the_weights_that_are_not_there(account: Account) -> None:
+    held = [json.loads(line) for line in account.run("weights", "ls", "--json").splitlines()]
+    account.run("weights", "rm", "--yes", next(line["name"] for line in held if line["event"] == "row"))
+    account.allow(*BY_JOB)
+    up = account.run("up", RECIPE, "--yes", "--json", *BY_JOB)
+    begun = [line["title"] for line in map(json.loads, up.splitlines()) if line["event"] == "started"]
+    assert any("by a job on 1 x ml.m5.4xlarge" in title for title in begun)
+    assert "Paris" in account.run("invoke", NAME, "What is the capital of France?")
+    account.run("down", NAME, "--yes", "--purge")
+    assert account.left() == NOTHING | {"folders": []}
