@@ -62,6 +62,8 @@ class _Round:
         if before.actions:
             journal.expect(self._generation())
         try:
+            if self.wish.probe and self._unproved:
+                yield from prove(case, target, deps)
             detached = yield from self._raise(before, perform, journal)
         except LmiError as error:
             explain(error, case.spec.engine.name)
@@ -71,8 +73,6 @@ class _Round:
             raise self._interrupted() from None
         if detached:
             return
-        if self.wish.probe and self._unproved:
-            yield from prove(case, target, deps)
         # Settled before the old generation is cleared away: from here on the new one is what serves.
         journal.settle(self._generation())
         yield from apply(after, perform, journal, deps.clock)
