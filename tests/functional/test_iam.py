@@ -39,7 +39,9 @@ def test_all_three_documents_are_one_object(house: House) -> None:
 
 @pytest.mark.parametrize("part", ["deployer", "execution", "trust"])
 def test_one_part_is_a_document_that_iam_takes(house: House, part: str) -> None:
-    document = json.loads(house.lmi("iam", "tiny.yaml", "--part", part).out)
+    ran = house.lmi("iam", "tiny.yaml", "--part", part)
+    document = json.loads(ran.out)
+    assert ran.err == ""
     assert document["Version"] == "2012-10-17"
     assert document["Statement"]
 

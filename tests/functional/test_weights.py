@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lmi_deploy.core.weights import BucketWish
+from lmi_deploy.errors import NotFound
+from lmi_deploy.ports.weights import Weights
+from lmi_deploy.steps.deps import Deps
 from tests.support.house import RECIPE, House
 
 
@@ -82,6 +87,23 @@ def test_gc_on_a_clean_bucket_says_so(house: House) -> None:
     told = house.lmi("gc")
     assert told.code == 0
     assert "nothing older than 24 h" in told.err
+
+
+class NoBucket(House):
+    """The house before its first `up`."""
+
+    def deps(self) -> Deps:
+        def weights(wish: BucketWish, memory_mb: int | None) -> Weights:
+            raise NotFound("s3://lmi-1-an: the account's default bucket is not there yet")
+
+        return replace(super().deps(), weights=weights)
+
+
+def test_gc_where_there_is_no_bucket_yet_is_done(tmp_path: Path) -> None:
+    house = NoBucket(tmp_path)
+    told = house.lmi("gc", "--json")
+    assert (told.code, told.result["freed"]) == (0, 0)
+    assert house.lmi("gc", "--bucket", "mine").code == 1
 
 
 def test_s5cmd_needs_the_files_on_this_machine(house: House) -> None:

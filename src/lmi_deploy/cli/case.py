@@ -10,6 +10,7 @@ import click
 
 from lmi_deploy.cli.views import open_view
 from lmi_deploy.core.events import Event
+from lmi_deploy.errors import LmiError
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.ui.view import View
 
@@ -24,10 +25,13 @@ class Room:
     deps: Deps
 
     def play(self, events: Iterable[Event]) -> None:
-        """Show what happens as it happens."""
+        """Show what happens as it happens. A failure tells no line again that went by a moment ago."""
         try:
             for event in events:
                 self.view.show(event)
+        except LmiError as error:
+            error.details = self.view.untold(error.details)
+            raise
         finally:
             self.view.close()
 

@@ -12,6 +12,7 @@ from lmi_deploy.cli.find import confirm
 from lmi_deploy.cli.options import json_option, yes_option
 from lmi_deploy.cli.weights import bucket_options
 from lmi_deploy.core.weights import BucketWish
+from lmi_deploy.errors import NotFound
 from lmi_deploy.steps import down
 from lmi_deploy.steps.astray import astray
 
@@ -62,7 +63,13 @@ def _deployments(room: Room, region: str, *, yes: bool) -> int:
 
 
 def _bucket(room: Room, wish: BucketWish, older_than: float, *, yes: bool) -> int:
-    there = room.deps.weights(wish, None)
+    try:
+        there = room.deps.weights(wish, None)
+    except NotFound as none:
+        if wish.bucket:
+            raise
+        room.view.note(f"{none.message}: nothing is left over in it")
+        return 0
     before = room.deps.clock.now() - timedelta(hours=older_than)
     found = there.leftovers(before=before)
     room.view.rows([dataclasses.asdict(one) for one in found])

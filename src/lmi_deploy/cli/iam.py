@@ -25,8 +25,8 @@ def command(
 ) -> None:
     """Print the least that AWS must allow for RECIPE: for who deploys it, and for the role that the endpoint runs with.
 
-    Nothing is created. The three documents come as one object, with --part one of them alone; how a role is made of
-    them is said on stderr.
+    Nothing is created. The three documents come as one object, and how a role is made of them on stderr; with --part
+    one of them comes alone.
     """
     room = open_room(as_json=as_json)
     read = read_recipe(recipe, overlay=overlay, sets=sets)
@@ -38,7 +38,8 @@ def command(
     spec = resolve(read, gather(read, room.deps))
     found = policies(spec)
     documents = found.documents
-    for line in role_commands(spec, read.origin, characters=found.deployer.characters):
-        room.view.note(line)
+    if part is None:  # who asks for one part is following these lines already
+        for line in role_commands(spec, read.origin, characters=found.deployer.characters):
+            room.view.note(line)
     shown = documents if part is None else documents[part]
     room.view.result(documents if part is None else {part: shown}, json.dumps(shown, indent=2))

@@ -123,6 +123,6 @@ def _require(bucket: str, wish: BucketWish, account: Account) -> None:
     if not wish.create:
         raise NotFound(
             f"s3://{bucket}: the account's default bucket is not there yet",
-            hint="add --create-bucket to make it (public access blocked, encrypted, TLS only), or name one: --bucket",
+            hint="`lmi up` or `lmi weights push --create-bucket` makes it (private, encrypted, TLS only); or name one",
         )
     account.make_bucket(bucket, tags=TAGS, kms_key=wish.kms_key)

@@ -53,7 +53,7 @@ def encode(question: Question, handler: HandlerSpec, task: Task | None) -> HttpR
     if question.body is None:
         raise UsageRefused(
             "engine custom: only your handler knows what its requests look like",
-            hint="send a whole body: lmi invoke NAME --body FILE, or probe.body in the recipe",
+            hint="send a whole body: lmi invoke NAME --body @FILE, or probe.body in the recipe",
         )
     return HttpRequest(body=question.body, headers=(("Content-Type", question.content_type),))
 

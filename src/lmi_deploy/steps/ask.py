@@ -93,6 +93,11 @@ def _refused(head: Head, body: bytes) -> DeployFailed:
 
 def _summary(ref: DeploymentRef, deps: Deps) -> dict[str, str]:
     record = deps.targets[ref.target].recorded(ref)
+    if record is not None and record.current is None:
+        raise NotFound(
+            f"{ref.name}: it has not come to answer yet",
+            hint=f"`lmi status {ref.name}` says why, and how to go on",
+        )
     if record is None or record.current is None:
         raise NotFound(
             f"{ref.name}: no deployment of that name answers here", hint="`lmi ls` lists what is here"

@@ -74,7 +74,7 @@ def _refusal(name: str, stopping: list[Found]) -> LmiError:
 
 
 def _role(case: Case, place: SageMakerPlace, cloud: Cloud) -> Iterator[Found]:
-    iam = f"`lmi iam` prints what the role {place.role} needs"
+    iam = f"`lmi iam RECIPE` prints what the role {place.role} needs"
     try:
         why = cloud.roles.assumable(place.role)
     except NotFound as error:
@@ -96,7 +96,7 @@ def _rights(case: Case, cloud: Cloud) -> Iterator[Found]:
     for right in lacking:
         text = f"{cloud.caller.arn} may not {_words(right)}"
         if right.action.startswith(needed):
-            yield Found(text, AccessError, "`lmi iam` prints what deploying this recipe needs")
+            yield Found(text, AccessError, "`lmi iam RECIPE` prints what deploying it needs")
     later = sorted({right.action for right in lacking if not right.action.startswith(needed)})
     if later:
         yield Found(f"{cloud.caller.arn} may not do what is needed later: {', '.join(later)}")

@@ -251,8 +251,8 @@ def costs(cloud: Cloud, seen: SeenEndpoint, instance: str) -> str:
 
 
 def _since(seen: SeenEndpoint) -> str:
-    """From when on the log tells of this change."""
-    return seen.created if seen.status == "Creating" else seen.modified
+    """From when on the log tells of this change. One that failed was last modified when it ended, after all lines."""
+    return seen.created if seen.status in ("Creating", "Failed") else seen.modified
 
 
 def _minutes(seconds: float) -> str:

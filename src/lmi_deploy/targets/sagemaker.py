@@ -193,7 +193,7 @@ class SageMakerTarget:
     def _remove_weights(self, ref: DeploymentRef, action: cloud_plan.DeleteWeights) -> Steps:
         yield from ()
         freed = self.opened(ref).weights.remove(action.weights, but=ref.name)
-        return f"{freed} bytes freed"
+        return f"{freed:,} bytes freed"
 
     def _remove(self, ref: DeploymentRef) -> Steps:
         yield from ()
@@ -225,4 +225,4 @@ def _tag(cloud: Cloud, action: cloud_plan.TagEndpoint) -> Steps:
     if seen is None:
         raise NotFound(f"{action.endpoint}: the endpoint is gone", hint="`lmi up` makes it anew")
     cloud.hosting.tag(seen.arn, action.tags)
-    return f"{len(action.tags)} tags"
+    return f"{len(action.tags)} tag{'' if len(action.tags) == 1 else 's'}"

@@ -84,7 +84,8 @@ def remove(store: ObjectStore, name: str, *, used: Collection[str]) -> int:
     """
     if name in used:
         raise Refused(
-            f"{name}: a deployment uses these weights", hint="`lmi down` it first; `lmi ls` shows which"
+            f"{name}: a deployment uses these weights",
+            hint="`lmi down` it first; `lmi weights ls` shows which",
         )
     prefix = weights_prefix(name)
     there = list(store.list(prefix))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:  # most commands show no plan, and its nouns take a fifth of t
 _BYTE_FIGURES = frozenset({"weights", "to fetch", "to move", "device memory"})
 _SHOWN_WHEN_NEW = ("model", "commit", "engine", "runtime", "address")
 _QUIET_SECONDS = 5.0
+_LATELY = 60
+"""Lines that are not told again when a failure brings them along."""
 
 
 class HumanView:
@@ -30,6 +33,7 @@ class HumanView:
         self._moving = live
         self._shown_at = 0.0
         self._pending = ""
+        self._lately: deque[str] = deque(maxlen=_LATELY)
 
     def show(self, event: Event) -> None:
         match event:
@@ -38,6 +42,7 @@ class HumanView:
             case Progress():
                 self._progress(event)
             case Line(text=text):
+                self._lately.append(text)
                 self._line(plain(text))
             case Finished():
                 self._finish(event)
@@ -88,6 +93,9 @@ class HumanView:
         self.close()
         if text:
             self._out.write(text if text.endswith("\n") else text + "\n")
+
+    def untold(self, lines: Sequence[str]) -> tuple[str, ...]:
+        return tuple(line for line in lines if line not in self._lately)
 
     def fail(self, error: LmiError) -> None:
         self.close()
@@ -142,8 +150,8 @@ class HumanView:
     def _answered(self, event: Answered) -> None:
         if self._live is not None:
             self.close()
-        self._tell(f"    asked: {plain(event.prompt)[:200]}")
-        self._tell(f"    answered: {plain(event.answer).strip()[:200]}")
+        self._tell(f"    asked: {_in_a_line(event.prompt)}")
+        self._tell(f"    answered: {_in_a_line(event.answer)}")
 
     def _tell(self, text: str) -> None:
         if self._live is not None:
@@ -183,6 +191,10 @@ def _made(plan: Plan) -> str:
     """What is made where nothing was, in a line; the rest of it is in `--json`."""
     new = {change.field: change.after for change in plan.changes}
     return ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new)
+
+
+def _in_a_line(text: str) -> str:
+    return " ".join(plain(text).split())[:200]
 
 
 def _value(text: str) -> str:

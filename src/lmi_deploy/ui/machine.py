@@ -29,7 +29,7 @@ class MachineView:
         self._write("plan", plan_fields(plan))
 
     def note(self, text: str) -> None:
-        self._write("notice", {"text": text})
+        self._write("notice", {"text": text.strip()})
 
     def rows(self, rows: Sequence[Fields]) -> None:
         for row in rows:
@@ -43,6 +43,9 @@ class MachineView:
 
     def result(self, fields: Fields, text: str = "") -> None:
         self._write("result", {"ok": True, **fields})
+
+    def untold(self, lines: Sequence[str]) -> tuple[str, ...]:
+        return tuple(lines)
 
     def fail(self, error: LmiError) -> None:
         problems = [dataclasses.asdict(p) for p in error.problems] if isinstance(error, RecipeError) else []

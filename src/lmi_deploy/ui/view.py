@@ -36,6 +36,9 @@ class View(Protocol):
     def result(self, fields: Fields, text: str = "") -> None:
         """The last word: `fields` for machines, `text` for people."""
 
+    def untold(self, lines: Sequence[str]) -> tuple[str, ...]:
+        """Those that its reader has not just seen go by as `Line`s."""
+
     def fail(self, error: LmiError) -> None:
         """What, why and what next."""
 

@@ -118,6 +118,7 @@ def test_detached_and_waited_for(house: CloudHouse) -> None:
     assert "`lmi wait tiny`" in ran.err
     status = house.lmi("status", "tiny", "--json")
     assert (status.code, status.result["standing"]) == (4, "starting")
+    assert "it has not come to answer yet" in house.lmi("invoke", "tiny", "OK").err
     waited = house.lmi("wait", "tiny", "--json")
     assert waited.code == 0, waited.out
     assert steps(waited.lines) == ["AwaitService", "ProbeEndpoint"]

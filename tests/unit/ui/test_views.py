@@ -118,6 +118,23 @@ def test_a_failure_says_what_why_and_what_next(people: People) -> None:
     assert people.out.getvalue() == ""
 
 
+def test_people_are_not_told_again_what_went_by_and_programs_are(people: People) -> None:
+    people.view.show(Line(key=KEY, text="Traceback"))
+    assert people.view.untold(["an older line", "Traceback"]) == ("an older line",)
+    assert MachineView(io.StringIO()).untold(["Traceback"]) == ("Traceback",)
+
+
+def test_an_answer_of_many_lines_is_told_in_one(people: People) -> None:
+    people.view.show(Answered(prompt="{}", answer='{\n  "echo": {}\n}', seconds=1.0))
+    assert people.story.getvalue() == '    asked: {}\n    answered: { "echo": {} }\n'
+
+
+def test_a_notice_for_programs_has_no_layout() -> None:
+    out = io.StringIO()
+    MachineView(out).note("\n  by the way\n")
+    assert json.loads(out.getvalue())["text"] == "by the way"
+
+
 def test_mistakes_in_a_recipe_stand_at_the_left_where_editors_find_them(people: People) -> None:
     people.view.fail(BROKEN)
     assert people.story.getvalue().splitlines() == [

@@ -14,7 +14,7 @@ def judge(observed: CloudObserved) -> tuple[Standing, str]:
     if observed.endpoint is not None:
         return _of_endpoint(observed.endpoint, observed.record)
     if not observed.exists:
-        return "absent", "nothing of that name is there"
+        return "absent", f"nothing of that name is in {observed.ref.region or 'this region'}"
     if observed.record and observed.record.current:
         return "drifted", "its endpoint is gone; `lmi up` brings it back, `lmi down` clears the rest away"
     return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
