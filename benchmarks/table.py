@@ -16,7 +16,18 @@ from benchmarks.result import RESULTS
 
 README = ROOT / "README.md"
 BEGIN, END = "<!-- figures -->", "<!-- /figures -->"
-ORDER = ("startup", "validate", "deployment", "size", "recipes", "hub", "transfer", "server", "emulator")
+ORDER = (
+    "startup",
+    "validate",
+    "deployment",
+    "size",
+    "recipes",
+    "hub",
+    "transfer",
+    "server",
+    "emulator",
+    "sagemaker",
+)
 
 
 def main(arguments: list[str]) -> int:

@@ -1,0 +1,132 @@
+"""SageMaker, before the emulator: requests that a command costs, crashes and faults survived, an update under load."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import environment, say
+from benchmarks.result import Figure, Result
+from benchmarks.suites import cases
+from tests.contract.cloud import test_update_under_load as load
+from tests.contract.cloud.test_killed import RECIPE
+from tests.support.emulated import emulator
+from tests.support.fakes import model_files, safetensors
+
+AIM = 8
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "`lmi up` that changes nothing": ("up", "tiny.yaml", "--yes"),
+    "`lmi plan` that changes nothing": ("plan", "tiny.yaml"),
+    "`lmi status`": ("status", "tiny"),
+}
+SUITES: Mapping[str, tuple[str, ...]] = {
+    "Crash matrix: ends of a process after which `up` converges and `down` leaves nothing": (
+        "tests/functional/cloud/test_crash_matrix.py",
+        *("-n", "2"),
+    ),
+    "Lives of a deployment whose processes get real signals before and after each action; locks": (
+        "tests/contract/cloud/test_killed.py",
+    ),
+    "Faults of AWS and of the way to it, each with its exit code and words, and nothing lost": (
+        "tests/contract/cloud/test_up_under_faults.py",
+        "tests/contract/cloud/test_faults.py",
+    ),
+}
+
+
+def run() -> Result:
+    requests = _requests()
+    lost, answers = _under_load()
+    figures = [
+        Figure(
+            what=f"AWS requests of {what}",
+            value=len(requests[what]),
+            unit="",
+            at_most=AIM if "up" in what else None,
+            note="every one counted, the probe included" if "up" in what else "",
+        )
+        for what in COMMANDS
+    ]
+    update = Figure(
+        what="Requests lost while a changed recipe comes into service and goes back",
+        value=len(lost),
+        unit="",
+        at_most=0,
+        note=f"of {sum(answers.values()) + len(lost):,}, by 3 clients at once, none of whom tries again",
+    )
+    return Result(
+        what="lmi before its emulator; requests as botocore sent them, the matrix in an account in memory",
+        figures=[*figures, *(_suite(what, places) for what, places in SUITES.items()), update],
+        versions={name: version(name) for name in ("lmi-deploy", "boto3", "botocore", "moto", "pytest")},
+        details={"requests": requests, "answers_by_generation": dict(answers)},
+    )
+
+
+def _suite(what: str, places: tuple[str, ...]) -> Figure:
+    right, tried = cases(*places)
+    return Figure(what=what, value=right, unit="", total=tried)
+
+
+def _requests() -> dict[str, list[str]]:
+    """The requests of each command, once the deployment serves."""
+    with tempfile.TemporaryDirectory() as folder, emulator(Path(folder), "--speed", "100000") as aws:
+        root = Path(folder)
+        (root / "model").mkdir()
+        for name, content in model_files().items():
+            (root / "model" / name).write_bytes(content)
+        (root / "tiny.yaml").write_text(RECIPE)
+        surroundings = aws.environment(root)
+        _lmi(root, surroundings, "up", "tiny.yaml", "--yes")
+        return {what: _counted(root, surroundings, *argv) for what, argv in COMMANDS.items()}
+
+
+def _counted(root: Path, surroundings: Mapping[str, str], *argv: str) -> list[str]:
+    place = root / "requests"
+    place.unlink(missing_ok=True)
+    _lmi(root, {**surroundings, "LMI_AWS_REQUESTS": str(place)}, *argv)
+    return place.read_text().splitlines()
+
+
+def _under_load() -> tuple[list[str], Counter[Any]]:
+    """Every request that failed, and what was answered, over an update and a roll-back."""
+    lost: list[str] = []
+    answers: Counter[Any] = Counter()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        emulator(Path(folder), "--speed", "600", containers=True) as aws,
+    ):
+        root, surroundings = Path(folder), aws.environment(Path(folder))
+        (root / "model").mkdir()
+        (root / "model" / "model.safetensors").write_bytes(safetensors())
+        (root / "echo.yaml").write_text(load.RECIPE)
+        for generation in (1, 2):
+            (root / "model.py").write_text(load.HANDLER.replace("GENERATION", str(generation)))
+            if generation == 1:
+                _lmi(root, surroundings, "up", "echo.yaml", "--yes")
+                continue
+            with load.asked_all_the_time(aws, answers, lost):
+                _lmi(root, surroundings, "up", "echo.yaml", "--yes")
+                _lmi(root, surroundings, "rollback", "echo", "--yes")
+        _lmi(root, surroundings, "down", "echo", "--yes")
+    return lost, answers
+
+
+def _lmi(root: Path, surroundings: Mapping[str, str], *argv: str) -> None:
+    say(f"  lmi {' '.join(argv)}")
+    done = subprocess.run(
+        [sys.executable, "-m", "lmi_deploy.cli", *argv],
+        cwd=root,
+        env=environment({**os.environ, **surroundings}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"error: lmi {' '.join(argv)}: exit code {done.returncode}\n{done.stderr[-2000:]}")
