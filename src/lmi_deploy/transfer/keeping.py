@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -18,6 +19,8 @@ from lmi_deploy.transfer.manifests import manifests, read_manifest
 
 AT_ONCE = 8
 _WEIGHTS = "weights/"
+_OURS = re.compile(r"weights/([^/]+/[0-9a-f]{40}-[0-9a-f]{8})/.")
+"""The names that pushes give. In a bucket that somebody named, whatever else lies under `weights/` is theirs."""
 
 
 def verify(
@@ -103,7 +106,7 @@ def orphans(store: ObjectStore, *, before: datetime) -> tuple[Upload, ...]:
     return tuple(
         upload
         for upload in store.uploads(_WEIGHTS)
-        if upload.begun and datetime.fromisoformat(upload.begun) < before
+        if _OURS.match(upload.key) and upload.begun and datetime.fromisoformat(upload.begun) < before
     )
 
 
@@ -128,9 +131,9 @@ def unfinished(store: ObjectStore, *, before: datetime) -> tuple[Unfinished, ...
     complete = {manifest.name for manifest in manifests(store)}
     found: defaultdict[str, list[Stored]] = defaultdict(list)
     for stored in store.list(_WEIGHTS):
-        name = "/".join(stored.key.split("/")[1:3])
-        if name not in complete:
-            found[name].append(stored)
+        ours = _OURS.match(stored.key)
+        if ours and ours[1] not in complete:
+            found[ours[1]].append(stored)
     prefixes = (_unfinished(name, objects) for name, objects in found.items())
     return tuple(one for one in prefixes if one.touched and datetime.fromisoformat(one.touched) < before)
 

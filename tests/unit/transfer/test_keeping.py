@@ -22,6 +22,7 @@ from tests.support.sources import MadeUp
 
 NOISE = random.Random(4).randbytes(9 << 20)
 FILES = {"config.json": b"{}", "model.safetensors": NOISE, "empty": b""}
+BEGUN = f"org--model/{'c' * 40}-00112233"
 LATER, EARLIER = datetime(2027, 1, 1, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)
 
 
@@ -82,19 +83,22 @@ def test_what_nothing_uses_goes_wholly(store: FakeStore, manifest: Manifest) -> 
 
 
 def test_uploads_that_nobody_will_finish_are_found_by_age(store: FakeStore) -> None:
-    old = store.begin("weights/org--model/x/model.safetensors", tags={})
-    store.begin("somebody/elses", tags={})
+    old = store.begin(f"weights/{BEGUN}/model.safetensors", tags={})
+    for theirs in ("somebody/elses", "weights/resnet/2019/model.pt"):
+        store.begin(theirs, tags={})
     assert orphans(store, before=EARLIER) == ()
     assert orphans(store, before=LATER) == (old,)
     give_up(store, orphans(store, before=LATER))
-    assert [upload.key for upload in store.uploads("")] == ["somebody/elses"]
+    assert [upload.key for upload in store.uploads("")] == ["somebody/elses", "weights/resnet/2019/model.pt"]
 
 
 def test_objects_without_a_manifest_are_found_by_age(store: FakeStore, manifest: Manifest) -> None:
-    store.objects["weights/org--model/begun/a"] = b"12"
-    store.objects["weights/org--model/begun/sub/b"] = b"345"
+    store.objects[f"weights/{BEGUN}/a"] = b"12"
+    store.objects[f"weights/{BEGUN}/sub/b"] = b"345"
+    for theirs in ("weights/notes", "weights/resnet/2019/model.pt", "weights/a/b/c/d"):
+        store.objects[theirs] = b"somebody's own"
     (found,) = unfinished(store, before=LATER)
-    assert (found.name, found.size, len(found.keys)) == ("org--model/begun", 5, 2)
+    assert (found.name, found.size, len(found.keys)) == (BEGUN, 5, 2)
     assert unfinished(store, before=EARLIER) == ()
     assert [kept.name for kept in manifests(store)] == [manifest.name]
 
