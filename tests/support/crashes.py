@@ -184,6 +184,12 @@ SCENARIOS: dict[str, Scenario] = {
         ),
     ),
     "rollback": Scenario(CHANGED, ("rollback", "tiny", "--yes"), Ups((RECIPE, CHANGED))),
+    "rollback to what was not scaled": Scenario(
+        SCALED, ("rollback", "tiny", "--yes"), Ups((RECIPE + "options: {dtype: fp32}\n", SCALED))
+    ),
+    "rollback to what was scaled": Scenario(
+        RECIPE, ("rollback", "tiny", "--yes"), Ups((SCALED + "options: {dtype: fp32}\n", RECIPE))
+    ),
     "down": Scenario(CHANGED, DOWN, Ups((CHANGED,))),
     "down, scaled, logs and weights too": Scenario(
         SCALED, (*DOWN, "--purge", "--logs"), Ups((SCALED,), _has_printed)

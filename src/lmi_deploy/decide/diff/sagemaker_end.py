@@ -28,7 +28,7 @@ from lmi_deploy.decide.cloud_wanted import PROVISION
 from lmi_deploy.decide.diff.changes import changes
 from lmi_deploy.decide.diff.sagemaker import coming as coming_config
 from lmi_deploy.decide.diff.sagemaker import named
-from lmi_deploy.decide.diff.sagemaker_told import PATIENCE, SCALING, probe_of
+from lmi_deploy.decide.diff.sagemaker_told import PATIENCE, SCALING, probe_of, scaling_of
 from lmi_deploy.errors import NotFound, Refused
 
 
@@ -137,8 +137,15 @@ def rollback(observed: CloudObserved) -> tuple[Plan, Generation]:
             hint="`lmi status` says more; `lmi up` brings a deployment back",
         )
     probe = probe_of(previous.summary)
-    update = UpdateEndpoint(endpoint=name, config=previous.server, keep_count=False)
+    current = observed.record.current
+    was, becomes = scaling_of(current.summary if current else {}), scaling_of(previous.summary)
+    # SageMaker changes no instance type under a scalable target.
+    moved = current is not None and current.instance != previous.instance
+    update = UpdateEndpoint(
+        endpoint=name, config=previous.server, keep_count=bool(was and becomes and not moved)
+    )
     actions: tuple[Action, ...] = (
+        *((RemoveScaling(endpoint=name),) if was and (moved or not becomes) else ()),
         *(() if begun else (update,)),
         AwaitService(
             endpoint=name,
@@ -146,6 +153,7 @@ def rollback(observed: CloudObserved) -> tuple[Plan, Generation]:
             timeout=int(previous.summary.get(PATIENCE, 0)) or 2 * PROVISION,
         ),
         *((ProbeEndpoint(endpoint=name, probe=probe),) if probe else ()),
+        *((SetScaling(endpoint=name, scaling=becomes),) if becomes and (moved or was != becomes) else ()),
         TagEndpoint(endpoint=name, tags=((TAG_SPEC, previous.spec),)),
     )
     told = changes(observed.record.current, {key: str(text) for key, text in previous.summary.items()})

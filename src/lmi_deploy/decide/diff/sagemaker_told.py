@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -71,6 +72,15 @@ def _place(place: SageMakerPlace) -> dict[str, str]:
 
 def scaling_words(scaling: Scaling) -> str:
     return f"{scaling.least} to {scaling.most} instances, {scaling.invocations} invocations a minute each"
+
+
+def scaling_of(summary: Mapping[str, Any]) -> Scaling | None:
+    """How a generation was scaled, by its record: what `scaling_words` wrote."""
+    found = re.match(r"(\d+) to (\d+) instances, (\d+) invocations", str(summary.get(SCALING, "")))
+    if found is None:
+        return None
+    least, most, invocations = map(int, found.groups())
+    return Scaling(least=least, most=most, invocations=invocations)
 
 
 def probe_of(summary: Mapping[str, Any]) -> ProbeSpec | None:
