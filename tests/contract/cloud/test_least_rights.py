@@ -1,151 +1,207 @@
-"""What `lmi iam` prints is enough for a deployment's whole life, and one right less is missed: IAM enforced."""
+"""What `lmi iam` prints is enough for a deployment's whole life, and each right less is missed: IAM enforced."""
 
 from __future__ import annotations
 
-import json
-import struct
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from lmi_deploy.cli import lmi
-from lmi_deploy.cli.boundary import run
-from tests.support.emulated import REGION, Emulated, emulator
+from lmi_deploy.emulator.iam.behind import SCALING_ROLE
+from tests.support.emulated import Emulated, emulator
+from tests.support.least import ROLE, SIMULATES, Less, Principal, clear_buckets, names, policies_of, settle
 
-RECIPE = """\
+PLAIN = """\
 name: echo
 model_id: ./model
 engine: custom
 instance_type: ml.m5.xlarge
 handler: {file: model.py}
 probe: {body: '{"inputs": "OK"}'}
-endpoint: {role: serving, autoscaling: {min: 1, max: 2, invocations_per_instance: 60}}
 """
-HANDLER = "from djl_python import Output\n\n\ndef handle(inputs):\n    return Output().add_as_json({})\n"
-LIFE = (
-    ("plan", "r.yaml"),
-    ("up", "r.yaml", "--yes"),
-    ("up", "r.yaml", "--yes"),
-    ("up", "r.yaml", "--yes", "--set", "endpoint.count=2"),
-    ("status", "r.yaml"),
-    ("invoke", "r.yaml", "--body", '{"inputs": "x"}'),
-    ("down", "r.yaml", "--yes", "--purge"),
-)
+KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-123456789012"
+VPC = "vpc: {subnets: [subnet-12345678], security_groups: [sg-12345678]}"
+SCALING = "autoscaling: {min: 1, max: 2, invocations_per_instance: 60}"
+SCALED = f"endpoint: {{role: serving, {SCALING}}}\n"
+SEALED = f"endpoint: {{role: serving, kms_key: '{KEY}', network_isolation: true, {VPC}}}\n"
+WHOLE = f"endpoint: {{role: serving, kms_key: '{KEY}', {VPC}, {SCALING}}}\n"
+PACKED = "weights: {deliver: artifact}\nendpoint: {role: serving, bucket: a-bucket-of-ours}\n"
+UNCHECKED = Less("deployer", "CheckRights", SIMULATES)
+BODY = ("--body", '{"inputs": "x"}')
+DOWN = ("down", "echo", "--yes", "--purge", "--logs")
 
 
-@dataclass
-class Account:
-    """The emulator with IAM enforced, and a user whose policies we set."""
+@dataclass(frozen=True)
+class Life:
+    """A recipe, what is done with it from nothing to nothing, and which statements are looked at (none: all)."""
 
-    aws: Emulated
-    capsys: pytest.CaptureFixture[str]
-    documents: dict[str, Any] = field(default_factory=dict)
+    recipe: str
+    commands: tuple[tuple[str, ...], ...]
+    only: tuple[str, ...] = ()
 
-    def lmi(self, *argv: str) -> tuple[int, str]:
-        """Exit code, and all that was said."""
-        code = run(lmi, argv)
-        out, err = self.capsys.readouterr()
-        return code, out + err
 
-    def grant(self, *, less: str = "", part: str = "deployer") -> None:
-        """The printed policies, with one action taken out of one of them."""
-        iam = self.aws.client("iam")
-        documents = json.loads(json.dumps(self.documents))
-        statements = documents[part]["Statement"]
-        for statement in statements:
-            statement["Action"] = [action for action in statement["Action"] if action != less]
-        documents[part]["Statement"] = [statement for statement in statements if statement["Action"]]
-        iam.put_user_policy(UserName="ada", PolicyName="p", PolicyDocument=json.dumps(documents["deployer"]))
-        iam.put_role_policy(
-            RoleName="serving", PolicyName="p", PolicyDocument=json.dumps(documents["execution"])
-        )
+PLAN = ("plan", "r.yaml")
+UP = ("up", "r.yaml", "--yes")
+LIVES = {
+    "scaled": Life(
+        PLAIN + SCALED,
+        (
+            PLAN,
+            UP,
+            (*UP, "--set", "endpoint.count=2"),
+            ("status", "echo"),
+            ("logs", "echo"),
+            ("ls", "--all"),
+            ("invoke", "echo", *BODY),
+            ("invoke", "echo", "--stream", *BODY),
+            ("rollback", "echo", "--yes"),
+            ("up", "unscaled.yaml", "--yes"),
+            ("extend", "echo", "2h"),
+            ("gc", "--yes"),
+            DOWN,
+        ),
+    ),
+    "sealed": Life(PLAIN + SEALED, (PLAN, UP, ("status", "echo"), DOWN), ("UseKey", "LendKey")),
+    "whole": Life(PLAIN + WHOLE, (PLAN,)),
+    "packed": Life(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
+}
+DOES_WITHOUT = {"logs:DescribeLogGroups", "logs:FilterLogEvents", "s3:DeleteObject"}
+"""An `up` goes on without: there is no log to be seen, and the lock ends by itself."""
+TOLD_OTHERWISE = {"pricing:GetProducts": "as public repositories quote it"}
+"""What is said where something is done without."""
+NOT_MET = {
+    "s3:AbortMultipartUpload": "uploads in parts, which small files do not need",
+    "s3:ListMultipartUploadParts": "an upload in parts that was cut off",
+    "s3:DeleteBucket": "a bucket that could not be made whole, below",
+    "s3:GetObject": "files that another model has, below",
+    "s3:GetLifecycleConfiguration": "advice about uploads, which nobody misses",
+    "sagemaker:ListTags": "where the tag search lags behind",
+    "servicequotas:ListAWSDefaultServiceQuotas": "an instance type whose quota was never changed",
+    "application-autoscaling:DescribeScalingPolicies": "the end of a deployment that is scaled",
+}
+
+
+Begin = Callable[[str], tuple[Life, Principal]]
 
 
 @pytest.fixture(scope="module")
-def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Emulated, str, str]]:
+def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
     with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000", "--enforce-iam") as aws:
-        iam = aws.client("iam")
-        iam.create_user(UserName="ada")
-        key = iam.create_access_key(UserName="ada")["AccessKey"]
-        yield aws, key["AccessKeyId"], key["SecretAccessKey"]
+        yield aws
 
 
 @pytest.fixture
-def account(
-    enforcing: tuple[Emulated, str, str],
+def begin(
+    enforcing: Emulated,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> Account:
-    aws, key, secret = enforcing
-    _no_bucket(aws)
-    chain = {"AWS_ENDPOINT_URL": aws.url, "AWS_REGION": REGION, "AWS_CONFIG_FILE": "/nowhere"}
-    homes = {f"LMI_{kind}_HOME": str(tmp_path / kind) for kind in ("STATE", "CACHE")}
-    for name, value in {**chain, **homes, "AWS_ACCESS_KEY_ID": "root", "AWS_SECRET_ACCESS_KEY": "x"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.chdir(tmp_path)
-    _write_model(tmp_path)
-    account = Account(aws, capsys)
-    assert run(lmi, ["iam", "r.yaml"]) == 0
-    account.documents = json.loads(capsys.readouterr().out)
+) -> Begin:
+    """The recipe of a life in the folder, and a user with the rights that are printed for it."""
+
+    def lives(name: str) -> tuple[Life, Principal]:
+        settle(enforcing, monkeypatch, tmp_path)
+        life = LIVES[name]
+        Path("r.yaml").write_text(life.recipe)
+        Path("unscaled.yaml").write_text(PLAIN + "endpoint: {role: serving}\nttl: 1h\n")
+        _others(enforcing)
+        principal = Principal(enforcing, capsys, monkeypatch)
+        policies_of(principal, "r.yaml")
+        principal.enter()
+        return life, principal
+
+    return lives
+
+
+def _others(aws: Emulated) -> None:
+    """A bucket that somebody made, and a log group, which comes with containers."""
+    aws.client("s3").create_bucket(Bucket="a-bucket-of-ours")
+    logs, group = aws.client("logs"), "/aws/sagemaker/Endpoints/echo"
+    if not logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]:
+        logs.create_log_group(logGroupName=group)
+
+
+@pytest.mark.parametrize("name", ["scaled", "sealed", "packed"])
+def test_what_is_printed_is_enough_and_each_right_less_is_missed(begin: Begin, name: str) -> None:
+    life, ada = begin(name)
+    wanted = _lived(life, ada)
+    missing = {less.action for less in set(ada.every("deployer")) - set(wanted)}
+    if not life.only:
+        assert missing <= set(NOT_MET), missing - set(NOT_MET)
+    _begin_anew(ada.aws)
+    for number, command in enumerate(life.commands):
+        here = [less for less, first in wanted.items() if first == number and _is_looked_at(less, life)]
+        _each_is_missed(ada, command, here)
+        ada.grant()
+        code, told = ada.lmi(*command)
+        assert code == 0, (command, told)
+
+
+def _begin_anew(aws: Emulated) -> None:
+    clear_buckets(aws)
+    _others(aws)
     iam = aws.client("iam")
-    if not [role for role in iam.list_roles()["Roles"] if role["RoleName"] == "serving"]:
-        trust = json.dumps(account.documents["trust"])
-        iam.create_role(RoleName="serving", AssumeRolePolicyDocument=trust)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
-    return account
+    if SCALING_ROLE in [role["RoleName"] for role in iam.list_roles()["Roles"]]:
+        iam.delete_role(RoleName=SCALING_ROLE)
 
 
-def _write_model(folder: Path) -> None:
-    header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
-    header += b" " * (-len(header) % 8)
-    (folder / "model").mkdir()
-    (folder / "model" / "config.json").write_text('{"architectures": ["Echo"]}')
-    (folder / "model" / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
-    (folder / "model.py").write_text(HANDLER)
-    (folder / "r.yaml").write_text(RECIPE)
-
-
-def test_what_is_printed_is_enough_for_a_whole_life(account: Account) -> None:
-    account.grant()
-    for command in LIFE:
-        code, told = account.lmi(*command)
+def _lived(life: Life, ada: Principal) -> dict[Less, int]:
+    """A whole life with all rights; which one decides in which of its commands, first."""
+    wanted: dict[Less, int] = {}
+    for number, command in enumerate(life.commands):
+        ada.enter()
+        ada.grant()
+        code, told = ada.lmi(*command)
         assert code == 0, (command, told)
         assert "not authorized" not in told, (command, told)
         assert "not checked" not in told, (command, told)
+        for less in ada.decisive(ada.asked):
+            if command[0] not in ("up", "rollback") or less.action not in DOES_WITHOUT:
+                wanted.setdefault(less, number)
+    return wanted
 
 
-@pytest.mark.parametrize(
-    "less",
-    [
-        "iam:PassRole",
-        "s3:CreateBucket",
-        "s3:PutObject",
-        "sagemaker:CreateModel",
-        "sagemaker:CreateEndpointConfig",
-        "sagemaker:CreateEndpoint",
-        "sagemaker:AddTags",
-        "sagemaker:InvokeEndpoint",
-        "application-autoscaling:RegisterScalableTarget",
-    ],
-)
-def test_one_right_less_is_named(account: Account, less: str) -> None:
-    account.grant(less=less)
-    code, told = account.lmi("up", "r.yaml", "--yes")
-    account.grant()
-    assert account.lmi("down", "r.yaml", "--yes", "--purge")[0] == 0
-    assert code != 0, told
-    assert less in told
+def _is_looked_at(less: Less, life: Life) -> bool:
+    return not life.only or less.sid in life.only
 
 
-def _no_bucket(aws: Emulated) -> None:
-    """To be made by each test again."""
+def _each_is_missed(ada: Principal, command: tuple[str, ...], here: list[Less]) -> None:
+    """Without the check beforehand, so that AWS itself refuses. A teardown goes past what it may not delete:
+    it is refused all of that at once."""
+    together = [less for less in here if command[0] == "down" and _is_gone_past(less)]
+    for each in [*([less] for less in here if less not in together), *([together] if together else [])]:
+        ada.grant(*each, UNCHECKED)
+        code, told = ada.lmi(*command)
+        _unlock(ada.aws)
+        for less in each:
+            otherwise = TOLD_OTHERWISE.get(less.action)
+            said = otherwise in told if otherwise else names(told, less, ada.name)
+            assert said, (command, str(less), told)
+            assert code != 0 or otherwise or "not checked" in told, (command, str(less), told)
+
+
+def _is_gone_past(less: Less) -> bool:
+    """Nothing of an endpoint goes while it stands."""
+    return "Delete" in less.action and less.action != "sagemaker:DeleteEndpoint"
+
+
+@pytest.mark.parametrize("part", ["deployer", "execution"])
+def test_each_right_less_is_told_before_anything_is_made(begin: Begin, part: str) -> None:
+    """All of them, those of services that are not emulated too: IAM is asked."""
+    _, ada = begin("whole")
+    who = ada.name if part == "deployer" else f"role/{ROLE}"
+    for less in ada.every(part):
+        ada.grant(less)
+        code, told = ada.lmi(*PLAN)
+        assert less.action in told, (str(less), told)
+        assert who in told or "these credentials" in told, (str(less), told)
+        assert code in (0, 1), (str(less), told)
+    assert ada.aws.client("sagemaker").list_models()["Models"] == []
+
+
+def _unlock(aws: Emulated) -> None:
+    """Who may not delete leaves the lock behind. A process that ended is taken over from; ours lives on."""
     s3 = aws.client("s3")
     for bucket in s3.list_buckets()["Buckets"]:
-        for stored in s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", ()):
-            s3.delete_object(Bucket=bucket["Name"], Key=stored["Key"])
-        s3.delete_bucket(Bucket=bucket["Name"])
+        s3.delete_object(Bucket=bucket["Name"], Key="deployments/echo/lock.json")
