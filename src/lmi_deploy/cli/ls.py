@@ -59,7 +59,7 @@ def _told(each: Status) -> dict[str, Any]:
         "standing": each.standing,
         "address": each.address,
         "model": each.summary.get("model", ""),
-        "memory": each.server.memory if each.server else 0,
+        "memory": each.server.memory if each.server else None,
         "costs": each.cost,
         "since": each.since,
     }

@@ -67,6 +67,7 @@ def rehearse(spec: Spec, artifact: Artifact, deps: Deps) -> Generator[Event, Non
             f"--check-handler: engine {spec.engine.name} does not run on this machine",
             hint="leave it out: model.py is checked by its syntax tree all the same",
         )
+    yield Notice(text="trying the handler in a worker on this machine first; nothing of that stays")
     here = _here(spec, artifact, deps)
     with deps.lock(here.ref).hold(here.name):
         # What a rehearsal left that was killed.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # most commands show no plan, and its nouns take a fifth of t
 _BYTE_FIGURES = frozenset({"weights", "to fetch", "to move", "device memory"})
 _SHOWN_WHEN_NEW = ("model", "commit", "engine", "runtime", "address")
 _QUIET_SECONDS = 5.0
+_WIDE = 110
 _LATELY = 60
 """Lines that are not told again when a failure brings them along."""
 
@@ -66,7 +67,8 @@ class HumanView:
         elif made := _made(plan):
             self._tell(f"  {made}")
         if plan.figures:
-            self._tell("  " + ", ".join(f"{name}: {_figure(name, value)}" for name, value in plan.figures))
+            for line in _lines([f"{name}: {_figure(name, value)}" for name, value in plan.figures]):
+                self._tell(f"  {line}")
 
     def note(self, text: str) -> None:
         self._tell(text)
@@ -191,6 +193,12 @@ def _made(plan: Plan) -> str:
     """What is made where nothing was, in a line; the rest of it is in `--json`."""
     new = {change.field: change.after for change in plan.changes}
     return ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new)
+
+
+def _lines(figures: Sequence[str]) -> list[str]:
+    """In one line where they fit; a line each where they do not."""
+    one = ", ".join(figures)
+    return [one] if len(one) <= _WIDE else list(figures)
 
 
 def _in_a_line(text: str) -> str:

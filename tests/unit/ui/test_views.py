@@ -124,6 +124,13 @@ def test_people_are_not_told_again_what_went_by_and_programs_are(people: People)
     assert MachineView(io.StringIO()).untold(["Traceback"]) == ("Traceback",)
 
 
+def test_many_figures_of_a_plan_are_a_line_each(people: People) -> None:
+    figures = (("cost", "$1.41 an hour"), ("image", "x" * 100))
+    actions = (StopServer(server="s1"),)
+    people.view.plan(Plan(deployment="m", actions=actions, changes=(), figures=figures))
+    assert people.story.getvalue().splitlines()[-2:] == ["  cost: $1.41 an hour", f"  image: {'x' * 100}"]
+
+
 def test_an_answer_of_many_lines_is_told_in_one(people: People) -> None:
     people.view.show(Answered(prompt="{}", answer='{\n  "echo": {}\n}', seconds=1.0))
     assert people.story.getvalue() == '    asked: {}\n    answered: { "echo": {} }\n'
