@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lmi_deploy.core.observed import CloudObserved, Observed
-from lmi_deploy.core.record import Generation
+from lmi_deploy.core.record import DeploymentRef, Generation
 from lmi_deploy.decide.costs import money
-from lmi_deploy.errors import LmiError
+from lmi_deploy.errors import Interrupted, LmiError
 from lmi_deploy.steps.deps import Deps
 
 _FREE = frozenset({"Failed", "Deleting"})
@@ -48,3 +48,12 @@ def left_standing(observed: Observed, deps: Deps) -> str:
     what = f"the endpoint {name} is {endpoint.status}"
     ends = f"`lmi down {name}` ends it"
     return f"{what} and goes on costing {cost}; {ends}" if cost else f"{what} and goes on costing; {ends}"
+
+
+def interrupted(ref: DeploymentRef, deps: Deps, *, hint: str) -> Interrupted:
+    """With what is left standing, and what that costs."""
+    try:
+        standing = left_standing(deps.targets[ref.target].observe(ref), deps)
+    except LmiError:
+        standing = "what is there could not be looked at"
+    return Interrupted("interrupted" + (f": {standing}" if standing else ""), hint=hint)

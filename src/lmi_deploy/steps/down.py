@@ -13,10 +13,10 @@ from lmi_deploy.core.plan import Action, Plan, RemoveDeployment, StopServer, tit
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.decide.diff import teardown, weights_named
-from lmi_deploy.errors import DeployFailed, Interrupted, LmiError, Refused
+from lmi_deploy.errors import DeployFailed, Refused
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.steps.apply import apply, apply_on
-from lmi_deploy.steps.costs import left_standing
+from lmi_deploy.steps.costs import interrupted
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.rehearse import NoJournal
 
@@ -65,7 +65,8 @@ def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:
         with _held(ending, deps):
             yield from _take_away(prepare(ref, deps, ending.extent), deps)
     except KeyboardInterrupt:
-        raise _interrupted(ref, deps) from None
+        hint = "what was begun is recorded: `lmi status` shows it, `lmi down` goes on"
+        raise interrupted(ref, deps, hint=hint) from None
 
 
 def _held(ending: Ending, deps: Deps) -> AbstractContextManager[None]:
@@ -108,12 +109,3 @@ def _weights(seen: Observed, deps: Deps) -> tuple[tuple[str, ...], tuple[str, ..
     used, complete = there.used(but=seen.ref.name), {manifest.name for manifest in there.all()}
     told = tuple(f"{name} stays: {used[name]} uses it" for name in named if name in used)
     return tuple(name for name in named if name not in used and name in complete), told
-
-
-def _interrupted(ref: DeploymentRef, deps: Deps) -> Interrupted:
-    try:
-        standing = left_standing(deps.targets[ref.target].observe(ref), deps)
-    except LmiError:
-        standing = "what is there could not be looked at"
-    hint = "what was begun is recorded: `lmi status` shows it, `lmi down` goes on"
-    return Interrupted("interrupted" + (f": {standing}" if standing else ""), hint=hint)

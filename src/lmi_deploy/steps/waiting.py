@@ -12,6 +12,7 @@ from lmi_deploy.core.record import DeploymentRef, Generation
 from lmi_deploy.decide.diff import rollback, waiting
 from lmi_deploy.errors import LmiError
 from lmi_deploy.steps.apply import apply
+from lmi_deploy.steps.costs import interrupted
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.diagnose import explain
 
@@ -24,7 +25,10 @@ def wait(ref: DeploymentRef, deps: Deps, *, timeout: int | None) -> Iterator[Eve
         return
     with deps.lock(seen.ref).hold(ref.name):
         plan, coming = waiting(target.observe(seen.ref), timeout=timeout)
-        yield from _bring(seen.ref, plan, coming, deps)
+        try:
+            yield from _bring(seen.ref, plan, coming, deps)
+        except KeyboardInterrupt:
+            raise interrupted(ref, deps, hint="it goes on without us: `lmi wait` waits again") from None
 
 
 def prepare_rollback(ref: DeploymentRef, deps: Deps) -> tuple[DeploymentRef, Plan]:

@@ -207,6 +207,18 @@ def test_what_an_up_was_interrupted_at_is_said_with_its_price(house: CloudHouse)
     converges(house)
 
 
+def test_what_a_wait_was_interrupted_at_is_said_with_its_price(house: CloudHouse) -> None:
+    house.lmi("up", "--yes", "--detach")
+    trouble = Trouble(at=0, when="before", error=KeyboardInterrupt)
+    house.target = lambda target: TroubledTarget(target, trouble)
+    ran = house.lmi("wait", "tiny")
+    assert ran.code == 130
+    assert "the endpoint tiny is Creating and goes on costing $1.41 an hour" in ran.err
+    assert "`lmi wait` waits again" in ran.err
+    house.target = lambda target: target
+    converges(house)
+
+
 def test_an_interrupted_run_without_record_or_endpoint_is_found_by_gc(house: CloudHouse) -> None:
     strike(house, Trouble(at=5, when="before", error=Killed), "up", "--yes")
     house.depot().records.remove("tiny")
