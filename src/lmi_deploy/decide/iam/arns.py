@@ -35,8 +35,10 @@ class Arns:
         return self.of("sagemaker", f"model/{self.spec.name}-{_DIGEST}")
 
     @property
-    def jobs(self) -> str:
-        return self.of("sagemaker", f"processing-job/{self.spec.name}-{_DIGEST}")
+    def jobs(self) -> tuple[str, ...]:
+        """SageMaker keeps the name of a job that failed: the next one of the same digest has a number after it."""
+        job = self.of("sagemaker", f"processing-job/{self.spec.name}-{_DIGEST}")
+        return job, f"{job}-?", f"{job}-??"
 
     @property
     def bucket(self) -> str:

@@ -269,7 +269,7 @@ def _job(spec: Spec, arns: Arns) -> Iterator[Grant]:
             "sagemaker:DescribeProcessingJob",
             "sagemaker:StopProcessingJob",
         ),
-        resources=(arns.jobs,),
+        resources=arns.jobs,
         why="the job that brings the weights (weights.via: job)",
     )
     yield Grant(
