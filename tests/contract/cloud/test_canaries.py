@@ -13,6 +13,7 @@ import pytest
 
 from lmi_deploy.cli import lmi
 from lmi_deploy.cli.boundary import run
+from lmi_deploy.cli.report import write_report
 from lmi_deploy.emulator.rules import Call
 from tests.support.emulated import ACCOUNT, REGION, Emulated, emulator
 from tests.support.hub import HubState, Shelf, serve_hub
@@ -142,7 +143,12 @@ def lived(
     place = "endpoint: {role: serving}\n"
     Path("r.yaml").write_text(RECIPE + place)
     Path("job.yaml").write_text(RECIPE + JOB + place)
-    for command, wanted in LIFE:
+    token = tmp_path / "hf" / "token"
+    for number, (command, wanted) in enumerate(LIFE):
+        if number == len(LIFE) // 2:
+            monkeypatch.delenv("HF_TOKEN")
+            token.parent.mkdir(exist_ok=True)
+            token.write_text(HUB)
         code = run(lmi, command)
         out, err = capsys.readouterr()
         scene.record.said.append(out + err)
@@ -155,6 +161,12 @@ def test_no_secret_gets_out_and_each_request_names_the_owner(lived: Scene, tmp_p
     _nothing_sent(lived)
     _nothing_kept(lived, tmp_path)
     _owner_on_each(lived)
+
+
+def test_a_report_of_a_bug_tells_none() -> None:
+    report = write_report(RuntimeError(HUB), ("up", HUB, "--set", f"x={KEY}", f"--y={SESSION}"))
+    assert not secrets_in(report.read_bytes())
+    report.unlink()
 
 
 def _nothing_said(scene: Scene) -> None:
@@ -182,7 +194,7 @@ def _nothing_sent(scene: Scene) -> None:
 def _nothing_kept(scene: Scene, folder: Path) -> None:
     """In files here, in the bucket, in what SageMaker tells, in tags."""
     for path in folder.rglob("*"):
-        if path.is_file():
+        if path.is_file() and path != folder / "hf" / "token":
             assert not secrets_in(path.read_bytes()), path
     s3, sagemaker = scene.shelves.client("s3"), scene.aws.client("sagemaker")
     bodies = [body for _, call, body in scene.record.requests if call.method in ("PUT", "POST")]
