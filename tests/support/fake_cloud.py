@@ -67,6 +67,8 @@ class FakeLogs:
 
     world: World
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    since: list[str] = field(default_factory=list)
+    """From when on it was followed, each time."""
 
     def group(self, endpoint: str) -> str:
         self.world.call("group")
@@ -83,6 +85,7 @@ class FakeLogs:
 
     def follow(self, group: str, *, start: str = "") -> Iterator[str]:
         told = 0
+        self.since.append(start)
         while True:
             self._print()
             lines = self.groups.get(group, ())

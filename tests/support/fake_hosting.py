@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from lmi_deploy.core.exchange import Head, HttpRequest
 from lmi_deploy.core.hosting import (
@@ -193,7 +194,9 @@ class FakeHosting:
             modified=world.clock.now().isoformat(),
         )
         reason = world.reason(config)
-        ended = replace(begun, status="Failed", reason=reason) if reason else _serving(begun, config, world)
+        late = (world.clock.now() + timedelta(seconds=world.startup)).isoformat()
+        failed = replace(begun, status="Failed", reason=reason, modified=late)
+        ended = failed if reason else _serving(begun, config, world)
         world.endpoints[name] = Endpoint(begun, world.clock.monotonic() + world.startup, ended)
         world.tagged("endpoint", name, tags)
         world.trouble.lose("create_endpoint")

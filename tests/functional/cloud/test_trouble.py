@@ -207,6 +207,16 @@ def test_what_an_up_was_interrupted_at_is_said_with_its_price(house: CloudHouse)
     converges(house)
 
 
+def test_waiting_for_one_that_has_failed_tells_its_log_from_the_beginning(house: CloudHouse) -> None:
+    house.cloud.world.prints["tiny"] = ("loading",)
+    house.cloud.world.trouble.reasons["ml.g5.xlarge"] = "The container did not pass the ping health check."
+    assert house.lmi("up", "--yes").code == 1
+    seen = house.cloud.world.endpoints["tiny"].seen
+    assert seen.created < seen.modified
+    assert house.lmi("wait", "tiny").code == 1
+    assert house.cloud.logs.since[-1] == seen.created
+
+
 def test_what_a_wait_was_interrupted_at_is_said_with_its_price(house: CloudHouse) -> None:
     house.lmi("up", "--yes", "--detach")
     trouble = Trouble(at=0, when="before", error=KeyboardInterrupt)
