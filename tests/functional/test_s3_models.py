@@ -19,7 +19,9 @@ class HouseWithBucket(House):
     """Its models are in its bucket; every command opens them anew, as a new process would."""
 
     def deps(self) -> Deps:
-        models = S3Models(lambda bucket: self.store, read_manifest, cache=self.root / "cache", clock=self.clock)
+        models = S3Models(
+            lambda bucket: self.store, read_manifest, cache=self.root / "cache", clock=self.clock
+        )
         return replace(super().deps(), hub=lambda model_id: models)
 
 

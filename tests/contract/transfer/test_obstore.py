@@ -123,9 +123,7 @@ def test_every_byte_arrives_and_the_manifest_says_so(place: Place, proxy: Proxy)
 
 def test_every_request_of_it_states_the_expected_owner(place: Place, proxy: Proxy) -> None:
     carried(place)
-    assert {passed.headers.get("x-amz-expected-bucket-owner") for passed in proxy.log} == {
-        place.server.owner
-    }
+    assert {passed.headers.get("x-amz-expected-bucket-owner") for passed in proxy.log} == {place.server.owner}
     signed = [passed.headers["Authorization"].partition("SignedHeaders=")[2] for passed in proxy.log]
     assert all("x-amz-expected-bucket-owner" in text for text in signed)
 
