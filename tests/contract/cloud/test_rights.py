@@ -89,3 +89,8 @@ def test_rights_that_may_not_be_simulated_are_said(aws: Emulated, told: Told) ->
     arn, told.key = user(aws, "eve", allow("sagemaker:*"))
     with pytest.raises(AccessError, match="may not iam:SimulatePrincipalPolicy"):
         IamRoles(told.access()).lacking(arn, [CREATE])
+
+
+def test_keys_that_belong_to_nobody_may_do_anything(aws: Emulated, told: Told) -> None:
+    anybody = aws.client("sts").get_caller_identity()["Arn"]
+    assert IamRoles(told.access()).lacking(anybody, [CREATE, PASS]) == ()

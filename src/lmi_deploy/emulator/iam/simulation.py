@@ -13,6 +13,9 @@ from lmi_deploy.emulator.iam.policies import Document, Request, allows, denies
 
 OPERATION: Final = "SimulatePrincipalPolicy"
 _PAGE: Final = 100
+_OF_ANY_KEYS: Final = ":user/moto"
+"""Who the caller is, by moto's STS, with keys that belong to nobody: they may do anything unless rights are enforced."""
+_EVERYTHING: Final[Document] = {"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 Form = Mapping[str, str]
 
 
@@ -24,6 +27,8 @@ def simulated(account: str, form: Form) -> tuple[int, bytes]:
     """The status and the document of the answer."""
     source = form.get("PolicySourceArn", "")
     documents = documents_of(account, source)
+    if documents is None and source.endswith(_OF_ANY_KEYS):
+        documents = (_EVERYTHING,)
     if documents is None:
         message = escape(f"The entity {source} cannot be found.")
         error = f"<Error><Type>Sender</Type><Code>NoSuchEntity</Code><Message>{message}</Message></Error>"
