@@ -14,7 +14,7 @@ from lmi_deploy.emulator.iam.policies import Document, Request, allows, denies
 OPERATION: Final = "SimulatePrincipalPolicy"
 _PAGE: Final = 100
 _OF_ANY_KEYS: Final = ":user/moto"
-"""Who the caller is, by moto's STS, with keys that belong to nobody: they may do anything unless rights are enforced."""
+"""Who the caller is, by moto's STS, with keys of nobody: they may do anything unless rights are enforced."""
 _EVERYTHING: Final[Document] = {"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 Form = Mapping[str, str]
 
