@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -40,6 +41,8 @@ def main(wanted: list[str]) -> int:
     if unknown:
         print(f"no step {unknown[0]!r}; there are: {', '.join(STEPS)}", file=sys.stderr)
         return 2
+    # In the background of a script SIGINT is ignored, and so it would be by every process of a test about Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "LMI_REPORT_SKIPS": "1"}
     for step in wanted or STEPS:
         begun = time.monotonic()
