@@ -15,6 +15,7 @@ from statistics import median
 
 from benchmarks.measure import ROOT, say
 from benchmarks.result import Figure, Result
+from benchmarks.server_installed import installed_figures
 from benchmarks.server_lines import first_chunk, http, opened, turn
 from benchmarks.suites import cases
 from lmi_deploy.server.wire import pack_request
@@ -72,11 +73,15 @@ def run() -> Result:
             port = served.port
             samples = ours, theirs, _ = asyncio.run(_turns(port, own_socket))
             first = [first_chunk(port, http(b"stream")) for _ in range(CHUNKS)]
+        theirs_too = installed_figures(
+            model, Path(folder, "djl"), body=BODY, in_flight=QUEUED, runs=RUNS, count=REQUESTS
+        )
     return Result(
         what=f"an echo of {len(BODY)} bytes by DJL's own Python engine {VERSION}, one worker; client on this machine",
         figures=[
             *_speed(ours, theirs),
             Figure.typical("Model server: first chunk of a stream after", _ms(first), "ms"),
+            *theirs_too,
             *_recordings(),
         ],
         versions={"lmi-deploy": version("lmi-deploy"), "djl_python": VERSION},
