@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from lmi_deploy.core.problem import Problem
 from lmi_deploy.decide.building import draft
 from lmi_deploy.decide.declaration import RECIPE
-from lmi_deploy.decide.hosting import complaints
 from lmi_deploy.decide.reading import Partial
 
 
@@ -15,6 +14,12 @@ def hosting(partial: Partial) -> Iterator[Problem]:
     """Nothing where only the weights are moved, and nothing that rests on a key with a mistake of its own."""
     if not (partial.deploying and _whole(partial, "endpoint.target")):
         return
+    if partial.value("endpoint.target") == "local":
+        return
+    # Here, not above: the rules know every engine, image and instance, a quarter of the time that a recipe for this
+    # machine takes to be checked, which has no use for them.
+    from lmi_deploy.decide.hosting import complaints
+
     for complaint in complaints(draft(RECIPE, partial)):
         if all(_whole(partial, path) for path in complaint.about):
             written = (path for path in complaint.about if path in partial.found or path in partial.pairs)

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from lmi_deploy.catalog import options
 from lmi_deploy.core.problem import Problem
 from lmi_deploy.core.recipe import DEFAULT_ENGINE, Pairs
-from lmi_deploy.decide.hosting.images import server_version
 from lmi_deploy.decide.nearest import guess
 from lmi_deploy.decide.reading import Partial
+from lmi_deploy.decide.server_version import server_version
 from lmi_deploy.decide.yaml_tree import quoted
 
 SERVER = "server"

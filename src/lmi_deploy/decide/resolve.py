@@ -18,9 +18,9 @@ from lmi_deploy.core.spec import (
     WeightsSpec,
 )
 from lmi_deploy.decide.degree import degree_of
-from lmi_deploy.decide.hosting.images import server_version
 from lmi_deploy.decide.places import loading_timeout, place_of
 from lmi_deploy.decide.select import require_shards, select
+from lmi_deploy.decide.server_version import server_version
 from lmi_deploy.decide.tasks import architecture_of, task_of
 from lmi_deploy.engines import vllm
 from lmi_deploy.engines.engine import EngineModule

@@ -10,8 +10,9 @@ from lmi_deploy.catalog.instances import instance, names
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.hosting import complaints
 from lmi_deploy.decide.hosting.devices import devices, in_words
-from lmi_deploy.decide.hosting.images import region_of, server_version
+from lmi_deploy.decide.hosting.images import region_of
 from lmi_deploy.decide.parse import parse
+from lmi_deploy.decide.server_version import server_version
 from tests.support.cloud_nouns import cloud_recipe
 
 

@@ -14,7 +14,6 @@ from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
 
 _ECR = re.compile(r"([0-9]{12})\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z0-9.-]+/([^\s:@]+)([:@]\S+)?")
-_VERSION = re.compile(r"([0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3})(?:-lmi([0-9]{1,3})\b)?")
 _TURING = 7.5
 """Compute capability."""
 _ANY_REGION = "us-east-1"
@@ -26,16 +25,6 @@ def image_of(recipe: Recipe, region: str) -> str:
     if recipe.container.image:
         return recipe.container.image
     return images.image(engine(recipe.engine).family, recipe.container.version or "", region).uri
-
-
-def server_version(version: str | None, image: str | None) -> tuple[str, str]:
-    """DJLServing's version and the number of the LMI image, from what the recipe says of one; empty: nothing said.
-
-    `0.36.0-lmi20.0.0-cu128`, a version or the tag of an image of AWS's, is a server 0.36.0 in the image lmi20.
-    """
-    tag = image.rpartition(":")[2] if image and "/djl-inference:" in image else ""
-    found = _VERSION.match(version or tag)
-    return (found[1], found[2] or "") if found else ("", "")
 
 
 def host_of(recipe: Recipe, image: str, machine: Instance) -> str:
