@@ -8,6 +8,7 @@ from lmi_deploy.core.buckets import default_bucket
 from lmi_deploy.core.rights import Grant
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.transfer_job import JOBS
+from lmi_deploy.decide.iam.actions import WRITE_OBJECTS
 from lmi_deploy.decide.iam.arns import Arns
 
 _SERVICE = "sagemaker.amazonaws.com"
@@ -44,13 +45,7 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[Grant]:
     )
     yield Grant(
         sid="WriteOwn",
-        actions=(
-            "s3:AbortMultipartUpload",
-            "s3:DeleteObject",
-            "s3:GetObject",
-            "s3:ListMultipartUploadParts",
-            "s3:PutObject",
-        ),
+        actions=WRITE_OBJECTS,
         resources=arns.objects(
             f"weights/{arns.label}/",
             f"manifests/{arns.label}/",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from lmi_deploy.core.rights import Grant
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.transfer_job import JOBS
+from lmi_deploy.decide.iam.actions import WRITE_LOGS, WRITE_OBJECTS
 from lmi_deploy.decide.iam.arns import Arns
 
 
@@ -58,12 +59,7 @@ def _image(arns: Arns) -> Iterator[Grant]:
 def _telemetry(arns: Arns) -> Iterator[Grant]:
     yield Grant(
         sid="WriteLogs",
-        actions=(
-            "logs:CreateLogGroup",
-            "logs:CreateLogStream",
-            "logs:DescribeLogStreams",
-            "logs:PutLogEvents",
-        ),
+        actions=WRITE_LOGS,
         resources=(arns.group, f"{arns.group}:*"),
         why="what the server prints; without it a failure has no log",
     )
@@ -108,13 +104,7 @@ def _network() -> Grant:
 def _job(spec: Spec, arns: Arns) -> Iterator[Grant]:
     yield Grant(
         sid="BringWeights",
-        actions=(
-            "s3:AbortMultipartUpload",
-            "s3:DeleteObject",
-            "s3:GetObject",
-            "s3:ListMultipartUploadParts",
-            "s3:PutObject",
-        ),
+        actions=WRITE_OBJECTS,
         resources=arns.objects(f"weights/{arns.label}/", f"manifests/{arns.label}/", JOBS),
         why="the transfer job writes the weights (weights.via: job)",
     )
@@ -133,12 +123,7 @@ def _job(spec: Spec, arns: Arns) -> Iterator[Grant]:
     group = arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs")
     yield Grant(
         sid="WriteJobLogs",
-        actions=(
-            "logs:CreateLogGroup",
-            "logs:CreateLogStream",
-            "logs:DescribeLogStreams",
-            "logs:PutLogEvents",
-        ),
+        actions=WRITE_LOGS,
         resources=(group, f"{group}:*"),
         why="what the job prints",
     )
