@@ -8,6 +8,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from types import TracebackType
 
+from lmi_deploy.adapters.hub.attempts import Stopped
+from lmi_deploy.errors import AccessError, LmiError, NotFound
+
 TICK = 0.2
 FAREWELL = 2.0
 """Seconds that workers get to end by themselves; they are daemons, so that no stalled one keeps the command."""
@@ -30,6 +33,18 @@ class Outcome:
     ) -> bool:
         self.raised = raised
         return True
+
+    def kept(self) -> LmiError | None:
+        """What failed, to be told at the end. Raises what would meet the other tasks, too: a refusal, or a bug."""
+        match self.raised:
+            case None | Stopped():
+                return None
+            case AccessError() | NotFound():
+                raise self.raised
+            case LmiError() as failure:
+                return failure
+            case bug:
+                raise bug
 
 
 def run_all(

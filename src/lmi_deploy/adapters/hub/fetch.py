@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from lmi_deploy.adapters.hub.attempts import Stopped
 from lmi_deploy.adapters.hub.cache import Ledger
-from lmi_deploy.adapters.hub.crew import Outcome, run_all
+from lmi_deploy.adapters.hub.crew import run_all
 from lmi_deploy.adapters.hub.download import Downloader
 from lmi_deploy.core.events import Progress
 from lmi_deploy.core.facts import FileEntry
-from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed
+from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
 
 WORKERS = 8
 Work = Callable[[FileEntry, Callable[[int], None]], None]
@@ -100,22 +99,10 @@ class Fetch:
         pace.stop.clear()
         with closing(run_all(tasks, workers=WORKERS, stop=pace.stop)) as outcomes:
             for outcome in outcomes:
-                if outcome is not None:
-                    self._note(by_path[outcome.name], outcome)
+                if outcome is not None and (failure := outcome.kept()) is not None:
+                    self._failed.append((by_path[outcome.name], failure))
                 done = sum(positions.values())
                 yield Progress(key=self.key, done=done, total=total, unit="bytes", note=pace.note or note)
-
-    def _note(self, entry: FileEntry, outcome: Outcome) -> None:
-        """Keep a file's failure for the end. A refusal would meet the other files, too: it ends all at once."""
-        match outcome.raised:
-            case None | Stopped():
-                return
-            case AccessError() | NotFound():
-                raise outcome.raised
-            case LmiError():
-                self._failed.append((entry, outcome.raised))
-            case _:
-                raise outcome.raised
 
     def _check_space(self, absent: Sequence[FileEntry]) -> None:
         cache = self.downloader.cache

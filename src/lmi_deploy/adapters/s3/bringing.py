@@ -14,11 +14,11 @@ from lmi_deploy.adapters.disk import on_disk
 from lmi_deploy.adapters.flock import flocked
 from lmi_deploy.adapters.hub.attempts import Damaged, Stopped
 from lmi_deploy.adapters.hub.cache import Ledger, free_bytes, hash_file
-from lmi_deploy.adapters.hub.crew import Outcome, run_all
+from lmi_deploy.adapters.hub.crew import run_all
 from lmi_deploy.adapters.hub.download import Partial
 from lmi_deploy.core.events import Progress
 from lmi_deploy.core.facts import FileEntry, ModelListing
-from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed
+from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
 
 _AT_ONCE = 8
 Chunks = Callable[[str, int], Iterator[bytes]]
@@ -76,8 +76,8 @@ class Bringing:
         }
         with closing(run_all(tasks, workers=_AT_ONCE, stop=self._stop)) as outcomes:
             for outcome in outcomes:
-                if outcome is not None:
-                    self._note(outcome)
+                if outcome is not None and (failure := outcome.kept()) is not None:
+                    self._failed[outcome.name] = failure
                 yield Progress(key=key, done=sum(at.values()), total=total, unit="bytes")
 
     def _bring(self, entry: FileEntry, ledger: Ledger, report: Report) -> None:
@@ -123,18 +123,6 @@ class Bringing:
             f"{self.listing.model_id}{entry.path}: {got}; fetched twice, not kept",
             hint="the object is damaged, or was changed after its manifest was written: `lmi weights verify --deep`",
         )
-
-    def _note(self, outcome: Outcome) -> None:
-        """A file's failure is kept for the end; a refusal would meet the others, too, and ends all at once."""
-        match outcome.raised:
-            case None | Stopped():
-                return
-            case AccessError() | NotFound():
-                raise outcome.raised
-            case LmiError():
-                self._failed[outcome.name] = outcome.raised
-            case _:
-                raise outcome.raised
 
     def _check_space(self, left: Sequence[FileEntry]) -> None:
         needed, free = self.missing(left), free_bytes(self.folder)
