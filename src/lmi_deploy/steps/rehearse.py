@@ -20,6 +20,7 @@ from lmi_deploy.core.plan import Action, ProbeServer
 from lmi_deploy.core.record import Generation
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.diff import diff, teardown
+from lmi_deploy.decide.places.local import LOCAL_HOST, device_of
 from lmi_deploy.decide.runtimes import RUNS
 from lmi_deploy.errors import LmiError, Unresolvable
 from lmi_deploy.steps.apply import apply
@@ -102,14 +103,14 @@ def _taken_away(here: Spec, deps: Deps) -> Iterator[Event]:
 
 def _here(spec: Spec, artifact: Artifact, deps: Deps) -> Spec:
     """The same spec on this machine, under a name that no recipe's deployment has."""
-    machine = deps.machine()
+    device, memory = device_of(deps.machine())
     name = f"check-{short(digest([spec.name, artifact.digest]))}"
     place = LocalPlace(
         runtime=RUNTIME,
-        host="127.0.0.1",
+        host=LOCAL_HOST,
         port=deps.port(name),
-        device=f"{len(machine.accelerators)} devices" if machine.accelerators else "CPU",
-        device_memory=machine.memory,
+        device=device,
+        device_memory=memory,
         startup_timeout=STARTUP,
         environment=(),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmi_deploy.core.facts import Facts
+from lmi_deploy.core.facts import Facts, Machine
 from lmi_deploy.core.place import LocalPlace
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.core.spec import WeightsSpec
@@ -17,7 +17,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> LocalPlace:
     machine, port = facts.machine, recipe.endpoint.port or facts.port
     if machine is None or port is None:
         raise Unresolvable("endpoint.target: local needs to know this machine", hint="this is a bug of lmi")
-    device, memory = _device(machine.accelerators, machine.memory)
+    device, memory = device_of(machine)
     runtime = runtime_of(recipe, facts.runtimes)
     return LocalPlace(
         runtime=runtime,
@@ -31,8 +31,10 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> LocalPlace:
     )
 
 
-def _device(accelerators: tuple[tuple[str, int], ...], memory: int) -> tuple[str, int]:
+def device_of(machine: Machine) -> tuple[str, int]:
+    """What a model runs on, and the bytes that it can live in there."""
+    accelerators = machine.accelerators
     if not accelerators:
-        return "CPU", memory
+        return "CPU", machine.memory
     name = accelerators[0][0]
     return f"{len(accelerators)} x {name}", sum(size for _, size in accelerators)
