@@ -146,7 +146,7 @@ class Emulator:
     def keep_time(self) -> None:
         """How far the clock is ahead, for the next start."""
         if self._skew is not None:
-            write_whole(self._skew, json.dumps({"skew": self.world.clock.skew()}))
+            write_whole(self._skew, json.dumps({"skew": self.world.clock.skew()}).encode())
 
 
 async def run(settings: Settings, workshop: Workshop, environ: Mapping[str, str]) -> None:

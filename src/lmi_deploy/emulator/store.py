@@ -30,7 +30,7 @@ class Table:
     def put(self, name: str, row: Row) -> None:
         self._rows[name] = row
         if self._folder is not None:
-            write_whole(self._path(name), json.dumps({"name": name, "row": row}))
+            write_whole(self._path(name), json.dumps({"name": name, "row": row}).encode())
 
     def drop(self, name: str) -> Row | None:
         if self._folder is not None:
@@ -75,9 +75,9 @@ class Store:
         return tuple(region for held, region in self._tables if held == kind)
 
 
-def write_whole(path: Path, text: str) -> None:
-    """The whole text or the old one: a kill in between loses nothing."""
+def write_whole(path: Path, content: bytes) -> None:
+    """The whole content or the old one: a kill in between loses nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.write_text(text, encoding="utf-8")
+    partial.write_bytes(content)
     partial.replace(path)

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from tests.support.emulated import BUCKET, PATIENCE, REGION, emulator
+import botocore.exceptions
+
+from lmi_deploy.emulator.clock import TurnedClock
+from lmi_deploy.emulator.logs.groups import LogGroups
+from tests.support.emulated import BUCKET, PATIENCE, REGION, Emulated, emulator
+
+READ_ONLY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
+NOTHING = json.dumps(
+    {"Version": "2012-10-17", "Statement": {"Effect": "Deny", "Action": "*", "Resource": "*"}}
+)
 
 
 def test_a_restart(tmp_path: Path) -> None:
@@ -87,3 +100,92 @@ def test_inference_components_and_scaling_are_there_again(tmp_path: Path) -> Non
         )
         assert answer["Body"].read() == b"hello"
         assert scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+
+
+def rights(iam: Any) -> dict[str, Any]:
+    """What a client can see of them, but for when it was asked."""
+    told = {
+        "attached": iam.list_attached_role_policies(RoleName="execution")["AttachedPolicies"],
+        "inline": iam.list_role_policies(RoleName="execution")["PolicyNames"],
+        "holders": iam.list_entities_for_policy(PolicyArn=READ_ONLY)["PolicyRoles"],
+        "theirs": iam.get_policy(PolicyArn=READ_ONLY)["Policy"],
+        "ours": iam.list_policies(Scope="Local")["Policies"],
+        "summary": iam.get_account_summary()["SummaryMap"],
+    }
+    shown: dict[str, Any] = json.loads(json.dumps(told, default=str))
+    return shown
+
+
+def test_rights_take_no_more_room_than_they_say_and_are_there_again(tmp_path: Path) -> None:
+    kept = ("--dir", str(tmp_path / "state"))
+    with emulator(tmp_path, *kept) as aws:
+        aws.role()
+        iam = aws.client("iam")
+        own = iam.create_policy(PolicyName="own", PolicyDocument=NOTHING)["Policy"]["Arn"]
+        for arn in (READ_ONLY, own):
+            iam.attach_role_policy(RoleName="execution", PolicyArn=arn)
+        before = rights(iam)
+        count = len(iam.list_policies(Scope="AWS", MaxItems=1000)["Policies"])
+        aws.process.kill()
+        aws.process.wait()
+    files = list((tmp_path / "state" / "moto" / "iam").iterdir())
+    assert 0 < sum(path.stat().st_size for path in files) < 32 * 1024
+    with emulator(tmp_path, *kept) as aws:
+        iam = aws.client("iam")
+        assert rights(iam) == before
+        assert len(iam.list_policies(Scope="AWS", MaxItems=1000)["Policies"]) == count
+        iam.detach_role_policy(RoleName="execution", PolicyArn=READ_ONLY)
+        assert iam.get_policy(PolicyArn=READ_ONLY)["Policy"]["AttachmentCount"] == 0
+
+
+def test_a_call_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
+    with emulator(tmp_path, "--dir", str(tmp_path / "state")) as aws:
+        aws.role()
+        path = tmp_path / "state" / "moto" / "iam" / "aws.pickle"
+        before = path.stat().st_mtime_ns
+        aws.client("iam").list_roles()
+        assert path.stat().st_mtime_ns == before
+        aws.role("another")
+        assert path.stat().st_mtime_ns != before
+
+
+def test_whatever_was_answered_before_a_kill_is_there_again(tmp_path: Path) -> None:
+    """Killed in the middle of changes, by several clients at once."""
+    kept = ("--dir", str(tmp_path / "state"))
+    made: list[str] = []
+    with emulator(tmp_path, *kept) as aws:
+        clients = [threading.Thread(target=make_roles, args=(aws, f"client-{n}", made)) for n in range(3)]
+        for client in clients:
+            client.start()
+        deadline = time.monotonic() + PATIENCE
+        while len(made) < 30:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        aws.process.kill()
+        aws.process.wait()
+        for client in clients:
+            client.join()
+    (tmp_path / "state" / "moto" / "iam" / ".aws.pickle.1.partial").write_bytes(b"half of")
+    with emulator(tmp_path, *kept) as aws:
+        found = {role["RoleName"] for role in aws.client("iam").list_roles(MaxItems=1000)["Roles"]}
+        assert set(made) <= found
+    assert list((tmp_path / "state").rglob("*.partial")) == []
+
+
+def make_roles(aws: Emulated, prefix: str, made: list[str]) -> None:
+    """Until the emulator is gone."""
+    iam = aws.client("iam", fresh=True)
+    with suppress(botocore.exceptions.BotoCoreError):
+        for number in range(100_000):
+            name = f"{prefix}-{number}"
+            iam.create_role(RoleName=name, AssumeRolePolicyDocument=NOTHING)
+            made.append(name)
+
+
+def test_a_log_whose_last_line_was_cut_short_goes_on(tmp_path: Path) -> None:
+    LogGroups(clock := TurnedClock(), tmp_path).append("/mine", "one", [(1, "first"), (2, "second")])
+    (path,) = tmp_path.rglob("*.jsonl")
+    path.write_bytes(path.read_bytes()[:-5])
+    LogGroups(clock, tmp_path).append("/mine", "one", [(3, "third")])
+    lines = LogGroups(clock, tmp_path).groups["/mine"].streams["one"].lines
+    assert [line.text for line in lines] == ["first", "third"]

@@ -6,6 +6,7 @@ import asyncio
 import io
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -67,13 +68,16 @@ class Moto:
             head[:] = [int(status.split(" ", 1)[0]), headers]
 
         try:
-            parts = self._app(environ, start_response)
-            content = b"".join(parts)
+            with self._kept(service, environ["REQUEST_METHOD"]):
+                content = b"".join(self._app(environ, start_response))
         except NotImplementedError as exc:
             raise ApiError("NotImplemented", f"moto does not serve this: {exc}", status=501) from exc
-        if self._folder is not None and environ["REQUEST_METHOD"] not in READING:
-            self._folder.save(service)
         return head[0], head[1], content
+
+    def _kept(self, service: str, method: str) -> AbstractContextManager[None]:
+        if self._folder is None or method in READING:
+            return nullcontext()
+        return self._folder.keeping(service)
 
 
 def _unjudged(bucket: object, action: str, resource: str) -> Any:

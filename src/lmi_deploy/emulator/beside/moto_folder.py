@@ -1,21 +1,23 @@
 """What moto knows, kept in a folder: it has no memory of its own beyond its process.
 
-IAM, STS and the like are small and written as a whole. S3's objects are a file each, written when they changed;
-uploads in parts that are not complete do not survive.
+IAM, STS and the like are a file a region; S3's objects are a file each. A file is written when what it holds has
+changed. Uploads in parts that are not complete do not survive.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
-import os
 import pickle
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from lmi_deploy.emulator.beside.remembering import dumped, restore
 from lmi_deploy.emulator.hosting.objects import s3_backend
+from lmi_deploy.emulator.store import write_whole
 
 WHOLE: Final = ("iam", "sts", "secretsmanager", "kms", "ssm")
 
@@ -30,26 +32,29 @@ class MotoFolder:
         self._written: dict[Path, object] = {}
 
     def load(self) -> None:
+        for left in self._root.glob("**/.*.partial"):
+            left.unlink()
         for service in WHOLE:
-            path = self._root / f"{service}.pickle"
-            if path.is_file():
-                for region, state in pickle.loads(path.read_bytes()).items():
-                    _backends(service, self._account)[region].__dict__.update(state)
+            for path in sorted(self._root.glob(f"{service}/*.pickle")):
+                restore(_backends(service, self._account)[path.stem], path.read_bytes())
         for path in sorted(self._root.glob("s3/*/bucket.pickle")):
             self._load_bucket(path)
         tags = self._root / "s3" / "tags.pickle"
         if tags.is_file():
             s3_backend(self._account).tagger.tags = pickle.loads(tags.read_bytes())
 
-    def save(self, service: str) -> None:
-        """After a request that may have changed something of this service."""
+    @contextmanager
+    def keeping(self, service: str) -> Iterator[None]:
+        """Around a request that may change something of this service: it is on disk at the end.
+
+        One at a time: what is written is not changed by another meanwhile."""
         with self._lock:
+            yield
             if service == "s3":
                 self._save_buckets()
             elif service in WHOLE:
-                held = dict(_backends(service, self._account))
-                states = {region: backend.__dict__ for region, backend in held.items()}
-                _write(self._root / f"{service}.pickle", states)
+                for region, backend in list(_backends(service, self._account).items()):
+                    self._write(self._root / service / f"{region}.pickle", dumped(backend))
 
     def _load_bucket(self, path: Path) -> None:
         from moto.s3.models import s3_backends
@@ -69,7 +74,7 @@ class MotoFolder:
             for name, bucket in list(backend.buckets.items())
             for path in self._save_bucket(self._root / "s3" / name, bucket)
         }
-        _write(self._root / "s3" / "tags.pickle", backend.tagger.tags)
+        self._write(self._root / "s3" / "tags.pickle", pickle.dumps(backend.tagger.tags))
         for path in [*self._root.glob("s3/*/*.key"), *self._root.glob("s3/*/bucket.pickle")]:
             if path not in kept:
                 path.unlink(missing_ok=True)
@@ -78,14 +83,21 @@ class MotoFolder:
     def _save_bucket(self, folder: Path, bucket: Any) -> Iterator[Path]:
         shell = copy.copy(bucket)
         shell.keys, shell.multiparts = type(bucket.keys)(), type(bucket.multiparts)()
-        _write(folder / "bucket.pickle", shell)
+        self._write(folder / "bucket.pickle", pickle.dumps(shell))
         yield folder / "bucket.pickle"
         for name, versions in list(bucket.keys.lists()):
             path = folder / f"{hashlib.sha256(name.encode()).hexdigest()}.key"
             if self._written.get(path) != _mark(versions):
-                _write(path, (name, versions))
+                write_whole(path, pickle.dumps((name, versions)))
                 self._written[path] = _mark(versions)
             yield path
+
+    def _write(self, path: Path, content: bytes) -> None:
+        """If that is not what is there."""
+        mark = hashlib.sha256(content).digest()
+        if self._written.get(path) != mark:
+            write_whole(path, content)
+            self._written[path] = mark
 
 
 def _mark(versions: list[Any]) -> object:
@@ -100,10 +112,3 @@ def _backends(service: str, account: str) -> Any:
     from moto.backends import get_backend
 
     return get_backend(service)[account]  # type: ignore[call-overload]
-
-
-def _write(path: Path, value: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    partial.write_bytes(pickle.dumps(value))
-    partial.replace(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +90,11 @@ class LogGroups:
 
 
 def _lines(path: Path) -> Iterator[LogLine]:
-    for text in path.read_text("utf-8").splitlines():
+    """Without a last line that a kill cut short; what comes next must not be joined to it."""
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if whole != content:
+        os.truncate(path, len(whole))
+    for text in whole.splitlines():
         at, taken, line = json.loads(text)
         yield LogLine(at, taken, line)
