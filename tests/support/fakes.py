@@ -104,6 +104,12 @@ class FakeHub:
             yield Progress(key=key, done=done, total=total, unit="bytes", note=file.path)
         return self.folder(listing)
 
+    def recheck(
+        self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
+    ) -> Generator[Progress, None, bool]:
+        yield from ()
+        return False
+
     def _files(self, model_id: str) -> Mapping[str, bytes]:
         if self.failure is not None:
             raise self.failure

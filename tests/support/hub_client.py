@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from lmi_deploy.adapters.hub import HubSettings, HuggingFaceHub
-from lmi_deploy.core.events import Progress
+from lmi_deploy.core.events import Event, Notice, Progress
 from lmi_deploy.core.facts import ModelListing
 from tests.support.hub import LocalHub
 from tests.support.still_clock import StillClock
@@ -26,6 +26,8 @@ class HubClient:
         asked = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_DOWNLOAD_TIMEOUT": "0.4"}
         self.settings = HubSettings.read(asked | dict(environ or {}), home)
         self.adapter = self.another()
+        self.told: list[str] = []
+        """Notices."""
 
     def another(self, ledger: Path | None = None) -> HuggingFaceHub:
         """A new adapter on the same home, as another run of the command has."""
@@ -36,12 +38,18 @@ class HubClient:
 
     def fetch(self, listing: ModelListing) -> tuple[Path, list[Progress]]:
         """All files of a listing; the snapshot folder, and what was said on the way."""
-        fetching, said = self.adapter.fetch(listing, listing.files, key="weights"), []
+        fetching = self.adapter.fetch(listing, listing.files, key="weights")
+        said: list[Progress] = []
         try:
             while True:
-                said.append(next(fetching))
+                said += self.hear(next(fetching))
         except StopIteration as end:
             return Path(end.value), said
+
+    def hear(self, event: Event) -> list[Progress]:
+        """A notice is noted; progress is given back."""
+        self.told += [event.text] if isinstance(event, Notice) else []
+        return [event] if isinstance(event, Progress) else []
 
     def final_names(self) -> set[str]:
         """Every blob and every link in the cache that is not marked as being on its way."""

@@ -57,6 +57,13 @@ class ModelFolder:
         yield from ()
         return self.folder(listing)
 
+    def recheck(
+        self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
+    ) -> Generator[Progress, None, bool]:
+        """The folder is the source itself: nothing is kept of it."""
+        yield from ()
+        return False
+
 
 class FolderFiles:
     """The files of a listing where they lie in one folder, whatever model the listing is of: the port Source."""

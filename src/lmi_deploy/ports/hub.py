@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from lmi_deploy.core.events import Progress
+from lmi_deploy.core.events import Event
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.ports.source import Source
 
@@ -31,9 +31,18 @@ class Hub(Source, Protocol):
 
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
-    ) -> Generator[Progress, None, Path]:
+    ) -> Generator[Event, None, Path]:
         """Bring `files` into the user's cache, each verified against its oid before it gets its final name.
 
         Yields Progress (`key` is copied into it) and returns the snapshot folder. Raises IntegrityError,
         TransferFailed or AccessError; what is whole is kept, and the next call goes on from there.
+        """
+
+    def recheck(
+        self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
+    ) -> Generator[Event, None, bool]:
+        """Hash again what this machine keeps of `files`, whatever was found of it before: what is damaged is missing.
+
+        Whether anything was; it is told and put out of the way. IntegrityError, and all is left as it lies, where it
+        could not be fetched again.
         """

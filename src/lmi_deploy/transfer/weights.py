@@ -12,7 +12,7 @@ from lmi_deploy.core.events import Event, Notice
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.transfer_job import Order
 from lmi_deploy.core.weights import Flaw, Leftover, Manifest, Travel, weights_prefix
-from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.errors import IntegrityError, NotFound, UsageRefused
 from lmi_deploy.ports.carrier import Carrier
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.hub import Hub
@@ -89,19 +89,37 @@ class BucketWeights:
         key: str,
     ) -> Generator[Event, None, Manifest]:
         bound = self if not travel.memory else self._within(travel.memory)
+        try:
+            return (yield from bound._bring(listing, files, hub, travel=travel, here=here, key=key))
+        except IntegrityError:
+            # A disk may have changed what was right when it came: what this machine keeps is looked at again.
+            if not (yield from hub.recheck(listing, files, key=key)):
+                raise
+        return (yield from bound._bring(listing, files, hub, travel=travel, here=here, key=key))
+
+    def _bring(
+        self,
+        listing: ModelListing,
+        files: Sequence[FileEntry],
+        hub: Hub,
+        *,
+        travel: Travel,
+        here: Callable[[Path], Source],
+        key: str,
+    ) -> Generator[Event, None, Manifest]:
         if travel.via != "snapshot" and listing.source != "folder":
             chosen = choose_carrier(travel.engine, files, here=False, present=self.engines)
             yield Notice(text=f"engine: {chosen.engine}")
-            return (yield from bound.push(listing, files, hub, key=key))
+            return (yield from self.push(listing, files, hub, key=key))
         folder = yield from hub.fetch(listing, files, key=key)
         yield Notice(text=f"the files are in {folder}")
         chosen = choose_carrier(travel.engine, files, here=True, present=self.engines)
         if chosen.engine == OWN:
             yield Notice(text=f"engine: {OWN}")
-            return (yield from bound.push(listing, files, here(folder), key=key))
+            return (yield from self.push(listing, files, here(folder), key=key))
         if chosen.why:
             yield Notice(text=chosen.why)
-        return (yield from bound.carry(listing, files, folder, engine=chosen.engine, key=key))
+        return (yield from self.carry(listing, files, folder, engine=chosen.engine, key=key))
 
     def _within(self, memory: int) -> BucketWeights:
         return replace(self, settings=replace(self.settings, memory=memory))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -172,6 +173,19 @@ def test_files_come_verified_and_only_once(store: ObjectStore, tmp_path: Path) -
     assert hub.missing(listing, listing.files) == 0
     assert brought(models(store, tmp_path), listing) == (folder, [])
     assert [path.name for path in folder.parent.iterdir()] == [folder.name], "nothing is left beside it"
+
+
+def test_a_file_that_rots_unseen_is_found_by_a_recheck(store: ObjectStore, tmp_path: Path) -> None:
+    hub = models(store, tmp_path)
+    listing = hub.listing(laid(store), "main")
+    folder, _ = brought(hub, listing)
+    rotten, before = folder / "config.json", (folder / "config.json").stat()
+    rotten.write_bytes(b"??")
+    os.utime(rotten, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert contents(brought(hub, listing)[0])["config.json"] == b"??", "nothing tells that it changed"
+    told = [getattr(event, "text", "") for event in hub.recheck(listing, listing.files, key="weights")]
+    assert f"{rotten}: it was damaged; removed, and fetched again" in told
+    assert contents(brought(hub, listing)[0]) == FILES
 
 
 def test_a_file_that_was_changed_here_is_brought_again(store: ObjectStore, tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ class RepoCache:
         self.root = root
         self._name = "--".join(["models", *model_id.split("/")])
         self._symlinks = symlinks
+        self.aside: list[tuple[FileEntry, Path]] = []
+        """Files that were put out of the way, and where they are now."""
         self.folder = root / self._name
 
     def snapshot(self, commit: str) -> Path:
@@ -72,7 +74,7 @@ class RepoCache:
         if _size(pointer) == entry.size:
             return
         pointer.parent.mkdir(parents=True, exist_ok=True)
-        pointer.unlink(missing_ok=True)
+        self.put_aside(pointer, entry)
         blob = self.blob(entry)
         if self._symlinks:
             with contextlib.suppress(OSError):
@@ -82,10 +84,21 @@ class RepoCache:
             # A file system without links: the file itself goes there, as huggingface_hub does it.
             shutil.move(blob, pointer)
 
-    def discard(self, commit: str, entry: FileEntry) -> None:
-        """Take away a file that is not what its name says."""
-        self.pointer(commit, entry).unlink(missing_ok=True)
-        self.blob(entry).unlink(missing_ok=True)
+    def put_aside(self, path: Path, entry: FileEntry) -> None:
+        """Free the name of a file that is not what it says. The cache is others' too: the bytes are kept.
+
+        Of a link it is the blob of this folder that goes; what lies elsewhere stays there, and loses the link.
+        """
+        blob = self.blob(entry)
+        if path.is_symlink():
+            of_ours = path.resolve() == blob.resolve()
+            path.unlink()
+            path = blob if of_ours else path
+        if path.is_file():
+            aside = blob.with_suffix(".damaged")
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(aside)
+            self.aside.append((entry, aside))
 
     def write_ref(self, revision: str, commit: str) -> None:
         """What the branch or tag stood for; skipped quietly where the cache is for reading only."""

@@ -14,7 +14,7 @@ from lmi_deploy.adapters.filling import fill_from
 from lmi_deploy.adapters.hub.attempts import Attempts, Broken, Damaged, GaveUp, Pace, Unreachable
 from lmi_deploy.adapters.hub.cache import Ledger, RepoCache, free_bytes
 from lmi_deploy.adapters.hub.connection import Connection
-from lmi_deploy.adapters.hub.download import BAD_BYTES, SEGMENT, Downloader
+from lmi_deploy.adapters.hub.download import BAD_BYTES, SEGMENT, Downloader, damaged_offline
 from lmi_deploy.adapters.hub.fetch import Fetch
 from lmi_deploy.adapters.hub.listing import cached_listing, parse_listing, refuse_hostile
 from lmi_deploy.adapters.hub.ranges import Span, open_span
@@ -22,7 +22,7 @@ from lmi_deploy.adapters.hub.refusals import Subject
 from lmi_deploy.adapters.hub.settings import HubSettings
 from lmi_deploy.adapters.hub.streaming import Streamer
 from lmi_deploy.adapters.hub.wire import Wire
-from lmi_deploy.core.events import Progress
+from lmi_deploy.core.events import Event
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.oids import oid_of
 from lmi_deploy.core.paths import case_collisions
@@ -74,7 +74,7 @@ class HuggingFaceHub:
         stop = entry.size if length is None else min(entry.size, start + length)
         span = Span(start, stop, whole=start == 0 and stop == entry.size)
         cached = self._cache(listing.model_id).whole(listing.commit, entry)
-        if cached is not None:
+        if cached is not None and self._is_right(listing, entry, cached, span):
             return _slice(cached, span)
         self._refuse_offline(listing.model_id, [entry])
         subject = Subject(listing.model_id, listing.commit, path)
@@ -91,6 +91,13 @@ class HuggingFaceHub:
             yield from self._streamer.fill(listing, entry, buffer, start=start)
         except GaveUp as exc:
             raise self._gave_up(Subject(listing.model_id, listing.commit, path), exc) from exc
+
+    def _is_right(self, listing: ModelListing, entry: FileEntry, cached: Path, span: Span) -> bool:
+        """Of a whole file it is seen at once; of a piece it cannot be."""
+        got = oid_of(_slice(cached, span), entry.kind) if span.whole else entry.oid
+        if got != entry.oid and self._settings.offline:
+            raise damaged_offline(listing, entry, cached, got)
+        return got == entry.oid
 
     def _read(self, listing: ModelListing, entry: FileEntry, span: Span) -> bytes:
         found = bytearray()
@@ -110,19 +117,19 @@ class HuggingFaceHub:
         return self._cache(listing.model_id).snapshot(listing.commit)
 
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
-        return sum(entry.size for entry in self._absent(listing, files))
+        there = sum(entry.size for entry in self._there(listing, files))
+        return sum(entry.size for entry in files) - there
 
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
-    ) -> Generator[Progress, None, Path]:
+    ) -> Generator[Event, None, Path]:
         _refuse_paths(listing, files)
-        cache = self._cache(listing.model_id)
-        pace = Pace(self._clock, self._random, threading.Event())
-        downloader = Downloader(self._connection, listing, cache, pace, self.segment)
-        run = Fetch(downloader, Ledger(self._ledger), self.free, key)
-        absent = self._absent(listing, files)
-        wrong = yield from run.check([entry for entry in files if entry not in absent])
-        absent = [*absent, *wrong]
+        run = self._fetch(listing, key)
+        cache = run.downloader.cache
+        there = self._there(listing, files)
+        wrong = {entry.path for entry in (yield from run.check(there))}
+        whole = {entry.path for entry in there} - wrong
+        absent = [entry for entry in files if entry.path not in whole]
         self._refuse_offline(listing.model_id, absent)
         if absent:
             yield from run.bring(absent)
@@ -131,6 +138,18 @@ class HuggingFaceHub:
             self._revisions.get((listing.model_id, listing.commit), listing.commit), listing.commit
         )
         return cache.snapshot(listing.commit)
+
+    def recheck(
+        self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
+    ) -> Generator[Event, None, bool]:
+        _refuse_paths(listing, files)
+        wrong = yield from self._fetch(listing, key).check(self._there(listing, files), anew=True)
+        return bool(wrong)
+
+    def _fetch(self, listing: ModelListing, key: str) -> Fetch:
+        pace = Pace(self._clock, self._random, threading.Event())
+        downloader = Downloader(self._connection, listing, self._cache(listing.model_id), pace, self.segment)
+        return Fetch(downloader, Ledger(self._ledger), self.free, key)
 
     @staticmethod
     def _entry(listing: ModelListing, path: str) -> FileEntry:
@@ -145,9 +164,9 @@ class HuggingFaceHub:
     def _cache(self, model_id: str) -> RepoCache:
         return RepoCache(self._settings.cache, model_id, symlinks=self._settings.symlinks)
 
-    def _absent(self, listing: ModelListing, files: Sequence[FileEntry]) -> list[FileEntry]:
+    def _there(self, listing: ModelListing, files: Sequence[FileEntry]) -> list[FileEntry]:
         cache = self._cache(listing.model_id)
-        return [entry for entry in files if cache.whole(listing.commit, entry) is None]
+        return [entry for entry in files if cache.whole(listing.commit, entry) is not None]
 
     def _refuse_offline(self, model_id: str, absent: Sequence[FileEntry]) -> None:
         if self._settings.offline and absent:

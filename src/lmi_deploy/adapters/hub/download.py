@@ -104,6 +104,7 @@ class Downloader:
             with partial.opened():
                 partial.resume(report)
                 self._complete_or_again(partial, entry, report)
+            self.cache.put_aside(self.cache.blob(entry), entry)
             partial.path.replace(self.cache.blob(entry))
         finally:
             if partial.position == 0:
@@ -160,14 +161,27 @@ class Downloader:
         if partial.position < stop:
             raise Broken(f"the answer ended {stop - partial.position} bytes early")
 
-    def recheck(self, entry: FileEntry, path: Path, report: Report) -> bool:
-        """Whether a file that was there already is what its name says."""
+    def recheck(self, entry: FileEntry, path: Path, report: Report) -> str:
+        """The hash of a file that was there already."""
 
         def watched(done: int) -> None:
             self.pace.check()
             report(done)
 
-        return hash_file(path, entry, watched) == entry.oid
+        return hash_file(path, entry, watched)
+
+    def put_aside(self, path: Path, entry: FileEntry, got: str) -> None:
+        """A file of the cache that has another hash; IntegrityError where it must stay."""
+        if self.connection.settings.offline:
+            raise damaged_offline(self.listing, entry, path, got)
+        try:
+            with self.cache.locked(entry):
+                self.cache.put_aside(path, entry)
+        except OSError as exc:
+            raise IntegrityError(
+                f"{_another(self.listing, entry, path, got)}, and it cannot be put aside: {exc.strerror or exc}",
+                hint="let HF_HUB_CACHE name a folder that is yours; or put the right file there",
+            ) from exc
 
     def disk_error(self, exc: OSError, entry: FileEntry) -> TransferFailed:
         why = exc.strerror or str(exc)
@@ -177,6 +191,17 @@ class Downloader:
             f"{entry.path}: the cache at {self.cache.root} fails: {why}",
             hint="make room there, or let HF_HUB_CACHE name a folder with enough of it",
         )
+
+
+def damaged_offline(listing: ModelListing, entry: FileEntry, path: Path, got: str) -> IntegrityError:
+    return IntegrityError(
+        f"{_another(listing, entry, path, got)}, and HF_HUB_OFFLINE is set",
+        hint="unset HF_HUB_OFFLINE and run it again: it is put aside and fetched anew; or put the right file there",
+    )
+
+
+def _another(listing: ModelListing, entry: FileEntry, path: Path, got: str) -> str:
+    return f"{listing.model_id}: {entry.path}: {path} has {entry.kind} {got}, the Hub says {entry.oid}"
 
 
 def damaged(listing: ModelListing, entry: FileEntry, exc: Damaged, endpoint: str) -> IntegrityError:

@@ -11,7 +11,7 @@ from pathlib import Path
 from lmi_deploy.adapters.hub.cache import Ledger
 from lmi_deploy.adapters.hub.crew import run_all
 from lmi_deploy.adapters.hub.download import Downloader
-from lmi_deploy.core.events import Progress
+from lmi_deploy.core.events import Event, Notice, Progress
 from lmi_deploy.core.facts import FileEntry
 from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
 
@@ -29,9 +29,14 @@ class Fetch:
     key: str
     _failed: list[tuple[FileEntry, LmiError]] = field(default_factory=list)
 
-    def check(self, there: Sequence[FileEntry]) -> Generator[Progress, None, list[FileEntry]]:
-        """Hash what is there and was never hashed; what is not as its name says is taken away and returned."""
-        new = [entry for entry in there if not self._is_known(entry)]
+    def check(
+        self, there: Sequence[FileEntry], *, anew: bool = False
+    ) -> Generator[Event, None, list[FileEntry]]:
+        """Hash what is there and was never hashed, or with `anew` all of it.
+
+        What is not as its name says is put aside and returned; left, and an IntegrityError, where it must stay.
+        """
+        new = [entry for entry in there if anew or not self._is_known(entry)]
         wrong: list[FileEntry] = []
 
         def recheck(entry: FileEntry, report: Callable[[int], None]) -> None:
@@ -39,22 +44,33 @@ class Fetch:
                 wrong.append(entry)
 
         yield from self._run(new, recheck, "checking what is in the cache")
+        yield from self._told()
         self._sum_up(len(new))
         return wrong
 
     def _recheck(self, entry: FileEntry, report: Callable[[int], None]) -> bool:
-        path, downloader = self._path(entry), self.downloader
+        downloader = self.downloader
         try:
-            is_right = downloader.recheck(entry, path, report)
-            if is_right:
-                self.ledger.add(path, entry)
-            else:
-                downloader.cache.discard(downloader.listing.commit, entry)
+            while (path := downloader.cache.whole(downloader.listing.commit, entry)) is not None:
+                got = downloader.recheck(entry, path, report)
+                if got == entry.oid:
+                    self.ledger.add(path, entry)
+                    return True
+                downloader.put_aside(path, entry, got)
         except OSError as exc:
             raise downloader.disk_error(exc, entry) from exc
-        return is_right
+        return False
 
-    def bring(self, absent: Sequence[FileEntry]) -> Generator[Progress]:
+    def _told(self) -> Generator[Notice]:
+        aside = self.downloader.cache.aside
+        while aside:
+            entry, place = aside.pop()
+            yield Notice(
+                text=f"{entry.path}: what lay in the cache is not what the Hub has ({entry.kind} {entry.oid}): put"
+                f" aside as {place}, and fetched again"
+            )
+
+    def bring(self, absent: Sequence[FileEntry]) -> Generator[Event]:
         """Download what is not there, the largest first."""
         self._check_space(absent)
         try:
@@ -67,6 +83,7 @@ class Fetch:
             self.ledger.add(self._path(entry), entry)
 
         yield from self._run(sorted(absent, key=lambda e: -e.size), bring, "")
+        yield from self._told()
         self._sum_up(len(absent))
 
     def link(self, files: Sequence[FileEntry]) -> None:

@@ -16,7 +16,7 @@ from lmi_deploy.adapters.hub.attempts import Damaged, Stopped
 from lmi_deploy.adapters.hub.cache import Ledger, free_bytes, hash_file
 from lmi_deploy.adapters.hub.crew import run_all
 from lmi_deploy.adapters.hub.download import Partial
-from lmi_deploy.core.events import Progress
+from lmi_deploy.core.events import Event, Notice, Progress
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
 
@@ -54,10 +54,27 @@ class Bringing:
                 self._coming.mkdir(parents=True, exist_ok=True)
             with flocked(self.folder.with_name(f"{self.folder.name}.lock"), wait=True):
                 self._check_space(left)
-                yield from self._run(left, ledger, key)
+                yield from self._run(left, partial(self._bring, ledger), key)
             self._sum_up(len(left))
             shutil.rmtree(self._coming, ignore_errors=True)
         return self.folder
+
+    def recheck(self, files: Sequence[FileEntry], *, key: str) -> Generator[Event, None, bool]:
+        """Hash again what is there, whatever the ledger says; what is damaged is removed, for this cache is ours."""
+        wrong: list[FileEntry] = []
+
+        def check(entry: FileEntry, report: Report) -> None:
+            path = self.folder / entry.path
+            with on_disk(path):
+                if hash_file(path, entry, report) != entry.oid:
+                    path.unlink()
+                    wrong.append(entry)
+
+        yield from self._run([entry for entry in files if self._is_there(entry)], check, key)
+        self._sum_up(len(files))
+        for entry in wrong:
+            yield Notice(text=f"{self.folder / entry.path}: it was damaged; removed, and fetched again")
+        return bool(wrong)
 
     @property
     def _coming(self) -> Path:
@@ -67,11 +84,13 @@ class Bringing:
         path = self.folder / entry.path
         return path.is_file() and path.stat().st_size == entry.size
 
-    def _run(self, entries: Sequence[FileEntry], ledger: Ledger, key: str) -> Generator[Progress, None, None]:
+    def _run(
+        self, entries: Sequence[FileEntry], work: Callable[[FileEntry, Report], None], key: str
+    ) -> Generator[Progress, None, None]:
         at = {entry.path: 0 for entry in entries}
         total = sum(entry.size for entry in entries)
         tasks = {
-            entry.path: partial(self._bring, entry, ledger, partial(at.__setitem__, entry.path))
+            entry.path: partial(work, entry, partial(at.__setitem__, entry.path))
             for entry in sorted(entries, key=lambda entry: -entry.size)
         }
         with closing(run_all(tasks, workers=_AT_ONCE, stop=self._stop)) as outcomes:
@@ -80,7 +99,7 @@ class Bringing:
                     self._failed[outcome.name] = failure
                 yield Progress(key=key, done=sum(at.values()), total=total, unit="bytes")
 
-    def _bring(self, entry: FileEntry, ledger: Ledger, report: Report) -> None:
+    def _bring(self, ledger: Ledger, entry: FileEntry, report: Report) -> None:
         path = self.folder / entry.path
         with on_disk(path):
             if not (self._is_there(entry) and hash_file(path, entry, report) == entry.oid):

@@ -13,7 +13,7 @@ from pathlib import Path
 from lmi_deploy.adapters.disk import gigabytes
 from lmi_deploy.adapters.s3.bringing import Bringing
 from lmi_deploy.adapters.s3.hashed import Hashed
-from lmi_deploy.core.events import Progress
+from lmi_deploy.core.events import Event, Progress
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.naming import digest
 from lmi_deploy.core.paths import case_collisions, check_relative_path
@@ -104,6 +104,11 @@ class S3Models:
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Progress, None, Path]:
         return (yield from self._bringing(listing).all(files, key=key))
+
+    def recheck(
+        self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
+    ) -> Generator[Event, None, bool]:
+        return (yield from self._bringing(listing).recheck(files, key=key))
 
     def _bringing(self, listing: ModelListing) -> Bringing:
         prefix = read_prefix(listing.model_id)
