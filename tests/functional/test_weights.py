@@ -35,6 +35,16 @@ def test_a_push_says_where_the_weights_are_and_a_second_one_moves_nothing(house:
     assert house.store.sent == sent, "no byte was moved"
 
 
+def test_the_rule_that_a_bucket_lacks_is_proposed_where_something_was_brought(house: House) -> None:
+    house.advice = "a lifecycle rule would do"
+    assert house.advice in house.lmi("weights", "push", recipe(house)).err
+    again = house.lmi("weights", "push", recipe(house))
+    assert house.advice not in again.err
+    assert "3 files, all there already" in again.err
+    told = house.lmi("weights", "push", recipe(house), "--json", "--set", "files.ignore=[tokenizer.json]")
+    assert any(house.advice in str(line.get("text")) for line in told.lines), "another selection, copied"
+
+
 def test_a_recipe_for_the_cloud_can_be_pushed_before_it_can_be_deployed(house: House) -> None:
     (house.root / "cloud.yaml").write_text(
         "name: tiny\nmodel_id: org/tiny\nendpoint: {bucket: fake, region: us-east-1}\n"

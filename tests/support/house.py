@@ -77,6 +77,8 @@ class House:
     spoken_for: set[int] = field(default_factory=set)
     journal: Callable[[Journal], Journal] = lambda journal: journal
     target: Callable[[Target], Target] = lambda target: target
+    advice: str = ""
+    """On the bucket."""
 
     def __post_init__(self) -> None:
         self.hub = FakeHub(self.root, {MODEL: model_files()})
@@ -100,6 +102,7 @@ class House:
                 clock=self.clock,
                 settings=TransferSettings(),
                 where=f"s3://{self.store.bucket}",
+                advise=lambda: self.advice,
             ),
             targets={"local": self.target(local)},
             servers=servers,

@@ -8,6 +8,8 @@ from typing import Any
 REGIONAL_SUFFIX = "-an"
 ADVISED_DAYS = 7
 RULE_ID = "lmi-incomplete-uploads"
+_WEIGHTS = "weights/"
+"""All that is sent in parts lies under it."""
 
 
 def default_bucket(account: str, region: str) -> str:
@@ -65,4 +67,5 @@ def upload_rule_advice(bucket: str, owner: str, rules: list[dict[str, Any]]) -> 
 
 def _ends_uploads(rule: dict[str, Any]) -> bool:
     prefix = rule.get("Filter", {}).get("Prefix", rule.get("Prefix", ""))
-    return rule.get("Status") == "Enabled" and "AbortIncompleteMultipartUpload" in rule and not prefix
+    enabled = rule.get("Status") == "Enabled" and "AbortIncompleteMultipartUpload" in rule
+    return enabled and _WEIGHTS.startswith(prefix)

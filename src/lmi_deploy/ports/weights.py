@@ -23,8 +23,15 @@ class Weights(Protocol):
     def address(self, name: str) -> str:
         """The s3:// address of one model's files."""
 
+    @property
+    def completed(self) -> frozenset[str]:
+        """Names of the weights that were brought here since the bucket was opened; not of those that were there."""
+
     def advice(self) -> str:
-        """A lifecycle rule that the bucket lacks and would profit from; empty where it lacks none. Never imposed."""
+        """A lifecycle rule that the bucket lacks and would profit from, never imposed.
+
+        Empty where it lacks none, or nothing was brought that could have left parts.
+        """
 
     def push(
         self, listing: ModelListing, files: Sequence[FileEntry], source: Source, *, key: str

@@ -71,5 +71,6 @@ def push(recipe: Recipe, cargo: Cargo, weights: Weights, deps: Deps) -> Generato
         key=KEY,
     )
     seconds = round(deps.clock.monotonic() - begun, 3)
-    yield Finished(key=KEY, title=title, seconds=seconds, outcome=f"{len(manifest.files)} files")
+    there = "" if manifest.name in weights.completed else ", all there already"
+    yield Finished(key=KEY, title=title, seconds=seconds, outcome=f"{len(manifest.files)} files{there}")
     return manifest

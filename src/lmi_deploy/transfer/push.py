@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lmi_deploy import __version__
@@ -32,6 +32,8 @@ class Way:
     carriage: Carriage | None = None
     """An outside engine instead of our own, for files that lie in a folder."""
     settings: TransferSettings = field(default_factory=TransferSettings)
+    completed: Callable[[str], None] = lambda name: None
+    """Is told the name of weights that were not complete before."""
 
 
 def push(
@@ -60,6 +62,7 @@ def push(
     if written is not ours:
         # Somebody pushed the same meanwhile: whatever upload is left of the two of us, nobody needs it.
         give_up(way.store, way.store.uploads(weights_prefix(name)))
+    way.completed(name)
     return written
 
 

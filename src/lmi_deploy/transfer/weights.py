@@ -43,18 +43,22 @@ class BucketWeights:
     advise: Callable[[], str] = lambda: ""
     carriers: Mapping[str, Carrier] = field(default_factory=dict)
     """Outside engines, by what `weights.engine` calls them."""
+    _completed: set[str] = field(default_factory=set)
 
     def address(self, name: str) -> str:
         return f"s3://{self.store.bucket}/{weights_prefix(name)}"
 
+    @property
+    def completed(self) -> frozenset[str]:
+        return frozenset(self._completed)
+
     def advice(self) -> str:
-        return self.advise()
+        return self.advise() if self._completed else ""
 
     def push(
         self, listing: ModelListing, files: Sequence[FileEntry], source: Source, *, key: str
     ) -> Generator[Event, None, Manifest]:
-        way = Way(source=source, store=self.store, clock=self.clock, settings=self.settings)
-        return (yield from push(listing, files, way=way, key=key))
+        return (yield from push(listing, files, way=self._way(source), key=key))
 
     @property
     def engines(self) -> frozenset[str]:
@@ -69,13 +73,7 @@ class BucketWeights:
                 f"weights.engine: there is no {engine} here", hint="leave the engine out, or: auto"
             )
         yield Notice(text=f"engine: {carrier.name}")
-        way = Way(
-            source=NoSource(),
-            store=self.store,
-            clock=self.clock,
-            settings=self.settings,
-            carriage=Carriage(carrier, folder),
-        )
+        way = replace(self._way(NoSource()), carriage=Carriage(carrier, folder))
         return (yield from push(listing, files, way=way, key=key))
 
     def bring(
@@ -121,14 +119,22 @@ class BucketWeights:
             yield Notice(text=chosen.why)
         return (yield from self.carry(listing, files, folder, engine=chosen.engine, key=key))
 
+    def _way(self, source: Source) -> Way:
+        return Way(
+            source=source,
+            store=self.store,
+            clock=self.clock,
+            settings=self.settings,
+            completed=self._completed.add,
+        )
+
     def _within(self, memory: int) -> BucketWeights:
         return replace(self, settings=replace(self.settings, memory=memory))
 
     def push_shard(
         self, order: Order, source: Source, *, number: int, count: int, key: str
     ) -> Generator[Event, None, Manifest | None]:
-        way = Way(source=source, store=self.store, clock=self.clock, settings=self.settings)
-        return (yield from push_shard(order, number=number, count=count, way=way, key=key))
+        return (yield from push_shard(order, number=number, count=count, way=self._way(source), key=key))
 
     def all(self) -> tuple[Manifest, ...]:
         return tuple(manifests(self.store))
