@@ -8,11 +8,12 @@ import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.adapters import processes
+from lmi_deploy.adapters.aftermath import aftermath
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.processes import Process, Said
 
@@ -61,6 +62,9 @@ class LocalProcesses:
 
     def end(self, process: Process, *, grace: float) -> None:
         processes.end(process, grace=grace, clock=self.clock)
+
+    def aftermath(self, mark: str, *, folders: Sequence[Path]) -> AbstractContextManager[None]:
+        return aftermath(mark, folders)
 
     def memory(self, process: Process) -> int:
         return processes.rss(process.pid) if processes.alive(process) else 0

@@ -13,6 +13,7 @@ from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.processes import Process
 
 _PAUSE = 0.05
+_PATIENCE = 30.0
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 """What this process started: a child that ended stays a zombie until its parent asks for it."""
 
@@ -61,6 +62,15 @@ def end(process: Process, *, grace: float, clock: Clock) -> None:
         _signal(pid, signal.SIGKILL)
 
 
+def end_marked(variable: str, clock: Clock) -> None:
+    """SIGKILL to every process that has this variable in its environment, until there is none."""
+    deadline = clock.monotonic() + _PATIENCE
+    while (found := _marked(variable)) and clock.monotonic() < deadline:
+        for pid in found:
+            _signal(pid, signal.SIGKILL)
+        clock.sleep(_PAUSE)
+
+
 def session_members(process: Process) -> tuple[int, ...]:
     """What still runs of the session that `process` led; empty where the number belongs to somebody else now."""
     import psutil
@@ -86,6 +96,18 @@ def rss(pid: int) -> int:
         with suppress(psutil.Error):
             total += member.memory_info().rss
     return total
+
+
+def _marked(variable: str) -> list[int]:
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        # Other users' processes do not tell.
+        with suppress(psutil.Error, OSError):
+            if variable in process.environ():
+                found.append(process.pid)
+    return found
 
 
 def _reap(pid: int) -> None:

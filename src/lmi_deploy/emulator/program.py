@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -153,7 +154,7 @@ async def run(settings: Settings, workshop: Workshop, environ: Mapping[str, str]
     """Serve until SIGTERM, SIGINT, the end of the time given or of the parent."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     told = _signals()
-    with _work_folder(settings) as work:
+    with _work_folder(settings) as work, _aftermath(settings, workshop, work):
         emulator = Emulator(settings, workshop, environ, work)
         runner = web.AppRunner(emulator.front.app(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
@@ -249,6 +250,12 @@ def _work_folder(settings: Settings) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="lmi-emulator-") as folder:
         yield Path(folder)
+
+
+def _aftermath(settings: Settings, workshop: Workshop, work: Path) -> AbstractContextManager[None]:
+    """What was started ends, and what is fleeting goes, in a kill of this program, too."""
+    fleeting = () if settings.folder is not None else (work,)
+    return workshop.processes.aftermath(workshop.mark, folders=fleeting)
 
 
 def _log_groups(clock: TurnedClock, folder: Path | None) -> Callable[[str], LogGroups]:

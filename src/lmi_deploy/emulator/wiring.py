@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,6 +33,7 @@ def workshop(
     from lmi_deploy.adapters.environments import LocalEnvironments
     from lmi_deploy.runtimes.embedded import Embedded
 
+    environ = {**environ, (mark := _mark()): "1"}
     wheelhouse = environ.get("LMI_WHEELHOUSE")
     cache = Path(environ.get("LMI_CACHE_HOME") or _cache(environ))
     environments = LocalEnvironments(cache, environ, Path(wheelhouse) if wheelhouse else None)
@@ -44,6 +46,7 @@ def workshop(
         reach=(reach := _reach(environ, s3)),
         image=job_image(environ, python, reach),
         processes=processes,
+        mark=mark,
     )
 
 
@@ -62,7 +65,16 @@ def _reach(environ: Mapping[str, str], s3: str) -> Reach:
 
 
 def without_containers() -> Workshop:
-    return Workshop(servers=None, python=Path(sys.executable), engine=Path)
+    from lmi_deploy.adapters.clock import SystemClock
+    from lmi_deploy.adapters.detached import LocalProcesses
+
+    processes = LocalProcesses(SystemClock())
+    return Workshop(servers=None, python=Path(sys.executable), engine=Path, processes=processes, mark=_mark())
+
+
+def _mark() -> str:
+    """One for each emulator: what another has started is not ours to end."""
+    return f"LMI_EMULATOR_{secrets.token_hex(8)}"
 
 
 def container_environment(environ: Mapping[str, str]) -> dict[str, str]:

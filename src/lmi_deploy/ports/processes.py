@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -43,6 +44,10 @@ class Processes(Protocol):
 
     def end(self, process: Process, *, grace: float) -> None:
         """SIGTERM, `grace` seconds, SIGKILL; returns when it is gone."""
+
+    def aftermath(self, mark: str, *, folders: Sequence[Path]) -> AbstractContextManager[None]:
+        """When it is left, or this process ends, killed even: no process with the variable `mark` and no such folder
+        is there any more."""
 
     def memory(self, process: Process) -> int:
         """Resident bytes of it and its children; 0 when it is gone."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -14,7 +18,7 @@ import pytest
 
 from tests.contract.emulator.conftest import FULL_SPEED
 from tests.contract.server.handlers import MANY_WAYS
-from tests.support.emulated import Emulated, emulator
+from tests.support.emulated import IMAGE, PATIENCE, Emulated, emulator
 
 LMI = str(Path(sys.executable).with_name("lmi"))
 FILES = {"model.py": MANY_WAYS, "serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n"}
@@ -104,6 +108,72 @@ def test_containers_end_with_it(tmp_path: Path) -> None:
         deploy(aws)
         assert servers_of(state / "hosting")
     assert servers_of(state / "hosting") == []
+
+
+DETACHES = (
+    "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True); "
+    "print('started', flush=True); subprocess.run(['sleep', '1000'])"
+)
+
+
+def run_job(aws: Emulated) -> None:
+    """One that has begun, and has detached a program of its own."""
+    cluster = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30}
+    aws.client("sagemaker").create_processing_job(
+        ProcessingJobName="one",
+        RoleArn=aws.role(),
+        AppSpecification={"ImageUri": IMAGE, "ContainerEntrypoint": ["python3", "-c", DETACHES]},
+        ProcessingResources={"ClusterConfig": cluster},
+    )
+    deadline = time.monotonic() + PATIENCE
+    while "/aws/sagemaker/ProcessingJobs" not in str(aws.client("logs").describe_log_groups()):
+        assert time.monotonic() < deadline, aws.log.read_text()
+        time.sleep(0.02)
+
+
+def gone(processes: list[psutil.Process], *folders: Path) -> bool:
+    """Whether all of them are gone, now or soon."""
+    psutil.wait_procs(processes, timeout=PATIENCE)
+    deadline = time.monotonic() + PATIENCE
+    while any(folder.exists() for folder in folders) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not any(map(is_running, processes)) and not any(folder.exists() for folder in folders)
+
+
+def is_running(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder with a short path, as a unix socket needs it."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_kill_leaves_nothing_running(tmp_path: Path, short: Path, *, is_kept: bool) -> None:
+    kept = ("--dir", str(tmp_path / "state")) if is_kept else ()
+    variables = {"TMPDIR": str(short)}
+    with emulator(tmp_path, *FULL_SPEED, *kept, containers=True, variables=variables) as aws:
+        deploy(aws)
+        run_job(aws)
+        family = psutil.Process(aws.process.pid).children(recursive=True)
+        commands = [" ".join(process.cmdline()) for process in family]
+        assert sum(command == "sleep 1000" for command in commands) == 2
+        assert any("djl_python_engine" in command for command in commands)
+        aws.process.kill()
+        aws.process.wait()
+        assert gone(family, *short.glob("lmi-emulator-*"))
+
+
+def test_an_emulator_ends_what_its_jobs_detached(tmp_path: Path) -> None:
+    with emulator(tmp_path, *FULL_SPEED, containers=True) as aws:
+        run_job(aws)
+        family = psutil.Process(aws.process.pid).children(recursive=True)
+    assert gone(family)
 
 
 def test_containers_that_a_kill_left_are_ended_by_the_next(tmp_path: Path) -> None:

@@ -43,10 +43,12 @@ class Workshop:
     servers: ModelServer | None
     python: Path
     engine: Callable[[], Path]
+    processes: Processes
+    mark: str
+    """A variable in the environment of all that is started."""
     reach: Reach = field(default_factory=Reach)
     image: Image | None = None
     """Of processing jobs; without it they end at once."""
-    processes: Processes | None = None
 
 
 @dataclass(frozen=True, slots=True)

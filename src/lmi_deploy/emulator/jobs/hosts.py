@@ -53,7 +53,7 @@ class Hosts:
     world: World
     layer: JobLayer
     image: Image | None
-    processes: Processes | None
+    processes: Processes
     logs: Callable[[str], LogGroups]
     root: Path
 
@@ -103,7 +103,7 @@ class Hosts:
     def _note(self, host: Host) -> None:
         """For an emulator that comes after a kill of this one."""
         assert host.process is not None
-        found = self.processes.identify(host.process.pid) if self.processes is not None else None
+        found = self.processes.identify(host.process.pid)
         if found is not None:
             (host.root / "process.json").write_text(json.dumps(dataclasses.asdict(found)), encoding="utf-8")
 
@@ -133,7 +133,7 @@ class Hosts:
         """End and remove what an emulator before this one left."""
         for root in self.root.glob("*/*/*/"):
             note = root / "process.json"
-            if self.processes is not None and note.is_file():
+            if note.is_file():
                 self.processes.end(Process(**json.loads(note.read_text("utf-8"))), grace=0.0)
             shutil.rmtree(root, ignore_errors=True)
 

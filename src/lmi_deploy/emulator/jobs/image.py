@@ -35,7 +35,9 @@ class Image:
         folder = root / "env"
         made = [str(self.python), "-m", "venv", "--without-pip", str(folder)]
         try:
-            subprocess.run(made, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+            subprocess.run(
+                made, check=True, stdin=subprocess.DEVNULL, capture_output=True, env=dict(self.inherited)
+            )
         except (OSError, subprocess.CalledProcessError) as exc:
             raise HostingFailed(
                 f"InternalServerError: the emulator has no Python for the job: {exc}"
