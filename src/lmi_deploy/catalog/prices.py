@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,12 @@ def price(instance: str, region: str) -> Price | None:
         return None
     hourly, date, source = found
     return Price(hourly=hourly, currency="USD", source=f"{_table()['sources'][source]}, {date or 'undated'}")
+
+
+def listed(region: str) -> Iterator[tuple[str, float, str]]:
+    """Every instance that the table knows there, with its price of an hour and the day or month of that."""
+    for instance, (hourly, date, _) in _table()["usd_per_hour"].get(region, {}).items():
+        yield instance, hourly, date or _table()["date"]
 
 
 def regions() -> tuple[str, ...]:

@@ -1,19 +1,22 @@
-"""The price list of endpoint instances: one region's prices, of a day long past, in the form of today's."""
+"""The price list of endpoint instances: the catalog's prices, each of its own day, in the form of today's list."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
+from lmi_deploy.catalog import prices
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.world import Ask, Operation, World
 
-REGION: Final = "us-east-1"
-LOCATION: Final = "US East (N. Virginia)"
+LOCATIONS: Final = {
+    "eu-west-1": ("EU (Ireland)", "EU"),
+    "us-east-1": ("US East (N. Virginia)", "USE1"),
+    "us-west-2": ("US West (Oregon)", "USW2"),
+}
+"""Of the regions that the catalog has prices of: what the list calls them, and what their usage types begin with."""
 PAGE: Final = 100
 
 
@@ -33,25 +36,25 @@ def get_products(world: World, ask: Ask) -> Mapping[str, Any]:
     return {"FormatVersion": "aws_v1", "PriceList": found[start:stop], "NextToken": more}
 
 
-@cache
-def _table() -> Mapping[str, Any]:
-    table: Mapping[str, Any] = json.loads(Path(__file__).with_name("prices.json").read_text("ascii"))
-    return table
-
-
 def _products() -> Iterator[dict[str, Any]]:
-    for kind, price in _table()["usd_per_hour"].items():
-        sku = hashlib.sha256(kind.encode()).hexdigest()[:16].upper()
-        yield {
-            "product": {"productFamily": "ML Instance", "sku": sku, "attributes": _attributes(kind)},
-            "serviceCode": "AmazonSageMaker",
-            "terms": {"OnDemand": {f"{sku}.JRTCKXETXF": _term(sku, kind, price)}},
-            "version": _table()["date"].replace("-", "") + "000000",
-            "publicationDate": f"{_table()['date']}T00:00:00Z",
-        }
+    for region in prices.regions():
+        for kind, hourly, day in prices.listed(region):
+            yield _product(region, kind, hourly=hourly, day=f"{day}-01"[:10])
 
 
-def _attributes(kind: str) -> dict[str, str]:
+def _product(region: str, kind: str, *, hourly: float, day: str) -> dict[str, Any]:
+    sku = hashlib.sha256(f"{region} {kind}".encode()).hexdigest()[:16].upper()
+    return {
+        "product": {"productFamily": "ML Instance", "sku": sku, "attributes": _attributes(region, kind)},
+        "serviceCode": "AmazonSageMaker",
+        "terms": {"OnDemand": {f"{sku}.JRTCKXETXF": _term(sku, _dimension(region, kind, hourly), since=day)}},
+        "version": day.replace("-", "") + "000000",
+        "publicationDate": f"{day}T00:00:00Z",
+    }
+
+
+def _attributes(region: str, kind: str) -> dict[str, str]:
+    location, prefix = LOCATIONS[region]
     return {
         "servicecode": "AmazonSageMaker",
         "servicename": "Amazon SageMaker",
@@ -60,30 +63,32 @@ def _attributes(kind: str) -> dict[str, str]:
         "component": "Hosting",
         "platoinstancename": kind,
         "platoinstancetype": "Hosting",
-        "regionCode": REGION,
-        "location": LOCATION,
+        "regionCode": region,
+        "location": location,
         "locationType": "AWS Region",
         "operation": "RunInstance",
-        "usagetype": f"USE1-Host:{kind}",
+        "usagetype": f"{prefix}-Host:{kind}",
     }
 
 
-def _term(sku: str, kind: str, price: float) -> dict[str, Any]:
-    rate = f"{sku}.JRTCKXETXF.6YS6EN2CT7"
-    dimension = {
+def _dimension(region: str, kind: str, hourly: float) -> dict[str, Any]:
+    return {
         "unit": "Hrs",
         "beginRange": "0",
         "endRange": "Inf",
-        "rateCode": rate,
-        "description": f"${price} per Hosting {kind} hour in {LOCATION}",
+        "description": f"${hourly} per Hosting {kind} hour in {LOCATIONS[region][0]}",
         "appliesTo": [],
-        "pricePerUnit": {"USD": f"{price:.10f}"},
+        "pricePerUnit": {"USD": f"{hourly:.10f}"},
     }
+
+
+def _term(sku: str, dimension: Mapping[str, Any], *, since: str) -> dict[str, Any]:
+    rate = f"{sku}.JRTCKXETXF.6YS6EN2CT7"
     return {
         "sku": sku,
         "offerTermCode": "JRTCKXETXF",
-        "effectiveDate": f"{_table()['date']}T00:00:00Z",
-        "priceDimensions": {rate: dimension},
+        "effectiveDate": f"{since}T00:00:00Z",
+        "priceDimensions": {rate: {**dimension, "rateCode": rate}},
         "termAttributes": {},
     }
 
