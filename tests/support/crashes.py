@@ -175,7 +175,10 @@ SCENARIOS: dict[str, Scenario] = {
     "scaled, other instance type": Scenario(
         SCALED.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.g6.xlarge"), before=Ups((SCALED,))
     ),
-    "tags changed": Scenario(RECIPE + "endpoint: {tags: {team: blue}}\n", before=Ups((RECIPE,))),
+    "tags changed": Scenario(
+        RECIPE + "endpoint: {tags: {team: blue}}\n",
+        before=Ups((RECIPE + "endpoint: {tags: {shift: night}}\n",)),
+    ),
     "failed endpoint": Scenario(RECIPE, before=_failed),
     "one generation too many": Scenario(
         CHANGED,

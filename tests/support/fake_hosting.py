@@ -222,6 +222,12 @@ class FakeHosting:
         self.world.tags[arn] = tuple(sorted({**dict(self.world.tags[arn]), **dict(tags)}.items()))
         self.world.trouble.lose("tag")
 
+    def untag(self, arn: str, names: tuple[str, ...]) -> None:
+        self.world.call("untag")
+        _there(arn, self.world.tags, "resource")
+        self.world.tags[arn] = tuple(pair for pair in self.world.tags[arn] if pair[0] not in names)
+        self.world.trouble.lose("untag")
+
     def delete_endpoint(self, name: str) -> None:
         world = self.world
         world.call("delete_endpoint")

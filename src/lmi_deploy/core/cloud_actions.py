@@ -62,6 +62,8 @@ class CreateEndpoint:
 
     endpoint: str
     config: str
+    tags: Pairs = ()
+    """The user's own; ours are added."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,6 +107,14 @@ class TagEndpoint:
 
     endpoint: str
     tags: Pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UntagEndpoint:
+    """Tags that lmi put there, and that the recipe does not have any more."""
+
+    endpoint: str
+    names: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +164,7 @@ CloudAction = (
     | SetScaling
     | RemoveScaling
     | TagEndpoint
+    | UntagEndpoint
     | DeleteEndpoint
     | DeleteEndpointConfig
     | DeleteModel
@@ -190,6 +201,8 @@ def cloud_title(action: CloudAction) -> str:  # noqa: C901 (one line an action, 
             return f"stop scaling {endpoint}"
         case TagEndpoint(endpoint=endpoint):
             return f"tag {endpoint}"
+        case UntagEndpoint(endpoint=endpoint, names=names):
+            return f"take the tag{'s' * (len(names) > 1)} {', '.join(names)} off {endpoint}"
         case DeleteEndpoint(endpoint=endpoint):
             return f"delete the endpoint {endpoint}, and see it gone"
         case DeleteEndpointConfig(config=config):

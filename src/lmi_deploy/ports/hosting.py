@@ -43,6 +43,9 @@ class Hosting(Protocol):
 
     def tag(self, arn: str, tags: Pairs) -> None: ...
 
+    def untag(self, arn: str, names: tuple[str, ...]) -> None:
+        """A tag that is not there is no error."""
+
     def delete_endpoint(self, name: str) -> None: ...
 
     def delete_endpoint_config(self, name: str) -> None: ...

@@ -117,6 +117,7 @@ class SageMakerTarget:
             cloud_plan.SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling),
             cloud_plan.RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint),
             cloud_plan.TagEndpoint: lambda action: _tag(cloud, action),
+            cloud_plan.UntagEndpoint: lambda action: _untag(cloud, action),
             cloud_plan.DeleteEndpoint: lambda action: cloud_waiting.delete(action, cloud=cloud, clock=clock),
             cloud_plan.DeleteEndpointConfig: lambda a: _call(hosting.delete_endpoint_config, a.config),
             cloud_plan.DeleteModel: lambda a: _call(hosting.delete_model, a.model),
@@ -221,8 +222,18 @@ def _make_bucket(cloud: Cloud, action: cloud_plan.MakeBucket) -> Steps:
 
 def _tag(cloud: Cloud, action: cloud_plan.TagEndpoint) -> Steps:
     yield from ()
-    seen = cloud.hosting.endpoint(action.endpoint)
-    if seen is None:
-        raise NotFound(f"{action.endpoint}: the endpoint is gone", hint="`lmi up` makes it anew")
-    cloud.hosting.tag(seen.arn, action.tags)
+    cloud.hosting.tag(_arn(cloud, action.endpoint), action.tags)
     return f"{len(action.tags)} tag{'' if len(action.tags) == 1 else 's'}"
+
+
+def _untag(cloud: Cloud, action: cloud_plan.UntagEndpoint) -> Steps:
+    yield from ()
+    cloud.hosting.untag(_arn(cloud, action.endpoint), action.names)
+    return "taken off"
+
+
+def _arn(cloud: Cloud, endpoint: str) -> str:
+    seen = cloud.hosting.endpoint(endpoint)
+    if seen is None:
+        raise NotFound(f"{endpoint}: the endpoint is gone", hint="`lmi up` makes it anew")
+    return seen.arn

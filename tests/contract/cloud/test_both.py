@@ -92,6 +92,8 @@ def test_a_life(side: Side) -> None:
     assert hosting.tags(seen.arn) == hosting.tags(model.arn) == hosting.tags(found.arn) == TAGS
     hosting.tag(seen.arn, (("a", "b"),))
     assert hosting.tags(seen.arn) == (("a", "b"), *TAGS)
+    hosting.untag(seen.arn, ("a", "never put"))
+    assert hosting.tags(seen.arn) == TAGS
     assert {resource.kind for resource in side.cloud.tagged.of("chat") if resource.name == "life"} == {
         "endpoint",
         "endpoint-config",

@@ -38,13 +38,14 @@ engine: accelerate
 instance_type: ml.g5.xlarge
 probe: {body: '{"inputs": "OK"}', expect: OK}
 """
+FIRST = RECIPE + "endpoint: {tags: {shift: night}}\n"
 CHANGED = RECIPE + CAPACITY + "options: {dtype: fp32}\n"
 UP, DOWN = ("up", "tiny.yaml", "--yes"), ("down", NAME, "--yes", "--purge", "--logs")
 FIRST_UP = (
     *("MakeBucket", "PushWeights", "PutArtifact", "CreateModel", "CreateEndpointConfig", "CreateEndpoint"),
     *("AwaitService", "ProbeEndpoint"),
 )
-CHANGE = ("UpdateEndpoint", "SetScaling", "TagEndpoint")
+CHANGE = ("UpdateEndpoint", "SetScaling", "TagEndpoint", "UntagEndpoint")
 TEARDOWN = (
     *("RemoveScaling", "DeleteEndpoint", "DeleteEndpointConfig", "DeleteModel", "RemoveArtifact"),
     *("DeleteLogs", "DeleteWeights", "RemoveDeployment"),
@@ -153,7 +154,7 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
 
 @pytest.mark.parametrize(("before", "after"), [("SIGKILL", "SIGINT"), ("SIGINT", "SIGKILL")])
 def test_a_deployments_life_in_processes_that_are_ended(life: Life, before: str, after: str) -> None:
-    rows = ((RECIPE, UP, FIRST_UP), (CHANGED, UP, CHANGE), (CHANGED, DOWN, TEARDOWN))
+    rows = ((FIRST, UP, FIRST_UP), (CHANGED, UP, CHANGE), (CHANGED, DOWN, TEARDOWN))
     for recipe, command, actions in rows:
         life.recipe(recipe)
         for action in actions:
@@ -164,7 +165,7 @@ def test_a_deployments_life_in_processes_that_are_ended(life: Life, before: str,
             life.done("plan", "tiny.yaml", "--exit-code")
             life.done("status", NAME)
             stands = life.stands()
-            generations = 1 if recipe == RECIPE else 2
+            generations = 1 if recipe == FIRST else 2
             assert stands["endpoints"] == [NAME]
             assert [len(stands["configs"]), len(stands["models"])] == [generations, generations]
             assert len(stands["scaling"]) == generations - 1

@@ -23,7 +23,7 @@ probe: {body: '{"inputs": "OK"}'}
 KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-123456789012"
 VPC = "vpc: {subnets: [subnet-12345678], security_groups: [sg-12345678]}"
 SCALING = "autoscaling: {min: 1, max: 2, invocations_per_instance: 60}"
-SCALED = f"endpoint: {{role: serving, {SCALING}}}\n"
+SCALED = f"endpoint: {{role: serving, tags: {{team: blue}}, {SCALING}}}\n"
 SEALED = f"endpoint: {{role: serving, kms_key: '{KEY}', network_isolation: true, {VPC}}}\n"
 WHOLE = f"endpoint: {{role: serving, kms_key: '{KEY}', {VPC}, {SCALING}}}\n"
 PACKED = "weights: {deliver: artifact}\nendpoint: {role: serving, bucket: a-bucket-of-ours}\n"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lmi_deploy.core.exchange import Head
 from lmi_deploy.errors import AccessError
 from tests.support.cloud_house import RECIPE, CloudHouse, write_recipe
 from tests.support.fake_hosting import answers_well
@@ -151,6 +152,46 @@ def test_scaling_follows_the_recipe(house: CloudHouse) -> None:
     house.up()
     assert house.lmi("down", "tiny", "--yes").code == 0
     assert house.cloud.scalers.kept == {}
+
+
+def test_a_tag_out_of_the_recipe_goes_and_nobody_elses(house: CloudHouse) -> None:
+    write_recipe(RECIPE + "endpoint: {tags: {team: blue, cost-centre: '7'}}\n")
+    house.up()
+    world = house.cloud.world
+    arn = world.arn("endpoint", "tiny")
+    world.tags[arn] = (*world.tags[arn], ("owner", "platform"))
+    write_recipe(RECIPE + "endpoint: {tags: {team: red}}\n")
+    plan = house.lmi("plan").err
+    assert "take the tag cost-centre off tiny" in plan
+    assert "tag.cost-centre: 7 -> (none)" in plan
+    assert "tag.team: blue -> red" in plan
+    assert steps(house.lmi("up", "--yes", "--json").lines) == ["TagEndpoint", "UntagEndpoint"]
+    tags = dict(world.tags[arn])
+    assert (tags["team"], tags["owner"], "cost-centre" in tags) == ("red", "platform", False)
+    assert "nothing to do" in house.up().err
+    assert house.lmi("status", "tiny").code == 0
+
+
+def test_a_tag_goes_though_the_ups_that_put_it_never_ended(house: CloudHouse) -> None:
+    write_recipe(RECIPE + "endpoint: {tags: {team: blue}}\n")
+    world = house.cloud.world
+    world.answer = lambda name, request: [Head(status=500, reason="no", headers=()), b"no"]
+    assert house.lmi("up", "--yes").code == 1
+    write_recipe()
+    assert house.lmi("up", "--yes").code == 1
+    world.answer = answers_well
+    house.up()
+    assert "team" not in dict(world.tags[world.arn("endpoint", "tiny")])
+
+
+def test_the_way_back_takes_its_tags_along(house: CloudHouse) -> None:
+    write_recipe(RECIPE + "endpoint: {tags: {team: blue}}\n")
+    house.up()
+    write_recipe(RECIPE + "endpoint: {tags: {shift: night}}\n")
+    house.up(*CHANGED)
+    assert house.lmi("rollback", "tiny", "--yes").code == 0
+    tags = dict(house.cloud.world.tags[house.cloud.world.arn("endpoint", "tiny")])
+    assert (tags.get("team"), tags.get("shift")) == ("blue", None)
 
 
 def test_a_plan_in_a_file_is_carried_out_or_refused(house: CloudHouse) -> None:

@@ -25,6 +25,7 @@ from lmi_deploy.core.cloud_actions import (
     SetScaling,
     StopTransferJob,
     TagEndpoint,
+    UntagEndpoint,
     UpdateEndpoint,
 )
 from lmi_deploy.core.cloud_tags import stamp, tags_of
@@ -206,6 +207,8 @@ class World:
                 self.scaled = False
             case TagEndpoint(tags=tags):
                 assert tags
+            case UntagEndpoint(names=names):
+                assert names
             case DeleteEndpointConfig(config=name):
                 assert self.seen.endpoint is None or self.seen.endpoint.config != name
                 self.named.remove(("endpoint-config", name))
@@ -441,7 +444,10 @@ def test_a_rollback_is_one_update_to_the_generation_before() -> None:
         resources=(*seen.resources, resource("endpoint-config", OLD)),
     )
     plan, previous = rollback(before)
-    assert kinds(plan) == ["UpdateEndpoint", "AwaitService", "ProbeEndpoint", "TagEndpoint"]
+    assert kinds(plan) == [
+        *("UpdateEndpoint", "AwaitService", "ProbeEndpoint"),
+        *("TagEndpoint", "UntagEndpoint"),
+    ]
     assert previous.server == OLD
     with pytest.raises(NotFound, match="no earlier generation"):
         rollback(seen)

@@ -127,6 +127,9 @@ class SageMakerHosting:
     def tag(self, arn: str, tags: Pairs) -> None:
         self._api("add_tags", f"tags of {arn}", resource=arn, ResourceArn=arn, Tags=tag_list(tags))
 
+    def untag(self, arn: str, names: tuple[str, ...]) -> None:
+        self._api("delete_tags", f"tags of {arn}", resource=arn, ResourceArn=arn, TagKeys=list(names))
+
     def delete_endpoint(self, name: str) -> None:
         try:
             self._delete("delete_endpoint", "endpoint", name, EndpointName=name)

@@ -21,7 +21,6 @@ from lmi_deploy.core.cloud_actions import (
     RemoveScaling,
     RunTransferJob,
     SetScaling,
-    TagEndpoint,
     UpdateEndpoint,
 )
 from lmi_deploy.core.cloud_tags import tags_of
@@ -34,6 +33,7 @@ from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.transfer_job import JobSettings
 from lmi_deploy.decide.cloud_wanted import Wanted, WantedEndpointConfig, patience, wanted_of
 from lmi_deploy.decide.diff.changes import changes
+from lmi_deploy.decide.diff.sagemaker_tags import tagging
 from lmi_deploy.decide.diff.sagemaker_told import MODEL, SCALING, figures, scaling_words, summary
 from lmi_deploy.errors import NotFound, Refused
 
@@ -190,13 +190,13 @@ def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld)
         if endpoint.status in SETTLING:
             yield from _settle(spec, coming(endpoint))
         yield from _scale(spec, observed, made=False, instance="")
-        yield from _tag(spec, observed)
+        yield from tagging(observed, tags_of(spec))
         return
     yield from _settings(wanted, chosen, observed)
     if lost:
         yield DeleteEndpoint(endpoint=spec.name)
     if made:
-        yield CreateEndpoint(endpoint=spec.name, config=chosen.name)
+        yield CreateEndpoint(endpoint=spec.name, config=chosen.name, tags=spec.cloud.tags)
         yield from _settle(spec, chosen.name)
         yield from _scale(spec, observed, made=True, instance="")
         return
@@ -221,7 +221,7 @@ def _update(spec: Spec, chosen: WantedEndpointConfig, observed: CloudObserved) -
     yield from _settle(spec, chosen.name)
     if not (moved and spec.cloud.scaling is None):
         yield from _scale(spec, observed, made=moved, instance=live)
-    yield from _tag(spec, observed)
+    yield from tagging(observed, tags_of(spec))
 
 
 def _settle(spec: Spec, config: str) -> Iterator[Action]:
@@ -252,14 +252,6 @@ def _instance(observed: CloudObserved) -> str:
         return observed.config.settings.instance
     current = observed.record.current if observed.record else None
     return current.instance if current else ""
-
-
-def _tag(spec: Spec, observed: CloudObserved) -> Iterator[Action]:
-    found = next((r for r in observed.resources if r.kind == "endpoint"), None)
-    there = dict(found.tags) if found else {}
-    differing = tuple((key, value) for key, value in tags_of(spec) if there.get(key) != value)
-    if differing:
-        yield TagEndpoint(endpoint=spec.name, tags=differing)
 
 
 def _endpoint_config_lost(endpoint: SeenEndpoint, wanted: Wanted, observed: CloudObserved) -> bool:

@@ -17,6 +17,7 @@ from lmi_deploy.core.cloud_actions import (
     SetScaling,
     StopTransferJob,
     TagEndpoint,
+    UntagEndpoint,
     UpdateEndpoint,
 )
 from lmi_deploy.core.frozen_json import load
@@ -28,6 +29,7 @@ from lmi_deploy.decide.cloud_wanted import PROVISION
 from lmi_deploy.decide.diff.changes import changes
 from lmi_deploy.decide.diff.sagemaker import coming as coming_config
 from lmi_deploy.decide.diff.sagemaker import named
+from lmi_deploy.decide.diff.sagemaker_tags import tagging, told_tags
 from lmi_deploy.decide.diff.sagemaker_told import PATIENCE, SCALING, probe_of, scaling_of
 from lmi_deploy.errors import NotFound, Refused
 
@@ -108,6 +110,8 @@ def _begun(record: Record | None) -> Iterator[Action]:
                 yield load(RemoveScaling, intent.names)
             case "TagEndpoint":
                 yield load(TagEndpoint, intent.names)
+            case "UntagEndpoint":
+                yield load(UntagEndpoint, intent.names)
             case _:
                 pass
 
@@ -154,7 +158,7 @@ def rollback(observed: CloudObserved) -> tuple[Plan, Generation]:
         ),
         *((ProbeEndpoint(endpoint=name, probe=probe),) if probe else ()),
         *((SetScaling(endpoint=name, scaling=becomes),) if becomes and (moved or was != becomes) else ()),
-        TagEndpoint(endpoint=name, tags=((TAG_SPEC, previous.spec),)),
+        *tagging(observed, ((TAG_SPEC, previous.spec), *told_tags(previous.summary))),
     )
     told = changes(observed.record.current, {key: str(text) for key, text in previous.summary.items()})
     return Plan(deployment=name, actions=actions, changes=told), previous

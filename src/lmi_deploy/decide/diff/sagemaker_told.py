@@ -20,6 +20,7 @@ from lmi_deploy.core.spec import ProbeSpec, Spec
 from lmi_deploy.decide.cloud_wanted import patience, wanted_of
 from lmi_deploy.decide.costs import cost_of
 from lmi_deploy.decide.diff.changes import told_of_model, told_of_properties
+from lmi_deploy.decide.diff.sagemaker_tags import tags_told
 
 MODEL: Final = "sagemaker_model"
 SCALING: Final = "scaling"
@@ -43,6 +44,7 @@ def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
         "probe_content_type": spec.probe.content_type,
         "probe_expect": spec.probe.expect,
         **{f"environment.{key}": value for key, value in place.environment},
+        **tags_told(place.tags),
         **told_of_properties(spec),
     }
 

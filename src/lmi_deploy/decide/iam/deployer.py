@@ -94,13 +94,14 @@ def _hosting(arns: Arns) -> Iterator[Grant]:
         actions=(
             "sagemaker:CreateEndpoint",
             "sagemaker:DeleteEndpoint",
+            "sagemaker:DeleteTags",
             "sagemaker:DescribeEndpoint",
             "sagemaker:InvokeEndpoint",
             "sagemaker:InvokeEndpointWithResponseStream",
             "sagemaker:UpdateEndpoint",
         ),
         resources=(arns.endpoint,),
-        why="the endpoint; `up` ends with one request to it",
+        why="the endpoint; `up` ends with one request to it, and takes off tags that left the recipe",
     )
     yield Grant(
         sid="UseEndpointConfigs",
