@@ -17,31 +17,29 @@ from lmi_deploy.emulator.sagemaker.naming import (
     require_new,
 )
 from lmi_deploy.emulator.sagemaker.registry import require_image
-from lmi_deploy.emulator.sagemaker.tags import require_good
+from lmi_deploy.emulator.sagemaker.rows import new_row
 from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.wire.errors import refused
-from lmi_deploy.emulator.world import Ask, Operation, World, tags_of
+from lmi_deploy.emulator.world import Ask, Operation, World
 
 
 def create_component(world: World, ask: Ask) -> Mapping[str, Any]:
     params, name = ask.params, ask.params["InferenceComponentName"]
     arn = require_new(world, ask, INFERENCE_COMPONENT, name)
     spec = specification(world, ask, params)
-    now, copies = world.clock.now(), params.get("RuntimeConfig", {}).get("CopyCount", 1)
-    row: Row = {
-        "arn": arn,
-        "created": now,
-        "modified": now,
-        "status": "Creating",
-        "failure": None,
-        "endpoint": params["EndpointName"],
-        "variant": _variant(world, ask, spec),
-        "spec": spec,
-        "pending": None,
-        "copies": 0,
-        "desired": copies,
-        "tags": require_good(tags_of(params)),
-    }
+    row = new_row(
+        world,
+        ask,
+        arn,
+        status="Creating",
+        failure=None,
+        endpoint=params["EndpointName"],
+        variant=_variant(world, ask, spec),
+        spec=spec,
+        pending=None,
+        copies=0,
+        desired=params.get("RuntimeConfig", {}).get("CopyCount", 1),
+    )
     _put(world, ask, name, row)
     return {"InferenceComponentArn": arn}
 

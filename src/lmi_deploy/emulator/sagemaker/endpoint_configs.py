@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT_CONFIG, MODEL, found, require_new
-from lmi_deploy.emulator.sagemaker.tags import require_good
+from lmi_deploy.emulator.sagemaker.rows import asked_for, new_row
 from lmi_deploy.emulator.wire.errors import refused
-from lmi_deploy.emulator.world import Ask, Operation, World, tags_of
+from lmi_deploy.emulator.world import Ask, Operation, World
 
 _NVME_FAMILIES: Final = ("g5", "g6", "g6e", "g7e", "p5", "p5e", "p5en", "p6-b200", "trn1", "trn1n", "trn2")
 
@@ -23,12 +23,7 @@ def create_endpoint_config(world: World, ask: Ask) -> Mapping[str, Any]:
         if "ModelName" in variant:
             found(world, ask, MODEL, variant["ModelName"])
     _require_distinct(params)
-    row = {
-        "arn": arn,
-        "created": world.clock.now(),
-        "params": {key: value for key, value in params.items() if key != "Tags"},
-        "tags": require_good(tags_of(params)),
-    }
+    row = new_row(world, ask, arn, params=asked_for(ask))
     world.table(ENDPOINT_CONFIG.table, ask.region).put(name, row)
     return {"EndpointConfigArn": arn}
 

@@ -11,12 +11,12 @@ from lmi_deploy.emulator.sagemaker.components import components_of
 from lmi_deploy.emulator.sagemaker.deployments import described, retain, snapshot
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, ENDPOINT_CONFIG, found, require_new
-from lmi_deploy.emulator.sagemaker.tags import require_good
+from lmi_deploy.emulator.sagemaker.rows import new_row
 from lmi_deploy.emulator.scaling.resources import scaled_variants
 from lmi_deploy.emulator.scaling.targets import forget_endpoint
 from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.wire.errors import refused
-from lmi_deploy.emulator.world import Ask, Operation, World, tags_of
+from lmi_deploy.emulator.world import Ask, Operation, World
 
 
 def create_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
@@ -25,18 +25,10 @@ def create_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
     arn = require_new(world, ask, ENDPOINT, name)
     pending = snapshot(world, ask, params["EndpointConfigName"])
     require_quota(world, ask.region, pending)
-    now = world.clock.now()
-    row = {
-        "arn": arn,
-        "created": now,
-        "modified": now,
-        "status": "Creating",
-        "failure": None,
-        "serving": None,
-        "pending": pending,
-        "guard": params.get("DeploymentConfig"),
-        "tags": require_good(tags_of(params)),
-    }
+    guard = params.get("DeploymentConfig")
+    row = new_row(
+        world, ask, arn, status="Creating", failure=None, serving=None, pending=pending, guard=guard
+    )
     world.table(ENDPOINT.table, ask.region).put(name, row)
     world.hosting.begin(ask.region, name)
     return {"EndpointArn": arn}

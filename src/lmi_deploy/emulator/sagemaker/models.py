@@ -9,10 +9,10 @@ from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import MODEL, found, require_new
 from lmi_deploy.emulator.sagemaker.registry import require_container_image
 from lmi_deploy.emulator.sagemaker.roles import require_role
+from lmi_deploy.emulator.sagemaker.rows import asked_for, new_row
 from lmi_deploy.emulator.sagemaker.sources import Source, sources_of
-from lmi_deploy.emulator.sagemaker.tags import require_good
 from lmi_deploy.emulator.wire.errors import refused
-from lmi_deploy.emulator.world import Ask, Operation, World, tags_of
+from lmi_deploy.emulator.world import Ask, Operation, World
 
 
 def create_model(world: World, ask: Ask) -> Mapping[str, Any]:
@@ -28,13 +28,7 @@ def create_model(world: World, ask: Ask) -> Mapping[str, Any]:
             require_container_image(world, ask.region, container)
         for source in sources_of(container):
             _require_source(world, ask.region, role, source)
-    kept = {key: value for key, value in params.items() if key != "Tags"}
-    row = {
-        "arn": arn,
-        "created": world.clock.now(),
-        "params": kept,
-        "tags": require_good(tags_of(params)),
-    }
+    row = new_row(world, ask, arn, params=asked_for(ask))
     world.table(MODEL.table, ask.region).put(params["ModelName"], row)
     return {"ModelArn": arn}
 

@@ -41,7 +41,7 @@ def found(world: World, ask: Ask, kind: Kind, name: str) -> Row:
 def require_new(world: World, ask: Ask, kind: Kind, name: str) -> str:
     """The ARN for a resource that is not there yet; names that differ in case only are the same."""
     arn = arn_of(world, ask.region, kind, name)
-    if any(row["arn"] == arn for _, row in world.table(kind.table, ask.region).rows()):
+    if _is_taken(world, ask, kind, arn):
         raise refused(f'Cannot create already existing {kind.words} "{arn}".')
     return arn
 
@@ -49,13 +49,17 @@ def require_new(world: World, ask: Ask, kind: Kind, name: str) -> str:
 def require_new_job(world: World, ask: Ask, kind: Kind, name: str) -> str:
     """As `require_new`; for jobs it is said otherwise."""
     arn = arn_of(world, ask.region, kind, name)
-    if any(row["arn"] == arn for _, row in world.table(kind.table, ask.region).rows()):
+    if _is_taken(world, ask, kind, arn):
         raise ApiError(
             "ResourceInUse",
             "Job name must be unique within an AWS account and region, and a job with this name already "
             f"exists ({arn})",
         )
     return arn
+
+
+def _is_taken(world: World, ask: Ask, kind: Kind, arn: str) -> bool:
+    return any(row["arn"] == arn for _, row in world.table(kind.table, ask.region).rows())
 
 
 def by_arn(world: World, arn: str) -> tuple[Kind, str, str, Row] | None:

@@ -8,10 +8,10 @@ from typing import Any, Final
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import MODEL, OPTIMIZATION_JOB, found, require_new_job
 from lmi_deploy.emulator.sagemaker.roles import require_role
-from lmi_deploy.emulator.sagemaker.tags import require_good
+from lmi_deploy.emulator.sagemaker.rows import asked_for, new_row
 from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.wire.errors import ApiError, refused
-from lmi_deploy.emulator.world import Ask, Operation, World, tags_of
+from lmi_deploy.emulator.world import Ask, Operation, World
 
 UNDER_WAY: Final = ("STARTING", "INPROGRESS")
 
@@ -25,16 +25,7 @@ def create_optimization_job(world: World, ask: Ask) -> Mapping[str, Any]:
         raise refused("Exactly one of S3 and SageMakerModel must be specified in ModelSource.")
     if "SageMakerModel" in source:
         found(world, ask, MODEL, source["SageMakerModel"].get("ModelName", ""))
-    now = world.clock.now()
-    row = {
-        "arn": arn,
-        "created": now,
-        "modified": now,
-        "status": "STARTING",
-        "params": {key: value for key, value in params.items() if key != "Tags"},
-        "tags": require_good(tags_of(params)),
-    }
-    _put(world, ask, name, row)
+    _put(world, ask, name, new_row(world, ask, arn, status="STARTING", params=asked_for(ask)))
     return {"OptimizationJobArn": arn}
 
 

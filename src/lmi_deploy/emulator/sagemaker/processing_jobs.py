@@ -10,10 +10,10 @@ from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB, require_new_job
 from lmi_deploy.emulator.sagemaker.registry import require_image
 from lmi_deploy.emulator.sagemaker.roles import require_role
-from lmi_deploy.emulator.sagemaker.tags import require_good
+from lmi_deploy.emulator.sagemaker.rows import asked_for, new_row
 from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.wire.errors import ApiError, refused
-from lmi_deploy.emulator.world import Ask, Operation, World, tags_of
+from lmi_deploy.emulator.world import Ask, Operation, World
 
 UNDER_WAY: Final = ("InProgress", "Stopping")
 _FOLDER: Final = "/opt/ml/processing/"
@@ -27,15 +27,7 @@ def create_processing_job(world: World, ask: Ask) -> Mapping[str, Any]:
     require_role(world, params["RoleArn"])
     require_image(world, ask.region, params["AppSpecification"]["ImageUri"])
     require_job_quota(world, ask.region, params)
-    now = world.clock.now()
-    row = {
-        "arn": arn,
-        "created": now,
-        "modified": now,
-        "status": "InProgress",
-        "params": {key: value for key, value in params.items() if key != "Tags"},
-        "tags": require_good(tags_of(params)),
-    }
+    row = new_row(world, ask, arn, status="InProgress", params=asked_for(ask))
     world.table(PROCESSING_JOB.table, ask.region).put(name, row)
     world.jobs.begin(ask.region, name)
     return {"ProcessingJobArn": arn}
