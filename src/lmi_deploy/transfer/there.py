@@ -34,7 +34,10 @@ def adopted(entry: FileEntry, found: Stored | None) -> StoredFile | None:
 def fullest(
     store: ObjectStore, size: int, uploads: Sequence[Upload]
 ) -> tuple[Upload | None, dict[int, Part]]:
-    """The upload that has most of a file of this size, cut as we cut it, and those parts; none where none has any."""
+    """The upload that has most of a file of this size, cut as we cut it, and those parts; none where none has any.
+
+    Parts without a CRC32 are another engine's. S3 takes none of ours beside them: an upload has one kind of checksum.
+    """
     wanted = {span.number: span.size for span in spans(size)} if uploads else {}
     best: tuple[Upload | None, dict[int, Part]] = (None, {})
     for upload in uploads:
@@ -42,7 +45,7 @@ def fullest(
             found = store.parts(upload)
         except NotFound:
             continue
-        if any(part.number not in wanted for part in found):
+        if any(part.number not in wanted or not part.crc32 for part in found):
             continue
         kept = {part.number: part for part in found if part.size == wanted[part.number]}
         if len(kept) > len(best[1]):
