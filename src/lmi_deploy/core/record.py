@@ -9,6 +9,7 @@ from lmi_deploy.core.recipe import TargetName
 
 SCHEMA = 1
 KEPT_GENERATIONS = 5
+_SENDING = frozenset({"CreateEndpoint", "UpdateEndpoint"})
 Standing = Literal["in-step", "drifted", "absent", "failed", "starting"]
 
 
@@ -67,6 +68,10 @@ class Record:
     @property
     def current(self) -> Generation | None:
         return self.generations[-1] if self.generations else None
+
+    def sent(self, server: str) -> bool:
+        """SageMaker: whether the endpoint was told to serve this config, and nothing was settled since."""
+        return any(i.action in _SENDING and i.names.get("config") == server for i in self.intents)
 
 
 def promised_port(record: Record | None) -> int | None:

@@ -11,6 +11,7 @@ from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.diff import FOUNDING, summary
 from lmi_deploy.decide.render import render
 from lmi_deploy.decide.resolve import resolve
+from lmi_deploy.decide.standing import missed
 from lmi_deploy.steps.apply import apply
 from lmi_deploy.steps.bringing import Wish, bring, prove
 from lmi_deploy.steps.deps import Deps
@@ -34,7 +35,8 @@ def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
     spec = resolve(recipe, gather(recipe, deps))
     notices = check_own_code(recipe, spec)
     case = look(spec, render(spec), deps, probe=probe)
-    return replace(case, notices=(*notices, *preflight(case, deps)))
+    before = missed(case.observed)
+    return replace(case, notices=(*((before,) if before else ()), *notices, *preflight(case, deps)))
 
 
 def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = False) -> Iterator[Event]:

@@ -137,6 +137,32 @@ def test_waiting_gives_up_and_says_what_it_costs(house: CloudHouse) -> None:
     assert house.lmi("wait", "tiny").code == 0
 
 
+def test_an_update_that_was_rolled_back_is_not_in_step(house: CloudHouse) -> None:
+    house.up()
+    ping = "did not pass the ping health check"
+    house.cloud.world.trouble.reasons["ml.g6.xlarge"] = ping
+    other = ("--set", "instance_type=ml.g6.xlarge")
+    assert house.lmi("up", "--yes", *other).code == 1
+    status = house.lmi("status", "tiny", "--json")
+    assert (status.code, status.result["standing"]) == (4, "drifted")
+    assert "was rolled back" in status.result["why"]
+    assert ping in status.result["why"]
+    assert "was rolled back" in house.lmi("plan", *other).err
+    assert ping in house.lmi("plan", *other).err
+    house.up()
+    assert house.lmi("status", "tiny").code == 0
+    assert "was rolled back" not in house.lmi("plan", *other).err
+
+
+def test_an_update_that_was_never_sent_is_not_in_step(house: CloudHouse) -> None:
+    house.up()
+    house.cloud.world.trouble.before["create_endpoint_config"] = [AccessError("may not", hint="ask")]
+    assert house.lmi("up", "--yes", *CHANGED).code == 1
+    status = house.lmi("status", "tiny", "--json")
+    assert (status.code, status.result["standing"]) == (4, "drifted")
+    assert "did not get as far as the endpoint" in status.result["why"]
+
+
 def test_scaling_follows_the_recipe(house: CloudHouse) -> None:
     house.up()
     scaled = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"

@@ -8,7 +8,7 @@ import pytest
 
 from lmi_deploy.core.hosting import SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved
-from lmi_deploy.core.record import DeploymentRef, Generation, Record
+from lmi_deploy.core.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.decide.standing import judge
 
 REF = DeploymentRef(name="m", target="sagemaker")
@@ -50,6 +50,15 @@ def test_an_update_that_was_rolled_back_is_said_with_what_serves() -> None:
     standing, why = judge(seen("InService", config="m-0", reason="no capacity"))
     assert standing == "drifted"
     assert why == "m-0 serves, the record says m-1 (no capacity)"
+
+
+@pytest.mark.parametrize(("sent", "said"), [(True, "rolled back"), (False, "did not get as far")])
+def test_what_was_being_brought_and_does_not_serve_is_said(*, sent: bool, said: str) -> None:
+    begun = Intent(action="UpdateEndpoint", names={"config": "m-2"}, outcome="begun")
+    coming = replace(RECORD, coming=replace(GENERATION, server="m-2"), intents=(begun,) if sent else ())
+    standing, why = judge(replace(seen("InService", reason="no ping"), record=coming))
+    assert (standing, said in why, "m-1 serves" in why) == ("drifted", True, True)
+    assert ("no ping" in why) == sent
 
 
 def test_what_is_there_without_an_endpoint() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from lmi_deploy.core.cloud_actions import (
     AwaitService,
-    CreateEndpoint,
     DeleteEndpoint,
     DeleteEndpointConfig,
     DeleteLogs,
@@ -94,8 +93,7 @@ def _under_way(record: Record | None, endpoint: SeenEndpoint) -> bool:
     coming = record.coming if record else None
     if record is None or coming is None:
         return False
-    sent = (i for i in record.intents if i.action in (CreateEndpoint.__name__, UpdateEndpoint.__name__))
-    return endpoint.config == coming.server or any(i.names.get("config") == coming.server for i in sent)
+    return endpoint.config == coming.server or record.sent(coming.server)
 
 
 def _begun(record: Record | None) -> Iterator[Action]:

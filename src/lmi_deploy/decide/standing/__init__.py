@@ -14,3 +14,14 @@ def judge(observed: Observed) -> tuple[Standing, str]:
             return local.judge(observed)
         case CloudObserved():
             return sagemaker.judge(observed)
+
+
+def missed(observed: Observed) -> str:
+    """What an earlier `up` was bringing, and why it does not serve; empty where there is no such thing."""
+    match observed:
+        case LocalObserved():
+            return ""
+        case CloudObserved(endpoint=endpoint, record=record, stranger=stranger):
+            if endpoint is None or record is None or stranger:
+                return ""
+            return sagemaker.missed(endpoint, record)

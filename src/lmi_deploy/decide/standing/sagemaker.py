@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmi_deploy.core.hosting import SeenEndpoint
+from lmi_deploy.core.hosting import SETTLING, SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.record import Record, Standing
 
@@ -70,4 +70,19 @@ def _in_service(endpoint: SeenEndpoint, record: Record | None) -> tuple[Standing
         # What an update that was rolled back leaves: AWS goes on telling why.
         why = f" ({endpoint.reason})" if endpoint.reason else ""
         return "drifted", f"{endpoint.config} serves, the record says {record.current.server}{why}"
+    if why := missed(endpoint, record):
+        return "drifted", f"{why}; `lmi up` settles it"
     return "in-step", ""
+
+
+def missed(endpoint: SeenEndpoint, record: Record) -> str:
+    """What the last `up` was bringing, and why it does not serve; empty where it does, or nothing was on its way."""
+    coming = record.coming
+    if coming is None or coming.server == endpoint.config or endpoint.status in SETTLING:
+        return ""
+    serves = f"{endpoint.config} serves"
+    if not record.sent(coming.server):
+        return f"an `lmi up` to {coming.server} did not get as far as the endpoint: {serves}"
+    return f"the update to {coming.server} was rolled back: {serves}" + (
+        f" ({endpoint.reason})" * bool(endpoint.reason)
+    )
