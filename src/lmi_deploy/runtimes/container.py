@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 from lmi_deploy.core.javaproperties import parse_properties
 from lmi_deploy.core.observed import SeenServer
@@ -16,13 +15,20 @@ from lmi_deploy.ports.processes import Process, Processes
 from lmi_deploy.runtimes.container_engine import ContainerEngine, Found, Talk
 from lmi_deploy.runtimes.container_layout import Told, command, container_name
 from lmi_deploy.runtimes.health import health
-from lmi_deploy.runtimes.homes import chosen_port, last_lines, read_note, write_note
+from lmi_deploy.runtimes.homes import (
+    ASKED_FOR,
+    failure_at_start,
+    failure_of,
+    forget,
+    not_running,
+    port_at_start,
+    read_note,
+    write_note,
+)
 
 RUNTIME = "container"
-_NOTES = ("container.json", "process.json", "failure.json", "container.id")
+_NOTES = ("container.json", "process.json", "container.id")
 _ENDED = ("exited", "stopped", "dead")
-_ASKED_FOR = frozenset({0, 130, 143})
-"""Exit codes of an end that somebody asked for."""
 
 
 class Container:
@@ -44,11 +50,8 @@ class Container:
         launch.home.mkdir(parents=True, exist_ok=True)
         name = container_name(launch)
         self._clear(launch.home, self._talk(engine), name)
-        try:
-            port = chosen_port(launch.host, launch.port)
-        except OSError as reason:
-            message = f"{launch.host}:{launch.port}: {reason.strerror}"
-            write_note(launch.home / "failure.json", {"message": message})
+        port = port_at_start(launch)
+        if port is None:
             return self.look(launch.home)
         # Written first: from here on the container is found again, whenever we are killed.
         place = {"name": name, "host": launch.host, "port": port}
@@ -70,8 +73,7 @@ class Container:
             return self._running(home, note, found)
         if found is None and note and self._client(home) is not None:
             return SeenServer(server=home.name, phase="starting", pid=None, port=None, runtime=RUNTIME)
-        phase: Literal["failed", "gone"] = "failed" if self._trouble(home, note, found) else "gone"
-        return SeenServer(server=home.name, phase=phase, pid=None, port=None, runtime=RUNTIME)
+        return not_running(home, self._trouble(home, note, found), runtime=RUNTIME)
 
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
         raise DeployFailed(
@@ -87,14 +89,11 @@ class Container:
             if self._found(home, note) is not None:
                 talk.stop(note["name"], grace=grace)
             self._clear(home, talk, note["name"])
-        _forget(home)
+        forget(home, *_NOTES)
 
     def failure(self, home: Path) -> str:
         note = read_note(home / "container.json")
-        trouble = self._trouble(home, note, self._found(home, note))
-        if not trouble or (home / "failure.json").exists():
-            return trouble
-        return "\n".join([trouble, *last_lines(self.log(home))])
+        return failure_of(home, self._trouble(home, note, self._found(home, note)), self.log(home))
 
     def foreground(self, launch: Launch) -> int:
         told = self._told(launch, self._engine(), launch.port)
@@ -137,7 +136,7 @@ class Container:
             )
         if found is not None:
             talk.remove(name)
-        _forget(home)
+        forget(home, *_NOTES)
 
     def _client(self, home: Path) -> Process | None:
         note = read_note(home / "process.json")
@@ -164,13 +163,13 @@ class Container:
 
     def _trouble(self, home: Path, note: Mapping[str, object], found: Found | None) -> str:
         """Why it does not run, in one line; empty where it runs, or ended as it was asked to."""
-        told = str(read_note(home / "failure.json").get("message", ""))
+        told = failure_at_start(home)
         if told or not note:
             return told
         if found is None:
             created = (home / "container.id").exists() or self._client(home) is not None
             return "" if created else "the container was not made"
-        if found.status not in _ENDED or found.exit_code in _ASKED_FOR:
+        if found.status not in _ENDED or found.exit_code in ASKED_FOR:
             return ""
         why = ": out of memory" if found.out_of_memory else ""
         return f"the container ended with exit code {found.exit_code}{why}"
@@ -181,8 +180,3 @@ def _engine_of(note: Mapping[str, object]) -> ContainerEngine:
     told = note["engine"]
     assert isinstance(told, dict)
     return ContainerEngine(kind=told["kind"], program=told["program"], flags=tuple(told["flags"]))
-
-
-def _forget(home: Path) -> None:
-    for name in _NOTES:
-        (home / name).unlink(missing_ok=True)

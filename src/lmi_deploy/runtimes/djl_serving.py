@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
 
 from lmi_deploy.core.observed import SeenServer
 from lmi_deploy.errors import DeployFailed
@@ -15,9 +14,14 @@ from lmi_deploy.ports.processes import Process, Processes
 from lmi_deploy.runtimes.djl_install import Installation, settings_file, variables
 from lmi_deploy.runtimes.health import Health, health
 from lmi_deploy.runtimes.homes import (
+    ASKED_FOR,
     chosen_port,
+    failure_at_start,
+    failure_of,
+    forget,
     fresh_run_folder,
-    last_lines,
+    not_running,
+    port_at_start,
     read_note,
     run_folder,
     write_note,
@@ -35,9 +39,7 @@ echo "$code" > "$here/exit.partial"; mv "$here/exit.partial" "$here/exit"
 exit "$code"
 """
 """A shell around the server: only a parent learns how a program ended, and the command that started it is gone."""
-_ASKED_FOR = frozenset({0, 130, 143})
-"""Exit codes of an end that somebody asked for."""
-_NOTES = ("process.json", "failure.json", "listening.json", "pid", "exit")
+_NOTES = ("process.json", "listening.json", "pid", "exit")
 
 
 class DjlServing:
@@ -57,12 +59,9 @@ class DjlServing:
     def start(self, launch: Launch) -> SeenServer:
         installation = self._installation()
         launch.home.mkdir(parents=True, exist_ok=True)
-        _forget(launch.home)
-        try:
-            port = chosen_port(launch.host, launch.port)
-        except OSError as reason:
-            message = f"{launch.host}:{launch.port}: {reason.strerror}"
-            write_note(launch.home / "failure.json", {"message": message})
+        forget(launch.home, *_NOTES)
+        port = port_at_start(launch)
+        if port is None:
             return self.look(launch.home)
         argv = self._prepared(launch, installation, port)
         write_note(
@@ -81,8 +80,7 @@ class DjlServing:
     def look(self, home: Path) -> SeenServer:
         process = self._process(home)
         if process is None:
-            phase: Literal["failed", "gone"] = "failed" if self._trouble(home) else "gone"
-            return SeenServer(server=home.name, phase=phase, pid=None, port=None, runtime=RUNTIME)
+            return not_running(home, self._trouble(home), runtime=RUNTIME)
         place = read_note(home / "listening.json")
         seen = health(str(place.get("host")), int(place.get("port", 0)))
         if seen.folder and seen.folder != place.get("folder"):
@@ -112,13 +110,10 @@ class DjlServing:
         if process is not None:
             self._processes.end(process, grace=grace)
         shutil.rmtree(run_folder(home), ignore_errors=True)
-        _forget(home)
+        forget(home, *_NOTES)
 
     def failure(self, home: Path) -> str:
-        trouble = self._trouble(home)
-        if not trouble or (home / "failure.json").exists():
-            return trouble
-        return "\n".join([trouble, *last_lines(self.log(home))])
+        return failure_of(home, self._trouble(home), self.log(home))
 
     def foreground(self, launch: Launch) -> int:
         installation = self._installation()
@@ -165,9 +160,9 @@ class DjlServing:
 
     def _trouble(self, home: Path) -> str:
         """Why it ended, in one line; empty where it runs, or ended as it was asked to."""
-        told = str(read_note(home / "failure.json").get("message", ""))
+        told = failure_at_start(home)
         code = _number(home / "exit")
-        if told or code is None or code in _ASKED_FOR:
+        if told or code is None or code in ASKED_FOR:
             return told
         killed = ": killed, for want of memory or by SERVING_FAIL_FAST" if code == 137 else ""
         return f"DJLServing ended with exit code {code}{killed}"
@@ -178,8 +173,3 @@ def _number(path: Path) -> int | None:
         return int(path.read_text())
     except (OSError, ValueError):
         return None
-
-
-def _forget(home: Path) -> None:
-    for name in _NOTES:
-        (home / name).unlink(missing_ok=True)

@@ -9,12 +9,17 @@ import shutil
 import socket
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from lmi_deploy.core.naming import digest, short
+from lmi_deploy.core.observed import SeenServer
 from lmi_deploy.errors import DeployFailed
+from lmi_deploy.ports.model_server import Launch
 
 LAST_LINES = 40
+ASKED_FOR = frozenset({0, 130, 143})
+"""Exit codes of an end that somebody asked for."""
+_FAILURE = "failure.json"
 _WORKER = re.compile(r"^.*?\bW-\d+-\S+-std(?:out|err): ")
 """What DJLServing's log puts before a line of its worker."""
 
@@ -60,6 +65,35 @@ def last_lines(log: Path) -> list[str]:
     except OSError:
         return []
     return [_WORKER.sub("", line) for line in lines]
+
+
+def port_at_start(launch: Launch) -> int | None:
+    """The port to listen at; None where it cannot be had, which is then what this start failed of."""
+    try:
+        return chosen_port(launch.host, launch.port)
+    except OSError as reason:
+        message = f"{launch.host}:{launch.port}: {reason.strerror}"
+        write_note(launch.home / _FAILURE, {"message": message})
+        return None
+
+
+def failure_at_start(home: Path) -> str:
+    return str(read_note(home / _FAILURE).get("message", ""))
+
+
+def failure_of(home: Path, trouble: str, log: Path) -> str:
+    """`trouble`, and what the log ends with; that of a start that did not come to one stands for itself."""
+    return "\n".join([trouble, *last_lines(log)]) if trouble and not failure_at_start(home) else trouble
+
+
+def not_running(home: Path, trouble: str, *, runtime: str) -> SeenServer:
+    phase: Literal["failed", "gone"] = "failed" if trouble else "gone"
+    return SeenServer(server=home.name, phase=phase, pid=None, port=None, runtime=runtime)
+
+
+def forget(home: Path, *notes: str) -> None:
+    for name in (_FAILURE, *notes):
+        (home / name).unlink(missing_ok=True)
 
 
 def chosen_port(host: str, port: int) -> int:
