@@ -50,6 +50,7 @@ VENDORS: dict[str, set[str]] = {
     "sagemaker": {"adapters"},
     "aiohttp": {"server", "emulator"},
     "moto": {"emulator"},
+    "zlib_ng": {"core"},
 }
 PURE_ROOMS = ("core", "decide", "catalog", "engines", "sizing")
 IMPURE_MODULES = {"os", "time", "random", "socket", "subprocess"}

@@ -1,11 +1,21 @@
-"""CRC32 as S3 writes it (base64, big-endian), and the CRC32 of two texts joined, from theirs alone."""
+"""CRC32 as S3 writes it (base64, big-endian), and the CRC32 of two texts joined, from theirs alone.
+
+Computed by zlib-ng, which has the processor's own instructions do it: an eighth of the time of most builds of zlib, and
+every byte of a model passes here. Where there is no wheel of it zlib gives the same number.
+"""
 
 from __future__ import annotations
 
 import base64
-import zlib
 from collections.abc import Iterable
 from functools import lru_cache
+
+try:
+    from zlib_ng.zlib_ng import crc32
+except ImportError:
+    from zlib import crc32
+
+__all__ = ["crc32", "crc32_joined", "crc32_number", "crc32_of", "crc32_text"]
 
 _POLYNOMIAL = 0xEDB88320
 
@@ -24,7 +34,7 @@ def crc32_number(text: str) -> int:
 
 
 def crc32_of(content: bytes | bytearray | memoryview) -> str:
-    return crc32_text(zlib.crc32(content))
+    return crc32_text(crc32(content))
 
 
 def crc32_joined(pieces: Iterable[tuple[str, int]]) -> str:

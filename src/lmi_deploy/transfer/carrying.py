@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from lmi_deploy.core.crc32 import crc32_text
+from lmi_deploy.core.crc32 import crc32, crc32_text
 from lmi_deploy.core.events import Event, Progress
 from lmi_deploy.core.facts import FileEntry
 from lmi_deploy.core.weights import StoredFile
@@ -131,7 +130,7 @@ def _seal(entry: FileEntry, folder: Path) -> StoredFile:
                 while len(piece) < each and (more := file.read(each - len(piece))):
                     piece += more
                 seal.update(memoryview(piece))
-                crc = zlib.crc32(piece, crc)
+                crc = crc32(piece, crc)
                 size += len(piece)
                 parts.append(hashlib.md5(piece, usedforsecurity=False).digest())
     except OSError as exc:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import zlib
 from dataclasses import dataclass, field
 
-from lmi_deploy.core.crc32 import crc32_text
+from lmi_deploy.core.crc32 import crc32, crc32_text
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.errors import TransferFailed
 from lmi_deploy.ports.object_store import ObjectStore
@@ -36,7 +35,7 @@ class Ends:
             if self.stop.is_set():
                 raise Stopped
             # While what came last is in the processor's cache: later it takes twice the time.
-            crc = zlib.crc32(view[came : arrived.come], crc)
+            crc = crc32(view[came : arrived.come], crc)
             came = arrived.come
             if arrived.note or noted:
                 self.board.say(entry.path, arrived.note)

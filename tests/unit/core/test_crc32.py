@@ -1,12 +1,14 @@
 """CRC32 as S3 has it, and joined without the bytes."""
 
+import subprocess
+import sys
 import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.core.crc32 import crc32_joined, crc32_number, crc32_of, crc32_text
+from lmi_deploy.core.crc32 import crc32, crc32_joined, crc32_number, crc32_of, crc32_text
 
 
 @given(st.lists(st.binary(max_size=300), max_size=6))
@@ -29,3 +31,17 @@ def test_it_is_written_as_s3_writes_it() -> None:
 def test_what_is_no_crc32_is_refused(text: str) -> None:
     with pytest.raises(ValueError):
         crc32_number(text)
+
+
+@given(st.binary(max_size=5000), st.integers(min_value=0, max_value=(1 << 32) - 1))
+def test_whoever_computes_it_it_is_zlibs_number(content: bytes, before: int) -> None:
+    assert crc32(memoryview(content), before) == zlib.crc32(content, before)
+
+
+def test_a_machine_without_zlib_ng_computes_it_all_the_same() -> None:
+    without = "import sys; sys.modules['zlib_ng'] = None; from lmi_deploy.core.crc32 import crc32_of; "
+    said = subprocess.run(
+        [sys.executable, "-c", f"{without} print(crc32_of(b'123456789'))"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert said.stdout == "y/Q5Jg==\n"

@@ -18,6 +18,7 @@ from lmi_deploy.adapters.hub.download import BAD_BYTES, SEGMENT, Downloader, dam
 from lmi_deploy.adapters.hub.fetch import Fetch
 from lmi_deploy.adapters.hub.listing import cached_listing, parse_listing, refuse_hostile
 from lmi_deploy.adapters.hub.ranges import Span, open_span
+from lmi_deploy.adapters.hub.receiving import Receiver
 from lmi_deploy.adapters.hub.refusals import Subject
 from lmi_deploy.adapters.hub.settings import HubSettings
 from lmi_deploy.adapters.hub.streaming import Streamer
@@ -47,7 +48,12 @@ class HuggingFaceHub:
     ) -> None:
         self._settings = settings
         self._connection = Connection(settings)
-        self._streamer = Streamer(self._connection, Wire(settings), Pace(clock, random or Random()))
+        self._streamer = Streamer(
+            self._connection,
+            Wire(settings),
+            Receiver(settings.stall_seconds),
+            Pace(clock, random or Random()),
+        )
         self._clock = clock
         self._random = random or Random()
         self._ledger = ledger

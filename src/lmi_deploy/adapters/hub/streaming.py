@@ -10,13 +10,12 @@ from urllib.parse import quote, urljoin, urlsplit
 from lmi_deploy.adapters.hub.attempts import Attempts, Broken, Pace
 from lmi_deploy.adapters.hub.connection import MOST_OF_AN_ERROR, Connection, Reply
 from lmi_deploy.adapters.hub.ranges import Span, begin, open_span
+from lmi_deploy.adapters.hub.receiving import STEP, Receiver
 from lmi_deploy.adapters.hub.refusals import Refusal, Subject, translate
 from lmi_deploy.adapters.hub.wire import FAILURES, Opened, Wire
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.ports.source import Arrived
 
-STEP = 256 << 10
-"""Told so often that whoever sums what came finds it in the processor's cache."""
 SKIPPED = 64 << 20
 """Bytes that are read and thrown away at most, where a server ignores the range."""
 FRESH = 1500.0
@@ -31,6 +30,7 @@ class Streamer:
 
     connection: Connection
     wire: Wire
+    receiver: Receiver
     pace: Pace
     _addresses: dict[str, tuple[str, float]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -64,7 +64,8 @@ class Streamer:
         try:
             first = begin(reply, entry, span)
             _skip(opened, span.start - first)
-            yield from _received(opened, buffer, done)
+            for came in self.receiver.received(opened.line, opened.answer, buffer[done:]):
+                yield done + came
         except FAILURES as exc:
             raise self.wire.failure(exc) from exc
         finally:
@@ -152,13 +153,3 @@ def _skip(opened: Opened, ahead: int) -> None:
         if not piece:
             raise Broken("the answer ended before the range began")
         left -= len(piece)
-
-
-def _received(opened: Opened, buffer: memoryview, done: int) -> Iterator[int]:
-    read, stop = opened.answer.readinto, len(buffer)
-    while done < stop:
-        count = read(buffer[done : min(stop, done + STEP)])
-        if not count:
-            raise Broken(f"the answer ended {stop - done} bytes early")
-        done += count
-        yield done

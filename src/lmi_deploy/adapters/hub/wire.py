@@ -24,7 +24,6 @@ from lmi_deploy.adapters.hub.connection import remedy, trusted
 from lmi_deploy.adapters.hub.settings import HubSettings
 
 FAILURES = (OSError, http.client.HTTPException)
-_RECEIVE = 1 << 20
 
 
 @dataclass(slots=True)

@@ -10,14 +10,13 @@ import hashlib
 import json
 import sys
 import threading
-import zlib
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from lmi_deploy.core.crc32 import crc32_text
+from lmi_deploy.core.crc32 import crc32, crc32_text
 
 _PATIENCE: Final = "300s"
 _PARTS_AT_ONCE: Final = 2
@@ -45,7 +44,7 @@ class Seal:
 
     def update(self, piece: bytes) -> None:
         self._sha256.update(piece)
-        self._crc = zlib.crc32(piece, self._crc)
+        self._crc = crc32(piece, self._crc)
         if self._git is not None:
             self._git.update(piece)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterator
 from typing import Any, Final
 
 from lmi_deploy.adapters.s3.calls import Calls
-from lmi_deploy.core.crc32 import crc32_text
+from lmi_deploy.core.crc32 import crc32, crc32_text
 from lmi_deploy.errors import IntegrityError, TransferFailed
 
 CHUNK: Final = 1 << 20
@@ -97,7 +96,7 @@ class Reader:
             for chunk in body.iter_chunks(CHUNK):
                 self._at += len(chunk)
                 self._gained += len(chunk)
-                self._crc = zlib.crc32(chunk, self._crc)
+                self._crc = crc32(chunk, self._crc)
                 yield chunk
         except BotoCoreError as exc:
             why = " ".join(str(exc).split())[:200]
