@@ -91,6 +91,16 @@ if "DJL_SERVING_HOME" in os.environ:  # an optional comparison: there is no test
         assert not bad, "\n".join(bad)
 
 
+def test_the_two_outcomes_of_a_race_cannot_both_be_equal() -> None:
+    won = load(RECORDINGS / "s109_two_models_slow_init_multi_status.json")
+    lost = load(RECORDINGS / "s109b_two_models_concurrent_load_race.json")
+    assert all(won[part] == lost[part] for part in ("files", "config", "environment"))
+    assert {str(step["send"]) for step in won["requests"]} == {str(step["send"]) for step in lost["requests"]}
+    pending = [recording for recording in (won, lost) if "PENDING" in str(recording["requests"])]
+    assert pending == [lost]
+    assert won["name"] not in {scenario for scenario, _, _ in listed()}
+
+
 def test_the_list_of_differences_is_short_and_names_scenarios_that_exist() -> None:
     lines = listed()
     assert len(lines) <= MOST_DIFFERENCES
