@@ -7,7 +7,7 @@ Exit codes (design, decision 9): 0 done or nothing to do, 1 failed, 2 bad recipe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from lmi_deploy.core.problem import Problem
 
@@ -125,3 +125,10 @@ class Interrupted(LmiError):
     """The user ended the command; the message says what exists now."""
 
     exit_code = 130
+
+
+UNBEGUN: Final = "nothing was begun: run it again"
+RECORDED: Final = (
+    "what was begun is recorded: `lmi status` shows it, `lmi up` goes on, `lmi down` clears it away"
+)
+"""What is left of a command that keeps a record, and was interrupted: before and after its first entry."""

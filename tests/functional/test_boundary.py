@@ -110,6 +110,25 @@ def test_ctrl_c_ends_with_130_and_words(house: House) -> None:
     assert house.lmi("up", "--yes").code == 0
 
 
+@pytest.mark.parametrize("command", ["plan", "up"])
+def test_ctrl_c_before_anything_is_begun_says_so(house: House, command: str) -> None:
+    house.hub.failure = KeyboardInterrupt()
+    ran = house.lmi(command, *(["--yes"] if command == "up" else []))
+    assert (ran.code, ran.out) == (130, "")
+    assert "recorded" not in ran.err
+    assert ran.err == "error: interrupted\n" + "  next: nothing was begun: run it again\n" * (command == "up")
+
+
+def test_ctrl_c_while_nothing_is_changed_says_so(house: House) -> None:
+    assert house.lmi("up", "--yes").code == 0
+    house.target = lambda target: TroubledTarget(
+        target, Trouble(at=0, when="before", error=KeyboardInterrupt)
+    )
+    ran = house.lmi("up", "--yes")
+    assert ran.code == 130
+    assert "nothing was begun" in ran.err
+
+
 def test_a_bug_is_reported_without_anybodys_values(house: House) -> None:
     def burst() -> BaseException:
         return ZeroDivisionError("with hf_secret in it")

@@ -12,7 +12,7 @@ from lmi_deploy.core.events import Event, Line, Progress
 from lmi_deploy.core.facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.core.naming import digest
 from lmi_deploy.core.oids import oid_of
-from lmi_deploy.errors import LmiError, NotFound
+from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.environments import CacheEntry
 from lmi_deploy.ports.source import Arrived
 
@@ -62,7 +62,7 @@ class FakeHub:
     models: dict[str, dict[str, bytes]]
     source: ModelSource = "hub"
     cached: set[str] = field(default_factory=set)
-    failure: LmiError | None = None
+    failure: BaseException | None = None
     """Raised by everything that would ask the network."""
 
     def listing(self, model_id: str, revision: str) -> ModelListing:

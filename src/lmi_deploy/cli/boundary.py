@@ -70,12 +70,10 @@ def _usage(mistake: click.ClickException, argv: Sequence[str]) -> int:
 
 
 def _interrupted(argv: Sequence[str]) -> int:
-    from lmi_deploy.errors import Interrupted
+    from lmi_deploy.errors import UNBEGUN, Interrupted
 
-    recorded = (
-        "what was begun is recorded: `lmi status` shows it, `lmi up` goes on, `lmi down` clears it away"
-    )
-    hint = recorded if {*argv[:1]} & {"up", "down", "wait", "rollback"} else ""
+    # What had begun by then has been told as an error of its own (`Room.carry_out`).
+    hint = UNBEGUN if {*argv[:1]} & {"up", "down", "wait", "rollback"} else ""
     return _told(Interrupted("interrupted", hint=hint), argv)
 
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 import click
 
 from lmi_deploy.cli.views import open_view
-from lmi_deploy.core.events import Event
-from lmi_deploy.errors import LmiError
+from lmi_deploy.core.events import Event, Started
+from lmi_deploy.errors import RECORDED, Interrupted, LmiError
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.ui.view import View
 
@@ -34,6 +34,27 @@ class Room:
             raise
         finally:
             self.view.close()
+
+    def carry_out(self, events: Iterable[Event]) -> None:
+        """The same, for what is recorded as it is done: Ctrl-C says whether anything is recorded yet."""
+        begun: list[str] = []
+
+        def kept() -> Iterator[Event]:
+            for event in events:
+                if isinstance(event, Started):
+                    begun.append(event.key.partition(":")[0])
+                yield event
+
+        try:
+            self.play(kept())
+        except KeyboardInterrupt:
+            if not begun:
+                raise
+            from lmi_deploy.decide.diff import FOUNDING
+
+            founded = {*begun} <= {kind.__name__ for kind in FOUNDING}
+            hint = "the bucket is made, and nothing else was begun: run it again" if founded else RECORDED
+            raise Interrupted("interrupted", hint=hint) from None
 
     def outcome(self, events: Generator[Event, None, T]) -> T:
         """The same, for what ends with a value."""

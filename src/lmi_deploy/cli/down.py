@@ -36,5 +36,5 @@ def command(
     else:
         room.view.plan(ending.plan)
         confirm("Take it away?", yes=yes)
-    room.play(down.carry_out(ending, room.deps))
+    room.carry_out(down.carry_out(ending, room.deps))
     room.view.result({"deployment": ending.ref.name, "removed": len(ending.plan.actions)})

@@ -58,7 +58,7 @@ def _deployments(room: Room, region: str, *, yes: bool) -> int:
     if found:
         confirm(f"Take away {len(found)} deployments?", yes=yes)
     for one in found:
-        room.play(down.carry_out(down.prepare(one.ref, room.deps), room.deps))
+        room.carry_out(down.carry_out(down.prepare(one.ref, room.deps), room.deps))
     return len(found)
 
 

@@ -25,6 +25,6 @@ def command(*, name: str | None, target: TargetName | None, region: str, yes: bo
     ref, plan = waiting.prepare_rollback(found, room.deps)
     room.view.plan(plan)
     confirm("Go back?", yes=yes)
-    room.play(waiting.roll_back(ref, room.deps))
+    room.carry_out(waiting.roll_back(ref, room.deps))
     address = room.deps.targets[ref.target].address(ref)
     room.view.result({"deployment": ref.name, "address": address}, address)

@@ -66,7 +66,7 @@ def command(
         confirm("Go ahead?", yes=yes)
     if rehearse.is_due(case, room.deps, asked=check_handler):
         room.play(rehearse.rehearse(case.spec, case.artifact, room.deps))
-    room.play(up.carry_out(case, room.deps, probe=not no_probe, detach=detach))
+    room.carry_out(up.carry_out(case, room.deps, probe=not no_probe, detach=detach))
     address = room.deps.targets[case.ref.target].address(case.ref)
     if not (detach and case.plan.actions):
         room.view.note(how_to_ask(case.spec, address))

@@ -29,7 +29,7 @@ def command(
     """
     room = open_room(as_json=as_json)
     ref = find_deployment(name, room.deps, Where(target=target, region=region))
-    room.play(waiting.wait(ref, room.deps, timeout=timeout))
+    room.carry_out(waiting.wait(ref, room.deps, timeout=timeout))
     found = status(ref, room.deps)
     room.view.note(f"{ref.name}: {found.standing}" + (f" ({found.why})" if found.why else ""))
     room.view.result(dataclasses.asdict(found), found.address)

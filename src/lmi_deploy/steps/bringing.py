@@ -11,7 +11,7 @@ from lmi_deploy.core.observed import Observed
 from lmi_deploy.core.plan import Action, Plan
 from lmi_deploy.core.record import Generation
 from lmi_deploy.decide.diff import CLEARING, PROBES, elsewhere, generation, proof
-from lmi_deploy.errors import Interrupted, LmiError, NoCapacity, QuotaExceeded
+from lmi_deploy.errors import RECORDED, UNBEGUN, Interrupted, LmiError, NoCapacity, QuotaExceeded
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.target import Perform, Target
 from lmi_deploy.steps.apply import apply
@@ -137,10 +137,8 @@ class _Round:
     def _interrupted(self) -> Interrupted:
         seen = self._seen()
         standing = left_standing(seen, self.deps) if seen else "what is there could not be looked at"
-        recorded = (
-            "what was begun is recorded: `lmi status` shows it, `lmi up` goes on, `lmi down` clears it away"
-        )
-        return Interrupted("interrupted" + (f": {standing}" if standing else ""), hint=recorded)
+        hint = RECORDED if split(self.case.plan)[0].actions else UNBEGUN
+        return Interrupted("interrupted" + (f": {standing}" if standing else ""), hint=hint)
 
 
 def prove(case: Case, target: Target, deps: Deps) -> Iterator[Event]:
