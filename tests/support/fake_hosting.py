@@ -208,9 +208,11 @@ class FakeHosting:
         _there(before.config, world.configs, "endpoint config")
         _there(config, world.configs, "endpoint config")
         world.require_quota(config)
-        begun = replace(before, status="Updating", pending=config, reason="")
+        now = world.clock.now()
+        late = (now + timedelta(seconds=world.startup)).isoformat()
+        begun = replace(before, status="Updating", pending=config, reason="", modified=now.isoformat())
         reason = world.reason(config)
-        ended = replace(before, reason=reason) if reason else _serving(begun, config, world)
+        ended = replace(before, reason=reason, modified=late) if reason else _serving(begun, config, world)
         if keep_count and not reason:
             ended = replace(ended, count=before.count, wanted_count=before.wanted_count)
         world.endpoints[name] = Endpoint(begun, world.clock.monotonic() + world.startup, ended)

@@ -87,7 +87,7 @@ class Waiting:
 
     def run(self) -> Steps:
         seen = self._look()
-        printed = Printed(self.cloud, seen.name, key(self.action), _since(seen))
+        printed = Printed(self.cloud, seen.name, key(self.action), self._since(seen))
         usual = usual_seconds(self.depot, self._instance())
         begun, pace = self.clock.monotonic(), paces()
         while seen.status in SETTLING and seen.status != "SystemUpdating":
@@ -111,6 +111,16 @@ class Waiting:
                 hint="`lmi up` makes it anew",
             )
         return seen
+
+    def _since(self, seen: SeenEndpoint) -> str:
+        """From when on the log tells of this change."""
+        if seen.status in ("Creating", "Failed"):
+            return seen.created
+        if seen.status == "Updating" or seen.config == self.action.config:
+            return seen.modified
+        # One that was rolled back was last modified by its end, after all its lines: the record knows when it began.
+        record = self.depot.records.read(seen.name) if self.depot else None
+        return (record.coming.since if record and record.coming else "") or seen.modified
 
     def _instance(self) -> str:
         found = self.cloud.hosting.endpoint_config(self.action.config)
@@ -248,11 +258,6 @@ def costs(cloud: Cloud, seen: SeenEndpoint, instance: str) -> str:
         return ""
     count = max(seen.count, seen.wanted_count, 1)
     return f", and goes on costing {price.currency} {count * price.hourly:.2f} an hour ({count} x {instance})"
-
-
-def _since(seen: SeenEndpoint) -> str:
-    """From when on the log tells of this change. One that failed was last modified when it ended, after all lines."""
-    return seen.created if seen.status in ("Creating", "Failed") else seen.modified
 
 
 def _minutes(seconds: float) -> str:

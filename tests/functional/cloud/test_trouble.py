@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -215,6 +216,20 @@ def test_waiting_for_one_that_has_failed_tells_its_log_from_the_beginning(house:
     assert seen.created < seen.modified
     assert house.lmi("wait", "tiny").code == 1
     assert house.cloud.logs.since[-1] == seen.created
+
+
+def test_waiting_for_an_update_that_was_rolled_back_tells_the_log_of_the_attempt(house: CloudHouse) -> None:
+    house.up()
+    house.clock.sleep(3600.0)
+    house.cloud.world.prints["tiny"] = ("loading",)
+    house.cloud.world.trouble.reasons["ml.g6.xlarge"] = "The container did not pass the ping health check."
+    begun = house.clock.now()
+    house.up("--detach", "--set", "instance_type=ml.g6.xlarge")
+    house.clock.sleep(3600.0)
+    ran = house.lmi("wait", "tiny")
+    assert (ran.code, "was rolled back" in ran.err) == (1, True)
+    since = datetime.fromisoformat(house.cloud.logs.since[-1])
+    assert begun - timedelta(minutes=1) <= since <= begun + timedelta(minutes=1)
 
 
 def test_what_a_wait_was_interrupted_at_is_said_with_its_price(house: CloudHouse) -> None:
