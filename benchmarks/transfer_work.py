@@ -94,6 +94,10 @@ def _push(source: Source, listing: ModelListing) -> None:
 
 
 def _weights() -> BucketWeights:
+    from lmi_deploy.cli import spare_the_collector
+
+    spare_the_collector()  # as `lmi` does
+
     import boto3
 
     from lmi_deploy.adapters.clock import SystemClock
