@@ -1,19 +1,22 @@
-"""Copies inside S3: no byte passes through this machine. Large ones go in parts, several at once."""
+"""Copies inside S3: no byte passes through this machine. Large ones go in parts, several at once.
+
+S3 is the state: a copy that was ended goes on with the parts that it has.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from lmi_deploy.adapters.s3 import multipart
 from lmi_deploy.adapters.s3.calls import Calls
 from lmi_deploy.adapters.s3.reading import full_checksum
 from lmi_deploy.core.crc32 import crc32_joined
-from lmi_deploy.errors import AccessError, IntegrityError, LmiError
-from lmi_deploy.ports.object_store import Part, Stored, Upload
+from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound
+from lmi_deploy.ports.object_store import Conflict, Part, Stored, Upload
 
 _PIECES_IN_ONE_CALL: Final = 2
 """S3 allows 5 GiB in one call; parts side by side are faster than that long before."""
@@ -42,6 +45,14 @@ class Origin:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An upload, and by their numbers the parts of it that need not be copied again."""
+
+    upload: Upload
+    parts: Mapping[int, Part] = field(default_factory=dict)
+
+
 class Complete(Protocol):
     """`S3Store.complete`: an unknown outcome is settled in it."""
 
@@ -65,18 +76,48 @@ def copy_at_once(calls: Calls, origin: Origin, key: str, *, encryption: Mapping[
     )
 
 
-def copy_in_parts(calls: Calls, origin: Origin, upload: Upload, complete: Complete) -> Stored:
-    """All of `origin` becomes the object of `upload`, which is aborted where that fails."""
-    spans = _spans(origin.size, calls.clients.settings.copy_piece)
+def begun_before(calls: Calls, key: str, size: int) -> tuple[Begun, ...]:
+    """Uploads for the key that nobody completed, the one to go on with first: it has the most of our parts."""
+    wanted = {number: last - first + 1 for number, first, last in _spans_of(calls, size)}
+    found = [upload for upload in multipart.uploads(calls, key) if upload.key == key]
+    begun = [Begun(upload, _kept(calls, upload, wanted)) for upload in found]
+    return tuple(sorted(begun, key=lambda one: -len(one.parts)))
+
+
+def _kept(calls: Calls, upload: Upload, wanted: Mapping[int, int]) -> dict[int, Part]:
+    """None where one of its parts was cut otherwise, or has no CRC32: that upload is somebody else's."""
     try:
+        parts = {part.number: part for part in multipart.parts(calls, upload)}
+    except NotFound:
+        return {}
+    ours = all(wanted.get(part.number) == part.size and part.crc32 for part in parts.values())
+    return parts if ours else {}
+
+
+def copy_in_parts(calls: Calls, origin: Origin, begun: Begun, complete: Complete) -> Stored:
+    """All of `origin` becomes the object of the upload. Its parts stay where the same command can go on with them."""
+    try:
+        of_source = _checksum_of_source(calls, origin)
+        # Of a version that has no CRC32 nobody could tell whether parts that lie there are of it, too.
+        there = begun.parts if of_source or not origin.etag else {}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            pieces = list(pool.map(lambda span: _copy_part(calls, origin, upload, span), spans))
-        crc32 = _agreed(calls, origin, pieces)
-        return complete(upload, pieces, crc32=crc32, size=origin.size)
-    except BaseException:
-        with suppress(LmiError):
-            multipart.abort(calls, upload)
+            spans = _spans_of(calls, origin.size)
+            pieces = list(
+                pool.map(
+                    lambda span: there.get(span[0]) or _copy_part(calls, origin, begun.upload, span), spans
+                )
+            )
+        crc32 = _agreed(origin, pieces, of_source)
+        return complete(begun.upload, pieces, crc32=crc32, size=origin.size)
+    except (IntegrityError, NotFound, Conflict):
+        give_up(calls, begun.upload)
         raise
+
+
+def give_up(calls: Calls, upload: Upload) -> None:
+    """What cannot be aborted now is found by `lmi gc`."""
+    with suppress(LmiError):
+        multipart.abort(calls, upload)
 
 
 def _copy_part(calls: Calls, origin: Origin, upload: Upload, piece: tuple[int, int, int]) -> Part:
@@ -93,9 +134,8 @@ def _copy_part(calls: Calls, origin: Origin, upload: Upload, piece: tuple[int, i
     return Part(number=number, size=last - first + 1, etag=made["ETag"], crc32=made.get("ChecksumCRC32", ""))
 
 
-def _agreed(calls: Calls, origin: Origin, pieces: Sequence[Part]) -> str:
+def _agreed(origin: Origin, pieces: Sequence[Part], of_source: str) -> str:
     """The checksum of the whole, by the source and by the parts, as far as each is known."""
-    of_source = _checksum_of_source(calls, origin)
     of_parts = ""
     if all(piece.crc32 for piece in pieces):
         of_parts = crc32_joined((piece.crc32, piece.size) for piece in pieces)
@@ -122,8 +162,8 @@ def _checksum_of_source(calls: Calls, origin: Origin) -> str:
     return full_checksum(answer, "ChecksumCRC32")
 
 
-def _spans(size: int, least: int) -> Iterator[tuple[int, int, int]]:
+def _spans_of(calls: Calls, size: int) -> Iterator[tuple[int, int, int]]:
     """Number, first and last byte of each part."""
-    length = max(least, -(-size // _MOST_PARTS))
+    length = max(calls.clients.settings.copy_piece, -(-size // _MOST_PARTS))
     for number, first in enumerate(range(0, size, length), 1):
         yield number, first, min(first + length, size) - 1

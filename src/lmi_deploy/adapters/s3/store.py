@@ -146,8 +146,7 @@ class S3Store:
         )
         if not copying.is_large(self._calls, size):
             return copying.copy_at_once(self._calls, origin, key, encryption=self._encryption)
-        upload = self.begin(key, tags={})
-        return copying.copy_in_parts(self._calls, origin, upload, self.complete)
+        return self._copy_in_parts(origin, key)
 
     def begin(self, key: str, *, tags: Mapping[str, str]) -> Upload:
         _check_key(key)
@@ -181,6 +180,33 @@ class S3Store:
             "SSEKMSKeyId": self._place.kms_key,
             "BucketKeyEnabled": True,
         }
+
+    def _copy_in_parts(self, origin: copying.Origin, key: str) -> Stored:
+        before = copying.begun_before(self._calls, key, origin.size)
+        copied = self._copy_on(origin, before[0]) if before and before[0].parts else None
+        if copied is None:
+            copied = self._copy_anew(origin, key)
+        for other in before:
+            copying.give_up(self._calls, other.upload)
+        return copied
+
+    def _copy_on(self, origin: copying.Origin, begun: copying.Begun) -> Stored | None:
+        """None where the parts that were there are not of this source, or are gone: then it begins anew."""
+        try:
+            return copying.copy_in_parts(self._calls, origin, begun, self.complete)
+        except (IntegrityError, NotFound):
+            return None
+
+    def _copy_anew(self, origin: copying.Origin, key: str) -> Stored:
+        new = copying.Begun(self.begin(key, tags={}))
+        try:
+            return copying.copy_in_parts(self._calls, origin, new, self.complete)
+        except NotFound:
+            # Somebody who copies the same went on with our upload, and completed it.
+            found = None if origin.etag else self.look(key)
+            if found is None or (found.size, found.algorithm) != (origin.size, "CRC32"):
+                raise
+            return found
 
     def _see_bucket(self) -> None:
         """HEAD says 404 of an object and of a bucket alike."""

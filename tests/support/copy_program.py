@@ -1,0 +1,21 @@
+"""`python -m tests.support.copy_program S3 BUCKET SIZE`: `from` copied to `to` in many pieces, to be killed."""
+
+from __future__ import annotations
+
+import sys
+
+from lmi_deploy.adapters.clock import SystemClock
+from lmi_deploy.adapters.s3 import S3Settings
+from tests.support.s3 import S3Server
+
+PIECES = S3Settings(attempts=1, copy_piece=5 << 20)
+ACCOUNT = "111122223333"
+
+
+def main(s3: str, bucket: str, size: str) -> None:
+    server = S3Server(url=s3, access=ACCOUNT, owner=ACCOUNT)
+    server.store(bucket, clock=SystemClock(), settings=PIECES).copy("from", "to", size=int(size))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
