@@ -27,7 +27,7 @@ def open_cloud(region: str, clock: Clock, environ: Mapping[str, str], *, tell: T
     from lmi_deploy.catalog.prices import price
 
     access = Access(session=session_at(region, environ), clock=clock, tell=tell)
-    account = AwsAccount(access.session, clock=clock)
+    account = AwsAccount(access.session, clock=clock, tell=tell)
     caller = account.who()
     logs = CloudWatchLogs(access)
     return Cloud(

@@ -20,12 +20,12 @@ def open_s3_models(cache: Path, clock: Clock, environ: Mapping[str, str], *, tel
     from lmi_deploy.transfer.manifests import read_manifest
 
     def store(bucket: str) -> ObjectStore:
-        return _store(bucket, clock, environ)
+        return _store(bucket, clock, environ, tell)
 
     return S3Models(store, read_manifest, cache=cache, clock=clock, tell=tell)
 
 
-def _store(bucket: str, clock: Clock, environ: Mapping[str, str]) -> ObjectStore:
+def _store(bucket: str, clock: Clock, environ: Mapping[str, str], tell: Tell) -> ObjectStore:
     from lmi_deploy.adapters.aws.account import AwsAccount
     from lmi_deploy.adapters.aws.session import aws_session
     from lmi_deploy.adapters.s3 import Place, S3Store
@@ -35,6 +35,6 @@ def _store(bucket: str, clock: Clock, environ: Mapping[str, str]) -> ObjectStore
     session = session_at("", environ)
     if not session().region_name:
         session = aws_session(region=_ANY_REGION)
-    owner = AwsAccount(session, clock=clock).who().account
+    owner = AwsAccount(session, clock=clock, tell=tell).who().account
     region = bucket_region(session, bucket, owner, clock=clock)
-    return S3Store(aws_session(region=region), Place(bucket=bucket, owner=owner), clock=clock)
+    return S3Store(aws_session(region=region), Place(bucket=bucket, owner=owner), clock=clock, tell=tell)

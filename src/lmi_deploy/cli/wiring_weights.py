@@ -52,7 +52,7 @@ def open_weights(
     from lmi_deploy.adapters.s3 import Place
 
     session = session_at(wish.region, environ, profile=wish.profile)
-    account = AwsAccount(session, clock=clock)
+    account = AwsAccount(session, clock=clock, tell=tell)
     caller = account.who()
     bucket = wish.bucket or default_bucket(caller.account, caller.region)
     _require(bucket, wish, account)

@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.cli.wiring_cloud import open_cloud, open_depot
-from lmi_deploy.cli.wiring_weights import REQUESTS
+from lmi_deploy.cli.wiring_models import open_s3_models
+from lmi_deploy.cli.wiring_weights import REQUESTS, open_weights
 from lmi_deploy.core.record import DeploymentRef
-from lmi_deploy.errors import AccessError, UsageRefused
+from lmi_deploy.core.weights import BucketWish
+from lmi_deploy.errors import AccessError, NotFound, UsageRefused
 from lmi_deploy.ports.cloud import Cloud
 from tests.support.emulated import ACCOUNT, REGION, Emulated
 from tests.support.still_clock import StillClock
@@ -55,6 +57,27 @@ def test_a_depot_is_a_bucket_that_is_there_and_ours(aws: Emulated, cloud: Cloud)
     assert depot.records.names() == ()
     assert depot.weights.all() == ()
     assert depot.store.where == aws.url
+
+
+@pytest.mark.parametrize("opens", ["a cloud", "a bucket", "a model in S3"])
+def test_a_garbled_answer_to_who_we_are_is_asked_for_again_and_said(
+    aws: Emulated, chain: None, opens: str, tmp_path: Path
+) -> None:
+    aws.client("s3").create_bucket(Bucket="garbled")
+    garbled = {"answer": {"status": 200, "body": "<<garbled"}}
+    aws.fault({"headers": {"Authorization": "/sts/"}, "times": 2, "do": garbled})
+    said: list[str] = []
+    match opens:
+        case "a cloud":
+            open_cloud("", StillClock(), os.environ, tell=said.append)
+        case "a bucket":
+            wish = BucketWish(bucket="garbled", region=REGION)
+            open_weights(wish, None, StillClock(), os.environ, tell=said.append)
+        case _:
+            models = open_s3_models(tmp_path, StillClock(), os.environ, tell=said.append)
+            with pytest.raises(NotFound):
+                models.listing("s3://garbled/m/", "main")
+    assert said == ["STS does not say who we are: trying again: ResponseParserError"] * 2
 
 
 def test_a_bucket_of_another_region_is_explained(aws: Emulated, chain: None) -> None:
