@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.options import json_option
-from lmi_deploy.cli.views import open_view
 
 
 @click.command("emulator")
@@ -33,9 +32,7 @@ def command(*, as_json: bool, **given: object) -> int:
     """
     from lmi_deploy.cli.wiring import run_emulator
 
-    code = run_emulator(_flags(given))
-    open_view(as_json=as_json).result({"exit_code": code})
-    return code
+    return run_emulator(_flags({**given, "json": as_json}))
 
 
 def _flags(given: dict[str, object]) -> list[str]:

@@ -8,11 +8,17 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
 
+from lmi_deploy.emulator.announcing import tell_end
 from lmi_deploy.emulator.program import Settings, run
 from lmi_deploy.emulator.rule_files import load_rules
 from lmi_deploy.emulator.wiring import without_containers, workshop
-from lmi_deploy.errors import LmiError
+from lmi_deploy.errors import LmiError, UsageRefused
+
+ENGINE: Final = "djl_python_engine.py"
+HIGHEST_PORT: Final = 65535
 
 
 def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
@@ -39,32 +45,64 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--enforce-iam", action="store_true", help="check every call against its caller's policies")
     add("--stop-after", type=float, metavar="SECONDS", help="end by itself after so many real seconds")
     add("--parent-pid", type=int, metavar="PID", help="end when this process does")
+    add("--json", action="store_true", help="JSON Lines on stdout, the last one the result")
     return parser.parse_args(argv)
+
+
+def require_sound(given: argparse.Namespace) -> None:
+    """UsageRefused for what would go wrong only later, or never be noticed."""
+    python, engine, s3 = given.python, given.engine_dir, urlsplit(given.s3)
+    if not 0 <= given.port <= HIGHEST_PORT:
+        raise UsageRefused(
+            f"--port {given.port}: a port is a number from 0 to {HIGHEST_PORT}", hint="0 takes any free one"
+        )
+    if not given.speed > 0:
+        raise UsageRefused(
+            f"--speed {given.speed}: time goes on by more than 0 seconds in a second",
+            hint="--speed 0.001 nearly stops it, where POST /_clock is to turn it",
+        )
+    if given.s3 and not (s3.scheme in ("http", "https") and s3.netloc):
+        raise UsageRefused(
+            f"--s3 {given.s3}: expected an address that begins with http:// or https://",
+            hint="for example --s3 http://127.0.0.1:9000",
+        )
+    if python is not None and not (python.is_file() and os.access(python, os.X_OK)):
+        raise UsageRefused(f"--python {python}: no program is there", hint="name a Python interpreter")
+    if engine is not None and not (engine / ENGINE).is_file():
+        raise UsageRefused(
+            f"--engine-dir {engine}: there is no {ENGINE}", hint="leave it out: it is fetched once"
+        )
+
+
+def settings_of(given: argparse.Namespace) -> Settings:
+    return Settings(
+        port=given.port,
+        folder=given.dir.resolve() if given.dir else None,
+        speed=given.speed,
+        s3=given.s3,
+        proxy=given.proxy,
+        rules=load_rules(given.faults) if given.faults else (),
+        as_json=given.json,
+        stop_after=given.stop_after,
+        parent=given.parent_pid,
+        enforce_iam=given.enforce_iam,
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     given = arguments(argv)
     try:
-        settings = Settings(
-            port=given.port,
-            folder=given.dir.resolve() if given.dir else None,
-            speed=max(0.001, given.speed),
-            s3=given.s3,
-            proxy=given.proxy,
-            rules=load_rules(given.faults) if given.faults else (),
-            stop_after=given.stop_after,
-            parent=given.parent_pid,
-            enforce_iam=given.enforce_iam,
-        )
+        require_sound(given)
         made = (
             without_containers()
             if given.no_containers
             else workshop(os.environ, python=given.python, engine=given.engine_dir, s3=given.s3)
         )
-        asyncio.run(run(settings, made, os.environ))
+        asyncio.run(run(settings_of(given), made, os.environ))
     except LmiError as error:
-        sys.stderr.write(f"error: {error.message}\n" + (f"  {error.hint}\n" if error.hint else ""))
+        tell_end(error, as_json=given.json)
         return error.exit_code
+    tell_end(None, as_json=given.json)
     return 0
 
 

@@ -19,6 +19,7 @@ from typing import Final
 
 from aiohttp import web
 
+from lmi_deploy.emulator.announcing import announce, environment_of
 from lmi_deploy.emulator.beside.cloudwatch import TableAlarms
 from lmi_deploy.emulator.beside.metrics import Metrics
 from lmi_deploy.emulator.beside.moto import Moto
@@ -45,7 +46,7 @@ from lmi_deploy.emulator.runtime.queueing import Queue
 from lmi_deploy.emulator.runtime.routes import Routes
 from lmi_deploy.emulator.scaling.rounds import Rounds
 from lmi_deploy.emulator.services import Services
-from lmi_deploy.emulator.store import Store, write_whole
+from lmi_deploy.emulator.store import Store, owned, write_whole
 from lmi_deploy.emulator.world import ACCOUNT, World
 from lmi_deploy.errors import UsageRefused
 
@@ -62,6 +63,7 @@ class Settings:
     proxy: bool = False
     rules: tuple[Rule, ...] = ()
     enforce_iam: bool = False
+    as_json: bool = False
     stop_after: float | None = None
     parent: int | None = None
 
@@ -163,24 +165,11 @@ async def run(settings: Settings, workshop: Workshop, environ: Mapping[str, str]
             emulator.world.address = address
             emulator.resume()
             with _proxied(settings, address, emulator.world.faults) as (aws, s3):
-                sys.stdout.write(announcement(aws, s3))
-                sys.stdout.flush()
+                announce(environment_of(aws, s3), as_json=settings.as_json)
                 await _told_to_stop(settings, told)
         finally:
             await runner.cleanup()
             await emulator.stop()
-
-
-def announcement(address: str, s3: str) -> str:
-    """What a client sets; the lines can be sourced by a shell."""
-    lines = [
-        f"export AWS_ENDPOINT_URL={address}",
-        *([f"export AWS_ENDPOINT_URL_S3={s3}"] if s3 else []),
-        "export AWS_ACCESS_KEY_ID=emulator",
-        "export AWS_SECRET_ACCESS_KEY=emulator",
-        "export AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1",
-    ]
-    return "\n".join(lines) + "\n"
 
 
 @contextlib.contextmanager
@@ -245,8 +234,8 @@ def _has_parent(pid: int | None) -> bool:
 def _work_folder(settings: Settings) -> Iterator[Path]:
     """Where containers live: in the folder given, so that what a kill left can be found; else a fleeting one."""
     if settings.folder is not None:
-        settings.folder.mkdir(parents=True, exist_ok=True)
-        yield settings.folder
+        with owned(settings.folder):
+            yield settings.folder
         return
     with tempfile.TemporaryDirectory(prefix="lmi-emulator-") as folder:
         yield Path(folder)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from lmi_deploy.errors import Refused, UsageRefused
 
 Row = dict[str, Any]
 
@@ -73,6 +77,28 @@ class Store:
 
     def regions(self, kind: str) -> tuple[str, ...]:
         return tuple(region for held, region in self._tables if held == kind)
+
+
+@contextmanager
+def owned(folder: Path) -> Iterator[None]:
+    """Nobody else's as long as it is open: two would end each other's containers and write over each other."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / ".lock").open("w")
+    except OSError as exc:
+        raise UsageRefused(
+            f"--dir {folder}: cannot be used: {exc.strerror}", hint="name a folder that you may write to"
+        ) from exc
+    with lock:
+        try:
+            # The kernel lets go of it when we are gone, however we went.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as exc:
+            raise Refused(
+                f"{folder}: another emulator keeps its state there",
+                hint="end it first, or choose another --dir",
+            ) from exc
+        yield
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -84,6 +85,53 @@ def test_a_port_that_is_taken(aws: Emulated) -> None:
     assert done.returncode == 2
     assert f"port {port} of 127.0.0.1 cannot be had" in done.stderr
     assert "--port" in done.stderr
+
+
+UNSOUND = [
+    (["--port", "99999"], "--port 99999: a port is a number from 0 to 65535"),
+    (["--speed", "-3"], "--speed -3.0: time goes on by more than 0 seconds in a second"),
+    (
+        ["--s3", "localhost:9000"],
+        "--s3 localhost:9000: expected an address that begins with http:// or https://",
+    ),
+    (["--python", "/nowhere/python"], "--python /nowhere/python: no program is there"),
+    (["--engine-dir", "/nowhere"], "--engine-dir /nowhere: there is no djl_python_engine.py"),
+    (["--dir", __file__], f"--dir {__file__}: cannot be used: File exists"),
+    (["--faults", "/nowhere.json"], "/nowhere.json: cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), UNSOUND, ids=[flags[0] for flags, _ in UNSOUND])
+def test_what_cannot_be_is_refused_before_anything_begins(flags: list[str], message: str) -> None:
+    code, out, err = ended(start(*flags, "--stop-after", "0"))
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {message}")
+    assert len(err.splitlines()) == 2, "what is wrong, and what to do"
+
+
+def test_a_folder_is_one_emulators_at_a_time(tmp_path: Path) -> None:
+    with emulator(tmp_path, "--dir", str(tmp_path / "state")):
+        code, _, err = ended(start("--dir", str(tmp_path / "state")))
+        assert code == 5
+        assert err.startswith(f"error: {tmp_path / 'state'}: another emulator keeps its state there")
+    assert ended(start("--dir", str(tmp_path / "state"), "--stop-after", "0"))[0] == 0
+
+
+def test_json_is_all_that_a_program_reads() -> None:
+    argv = [LMI, "emulator", "--json", "--no-containers", "--port"]
+    fine, wrong = (
+        subprocess.run([*argv, *more], capture_output=True, text=True, check=False, timeout=30)
+        for more in (["0", "--stop-after", "0"], ["99999"])
+    )
+    listening, result = map(json.loads, fine.stdout.splitlines())
+    assert listening["event"] == "listening"
+    assert listening["environment"]["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1:")
+    assert result == {"event": "result", "ok": True, "exit_code": 0}
+    assert (fine.returncode, fine.stderr) == (0, "")
+    refused = json.loads(wrong.stdout)
+    assert (refused["event"], refused["ok"], refused["error"]["kind"]) == ("result", False, "UsageRefused")
+    assert refused["error"]["exit_code"] == wrong.returncode == 2
+    assert wrong.stderr == ""
 
 
 def servers_of(folder: Path) -> list[int]:
