@@ -62,6 +62,7 @@ class FakeHub:
     models: dict[str, dict[str, bytes]]
     source: ModelSource = "hub"
     cached: set[str] = field(default_factory=set)
+    gated: bool = False
     failure: BaseException | None = None
     """Raised by everything that would ask the network."""
 
@@ -71,7 +72,9 @@ class FakeHub:
             for path, content in sorted(self._files(model_id).items())
         )
         commit = digest([(file.path, file.oid) for file in files])[:40]
-        return ModelListing(model_id=model_id, commit=commit, files=files, source=self.source)
+        return ModelListing(
+            model_id=model_id, commit=commit, files=files, source=self.source, gated=self.gated
+        )
 
     def read(self, listing: ModelListing, path: str, *, start: int = 0, length: int | None = None) -> bytes:
         content = self._files(listing.model_id)[path]

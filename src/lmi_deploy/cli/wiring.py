@@ -60,6 +60,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, tell: Tell = silent) -> Dep
         machine=lambda: machine(environ),
         port=lambda name: port_of(name, state, local.look, _first_free),
         runtimes=lambda image: _at_hand(image, environ),
+        hub_address=lambda: _hub_address(environ),
     )
 
 
@@ -159,6 +160,13 @@ def _at_hand(image: str | None, environ: Mapping[str, str]) -> AtHand:
         devices=lambda: len(machine(environ).accelerators),
     )
     return found.at_hand(image)
+
+
+def _hub_address(environ: Mapping[str, str]) -> str:
+    from lmi_deploy.adapters.hub.settings import PUBLIC_HUB, HubSettings
+
+    endpoint = HubSettings.read(environ, Path.home()).endpoint
+    return "" if endpoint == PUBLIC_HUB else endpoint
 
 
 def _hubs(environ: Mapping[str, str], tell: Tell) -> Callable[[str], Hub]:

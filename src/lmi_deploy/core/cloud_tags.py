@@ -27,7 +27,8 @@ def stamp(spec: Spec) -> str:
     model's folder lies."""
     model = replace(spec.model, model_id=weights_label(spec.model.model_id))
     return short(
-        digest(replace(spec, model=model, place=replace(spec.cloud, ttl=0, travel=Travel()))), _STAMP
+        digest(replace(spec, model=model, place=replace(spec.cloud, ttl=0, travel=Travel(), job=None))),
+        _STAMP,
     )
 
 

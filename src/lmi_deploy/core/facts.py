@@ -69,6 +69,8 @@ class CloudFacts:
     principal: str
     """ARN of the caller."""
     bucket: str
+    hub: str = ""
+    """The address of this machine's Hub, where a job is to fetch from it and it is not the public one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,8 @@ class JobPlace:
     volume_gb: int
     timeout: int
     """Seconds."""
+    hub: str = ""
+    """The Hub that it fetches from; empty: the public one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from lmi_deploy.ports.weights import Weights
 class Deps:
     """`hub` picks the source of a model id; `port` is the one a deployment has already, else a free one;
     `runtimes` is asked with the recipe's own image; `cloud` with a region, empty for the one of
-    AWS's own chain."""
+    AWS's own chain; `hub_address` is empty for the public Hub."""
 
     hub: Callable[[str], Hub]
     files: Callable[[Path], Source]
@@ -41,3 +41,4 @@ class Deps:
     machine: Callable[[], Machine]
     port: Callable[[str], int]
     runtimes: Callable[[str | None], AtHand]
+    hub_address: Callable[[], str] = lambda: ""

@@ -56,6 +56,7 @@ def _cloud_facts(recipe: Recipe, deps: Deps) -> CloudFacts:
         region=caller.region,
         principal=caller.arn,
         bucket=recipe.endpoint.bucket or default_bucket(caller.account, caller.region),
+        hub=deps.hub_address() if recipe.weights.via == "job" else "",
     )
 
 

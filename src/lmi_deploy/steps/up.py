@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.cloud_actions import RunTransferJob
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.diff import FOUNDING, summary
+from lmi_deploy.decide.places.job import job_notices
 from lmi_deploy.decide.render import render
 from lmi_deploy.decide.resolve import resolve
 from lmi_deploy.decide.standing import missed
@@ -32,11 +34,14 @@ def draw(recipe: Recipe, deps: Deps) -> Artifact:
 
 def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
     """Everything up to the plan: reads only."""
-    spec = resolve(recipe, gather(recipe, deps))
+    facts = gather(recipe, deps)
+    spec = resolve(recipe, facts)
     notices = check_own_code(recipe, spec)
     case = look(spec, render(spec), deps, probe=probe)
     before = missed(case.observed)
-    return replace(case, notices=(*((before,) if before else ()), *notices, *preflight(case, deps)))
+    by_job = any(isinstance(action, RunTransferJob) for action in case.plan.actions)
+    jobs = tuple(job_notices(recipe, facts)) if by_job else ()
+    return replace(case, notices=(*((before,) if before else ()), *notices, *jobs, *preflight(case, deps)))
 
 
 def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = False) -> Iterator[Event]:

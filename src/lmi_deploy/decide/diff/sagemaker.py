@@ -28,6 +28,7 @@ from lmi_deploy.core.delivery import carried_files, stored_id, weights_of
 from lmi_deploy.core.hosting import SETTLING, TAG_BUCKET, ResourceKind, SeenEndpoint, resource_name
 from lmi_deploy.core.observed import CloudHeld, CloudObserved
 from lmi_deploy.core.plan import Action, Plan, PutArtifact, RemoveArtifact
+from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.record import KEPT_GENERATIONS, Generation
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.transfer_job import JobSettings
@@ -153,7 +154,7 @@ def _bring(spec: Spec) -> PushWeights | RunTransferJob:
         count=place.job.count,
         volume_gb=place.job.volume_gb,
         command=(),
-        environment=(("AWS_REGION", place.region),),
+        environment=_around(place.region, place.job.hub),
         inputs=(),
         timeout=place.job.timeout,
         kms_key=place.kms_key,
@@ -167,6 +168,10 @@ def _bring(spec: Spec) -> PushWeights | RunTransferJob:
         size=spec.weights.size,
         settings=settings,
     )
+
+
+def _around(region: str, hub: str) -> Pairs:
+    return (("AWS_REGION", region), *((("HF_ENDPOINT", hub),) if hub else ()))
 
 
 def _require_default(spec: Spec) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Iterator
 from typing import Final
+from urllib.parse import urlsplit
 
 from lmi_deploy.catalog.images import image
+from lmi_deploy.core.facts import CloudFacts, Facts
 from lmi_deploy.core.place import JobPlace
 from lmi_deploy.core.recipe import Recipe, TransferJob
 from lmi_deploy.core.spec import WeightsSpec
@@ -25,7 +29,7 @@ _MOST_TIME: Final = 5 * 86_400
 """Seconds; what SageMaker allows a processing job."""
 
 
-def job_place(recipe: Recipe, region: str, weights: WeightsSpec) -> JobPlace | None:
+def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPlace | None:
     """None where the weights travel another way."""
     if recipe.weights.via != "job":
         return None
@@ -34,9 +38,43 @@ def job_place(recipe: Recipe, region: str, weights: WeightsSpec) -> JobPlace | N
     count = max(1, min(count, len(weights.files)))
     family, version = _PYTHON
     return JobPlace(
-        image=image(family, version, region, device="cpu").uri,
+        image=image(family, version, cloud.region, device="cpu").uri,
         instance=wish.instance_type or INSTANCE,
         count=count,
         volume_gb=_VOLUME_GB,
         timeout=min(_MOST_TIME, _LEAST_TIME + weights.size // (_SLOWEST * count)),
+        hub="" if out_of_reach(recipe, cloud.hub) else cloud.hub,
     )
+
+
+def out_of_reach(recipe: Recipe, hub: str) -> str:
+    """Why a job cannot be told of this address; empty where it can."""
+    parts = urlsplit(hub)
+    if parts.username or parts.password:
+        return "holds a password, which no job is handed"
+    host = parts.hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "is this machine's own" if host == "localhost" or host.endswith(".localhost") else ""
+    if address.is_loopback or address.is_unspecified:
+        return "is this machine's own"
+    if not address.is_global and recipe.endpoint.vpc is None:
+        return "is of a private network, and the job is in none (endpoint.vpc puts it into yours)"
+    return ""
+
+
+def job_notices(recipe: Recipe, facts: Facts) -> Iterator[str]:
+    """What differs between the job's way to the Hub and this machine's."""
+    hub = facts.cloud.hub if facts.cloud else ""
+    if why := out_of_reach(recipe, hub):
+        parts = urlsplit(hub)
+        yield (
+            f"HF_ENDPOINT ({parts.scheme}://{parts.hostname or ''}) {why}: the job fetches from the public Hub; "
+            "weights.via: stream sends them from here"
+        )
+    if facts.listing.gated and not recipe.weights.token_secret:
+        yield (
+            "the model is gated, and the job has no token: your own never leaves this machine; keep one in Secrets "
+            "Manager and name it in weights.token_secret"
+        )

@@ -59,7 +59,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPla
         ttl=recipe.ttl or 0,
         travel=travel_of(recipe.weights),
         token_secret=recipe.weights.token_secret or "",
-        job=job_place(recipe, cloud.region, weights),
+        job=job_place(recipe, cloud, weights),
     )
 
 
