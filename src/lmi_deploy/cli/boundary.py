@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import signal
 import sys
@@ -21,6 +23,7 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
 
     `given` is the context's object: a `DepsFactory` in place of wiring.
     """
+    _open_streams()
     try:
         outcome = _invoked(group, list(argv), given)
         return _flushed(outcome if isinstance(outcome, int) else 0)
@@ -35,7 +38,19 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
     except BrokenPipeError:
         return _closed_pipe()
     except Exception as bug:  # noqa: BLE001 (the boundary: whatever is left is a bug of ours, and is reported)
-        return _bug(bug, argv)
+        return _full(bug, argv) if _is_full(bug) else _bug(bug, argv)
+
+
+def _open_streams() -> None:
+    """A closed stdout (`>&-`) takes nothing; one that is not UTF-8 shows what it has no letter for by its number."""
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for the rest of the process)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _is_full(bug: Exception) -> bool:
+    return isinstance(bug, OSError) and bug.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _invoked(group: click.Group, argv: list[str], given: object) -> object:
@@ -83,13 +98,26 @@ def _closed_pipe() -> int:
     return 128 + signal.SIGPIPE
 
 
+def _full(bug: Exception, argv: Sequence[str]) -> int:
+    """Wherever it was met, a full disk is no bug of ours."""
+    from lmi_deploy.errors import DiskRefused
+
+    assert isinstance(bug, OSError)
+    try:
+        sys.stdout.flush()
+    except OSError:  # what it still holds goes nowhere, in place of a complaint at the interpreter's end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    place = bug.filename or "a disk of this machine, or what stdout goes to"
+    hint = "see that there is room (`df -h`), then run it again"
+    return _told(DiskRefused(f"{place}: {bug.strerror}", hint=hint), argv)
+
+
 def _bug(bug: Exception, argv: Sequence[str]) -> int:
     from lmi_deploy.cli.report import write_report
     from lmi_deploy.errors import Bug
 
-    place = write_report(bug, argv)
-    error = Bug(
-        f"{type(bug).__name__}: {bug}",
-        hint=f"{EXIT_CODES[3]}: {place}; nothing in it is secret, please send it to us",
-    )
-    return _told(error, argv)
+    try:
+        report = f"{EXIT_CODES[3]}: {write_report(bug, argv)}; nothing in it is secret, please send it to us"
+    except OSError as reason:
+        report = f"a bug of lmi, please tell us; no report could be written: {reason.strerror}"
+    return _told(Bug(f"{type(bug).__name__}: {bug}", hint=report), argv)

@@ -8,6 +8,7 @@ import click
 
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.options import json_option
+from lmi_deploy.cli.outputs import writing
 from lmi_deploy.errors import Refused
 from lmi_deploy.steps.initiate import draft
 
@@ -33,6 +34,7 @@ def command(*, model: str, revision: str, output: Path | None, as_json: bool) ->
     path = output or Path(f"{made.name}.yaml")
     if path.exists():
         raise Refused(f"{path}: is there already", hint="name another file with -o, or print it with -o -")
-    path.write_text(made.text, encoding="utf-8")
+    with writing(path):
+        path.write_text(made.text, encoding="utf-8")
     room.view.note(f"next: read {path}, then lmi plan {path}")
     room.view.result({"recipe": made.text, "name": made.name, "file": str(path)}, str(path))

@@ -58,6 +58,7 @@ def max_hourly_option(command: F) -> F:
     return click.option(
         "--max-hourly",
         type=float,
+        callback=_amount,
         metavar="DOLLARS",
         help="Refuse (5) what may cost more an hour, or whose price is unknown.",
     )(command)
@@ -76,6 +77,13 @@ def yes_option(command: F) -> F:
     return click.option("-y", "--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")(
         command
     )
+
+
+def _amount(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Not a number is no bound at all: nothing costs more than `nan`."""
+    if value is not None and not value >= 0:
+        raise click.BadParameter(f"{value:g} is no amount of dollars, such as 5 or 1.25")
+    return value
 
 
 def _known_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from lmi_deploy.cli.outputs import writing
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.looking import Case
@@ -20,12 +21,11 @@ def save(case: Case, path: str) -> None:
         raise UsageRefused(
             f"--out {path}: a plan's name ends with {PLAN_SUFFIX}", hint=f"--out plan{PLAN_SUFFIX}"
         )
-    try:
+    text = saved_plan(case)
+    with writing(path):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(saved_plan(case))
-    except OSError as reason:
-        raise UsageRefused(f"{path}: {reason.strerror}", hint="name a file that can be written") from None
+            file.write(text)
 
 
 def load_plan(path: str, deps: Deps, *, probe: bool) -> Case:

@@ -9,6 +9,7 @@ import click
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import read_recipe
 from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options
+from lmi_deploy.cli.outputs import writing
 from lmi_deploy.errors import Refused
 from lmi_deploy.steps import up
 
@@ -31,9 +32,11 @@ def command(
     artifact = up.draw(read_recipe(recipe, overlay=overlay, sets=sets), room.deps)
     if output.exists() and any(output.iterdir()):
         raise Refused(f"{output}: not empty", hint="name a new folder; nothing was written")
-    output.mkdir(parents=True, exist_ok=True)
+    with writing(output):
+        output.mkdir(parents=True, exist_ok=True)
+        for file in artifact.files:
+            (output / file.path).write_bytes(file.content)
     for file in artifact.files:
-        (output / file.path).write_bytes(file.content)
         room.view.note(f"{output / file.path}: {len(file.content)} bytes")
     names = [file.path for file in artifact.files]
     room.view.result({"folder": str(output), "files": names, "digest": artifact.digest}, str(output))

@@ -1,0 +1,91 @@
+"""Where a command's result goes: files that cannot be written, streams that are full, closed or not UTF-8."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.house import House
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.parametrize(
+    ("command", "place"),
+    [
+        (("render", "-o", "file/out"), "file/out"),
+        (("plan", "--out", "nowhere/plan.json"), "nowhere/plan.json"),
+        (("init", "org/tiny", "-o", "nowhere/tiny.yaml"), "nowhere/tiny.yaml"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_the_users_to_mend(
+    house: House, command: tuple[str, ...], place: str
+) -> None:
+    Path("file").touch()
+    ran = house.lmi(*command)
+    assert (ran.code, ran.out) == (2, "")
+    assert f"error: {place}: " in ran.err
+    assert ran.err.endswith("  next: name a place that exists, has room, and is yours to write\n")
+
+
+@pytest.mark.parametrize("amount", ["nan", "-1"])
+def test_a_bound_that_bounds_nothing_is_refused(house: House, amount: str) -> None:
+    ran = house.lmi("up", "--yes", "--max-hourly", amount)
+    assert (ran.code, ran.out) == (2, "")
+    assert "is no amount of dollars" in ran.err
+    assert house.kept() == []
+
+
+def _shell(command: str, **environ: str) -> subprocess.CompletedProcess[bytes]:
+    """A shell's own redirections, around this interpreter's `lmi`."""
+    line = command.replace("lmi ", f"{sys.executable} -m lmi_deploy.cli ", 1)
+    return subprocess.run(["sh", "-c", line], capture_output=True, check=False, env={**os.environ, **environ})
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("command", ["lmi schema", "lmi images"])  # more than a buffer, and less than one
+def test_a_full_disk_behind_stdout_is_no_bug_of_ours(command: str) -> None:
+    ran = _shell(f"{command} > /dev/full")
+    assert ran.returncode == 1
+    assert ran.stderr.decode() == (
+        "error: a disk of this machine, or what stdout goes to: No space left on device\n"
+        "  next: see that there is room (`df -h`), then run it again\n"
+    )
+
+
+def test_a_full_disk_elsewhere_is_told_on_stdout_too(house: House) -> None:
+    house.hub.failure = OSError(errno.ENOSPC, "No space left on device")
+    ran = house.lmi("plan", "--json")
+    assert (ran.code, ran.err) == (1, "")
+    assert ran.result["error"]["message"] == (
+        "a disk of this machine, or what stdout goes to: No space left on device"
+    )
+
+
+def test_a_stdout_that_is_closed_takes_nothing_and_is_no_error() -> None:
+    ran = _shell("lmi schema >&-")
+    assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+def test_a_terminal_without_utf_8_gets_what_it_can_show(tmp_path: Path) -> None:
+    recipe = tmp_path / "empf\u00e4nger.yaml"
+    recipe.write_text("name: tiny\nmodel_id: org/tiny\nengine: accelerate\nendpoint: {target: local}\n")
+    ran = _shell(f"lmi validate '{recipe}'", PYTHONIOENCODING="ascii", PYTHONUTF8="1")
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert ran.stdout.endswith(b"empf\\xe4nger.yaml: good\n")
+
+
+def test_a_bug_is_told_where_no_report_can_be_written(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere/at/all")
+    house.hub.failure = ZeroDivisionError("burst")
+    ran = house.lmi("plan")
+    assert ran.code == 3
+    assert "error: ZeroDivisionError: burst" in ran.err
+    assert "no report could be written" in ran.err
