@@ -41,6 +41,13 @@ def cloud_spec(extra: str = "instance_type: ml.g5.xlarge\n", *, size: int = 10, 
     return resolve(cloud_recipe(extra), cloud_facts(size, **changes))
 
 
+def placed_spec(**changes: Any) -> Spec:
+    """One with a second instance type in reserve and a tag of its user's; `changes` are of its place."""
+    extra = "instance_type: [ml.g5.xlarge, ml.m5.xlarge]\nendpoint: {volume_gb: 30, tags: {team: nlp}}\n"
+    spec = cloud_spec(extra)
+    return replace(spec, place=replace(spec.cloud, **changes))
+
+
 def cloud_place(extra: str = "instance_type: ml.g5.xlarge\n", *, size: int = 10) -> SageMakerPlace:
     return cloud_spec(extra, size=size).cloud
 

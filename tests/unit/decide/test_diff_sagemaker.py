@@ -40,14 +40,14 @@ from lmi_deploy.decide.cloud_wanted import wanted_of
 from lmi_deploy.decide.diff import diff, generation, rollback, teardown
 from lmi_deploy.decide.render import render
 from lmi_deploy.errors import NotFound, Refused
-from tests.support.nouns import cloud_spec
+from tests.support.cloud_nouns import placed_spec
 
 SCALED = Scaling(least=1, most=4, invocations=100)
 SPECS = {
-    "plain": cloud_spec(),
-    "scaled": cloud_spec(scaling=SCALED),
-    "mounted": cloud_spec(delivery="mount"),
-    "in the artifact": cloud_spec(delivery="artifact"),
+    "plain": placed_spec(),
+    "scaled": placed_spec(scaling=SCALED),
+    "mounted": placed_spec(delivery="mount"),
+    "in the artifact": placed_spec(delivery="artifact"),
 }
 SPEC = SPECS["plain"]
 ARTIFACT = render(SPEC)
@@ -139,7 +139,7 @@ HELD = st.builds(
     CloudHeld,
     bucket=st.booleans(),
     weights=st.booleans(),
-    avoid=st.sampled_from([(), ("ml.g5.xlarge",), ("ml.g5.xlarge", "ml.g6.xlarge")]),
+    avoid=st.sampled_from([(), ("ml.g5.xlarge",), ("ml.g5.xlarge", "ml.m5.xlarge")]),
 ).map(lambda held: replace(held, weights=held.weights and held.bucket))
 CASES = st.sampled_from([*SPECS]).flatmap(
     lambda name: st.tuples(st.just(SPECS[name]), worlds(SPECS[name]), HELD)
@@ -321,7 +321,7 @@ def test_what_is_in_step_needs_nothing_whichever_placement_it_has() -> None:
 
 
 def test_another_count_is_another_config_of_the_same_model() -> None:
-    plan = diff(cloud_spec(count=3), ARTIFACT, served(), READY)
+    plan = diff(placed_spec(count=3), ARTIFACT, served(), READY)
     assert kinds(plan) == [
         "CreateEndpointConfig",
         "UpdateEndpoint",
@@ -341,7 +341,7 @@ def test_scaling_alone_touches_neither_model_nor_config() -> None:
 
 
 def test_an_instance_type_is_changed_without_a_scalable_target() -> None:
-    other = cloud_spec(scaling=SCALED, placements=SPEC.cloud.placements[1:])
+    other = placed_spec(scaling=SCALED, placements=SPEC.cloud.placements[1:])
     assert kinds(diff(other, ARTIFACT, served(SPECS["scaled"]), READY)) == [
         *("CreateEndpointConfig", "RemoveScaling", "UpdateEndpoint", "AwaitService", "ProbeEndpoint"),
         *("SetScaling", "TagEndpoint"),
@@ -349,7 +349,7 @@ def test_an_instance_type_is_changed_without_a_scalable_target() -> None:
 
 
 def test_the_time_to_live_and_a_models_folder_change_nothing() -> None:
-    assert diff(cloud_spec(ttl=3600), ARTIFACT, served(), READY).empty
+    assert diff(placed_spec(ttl=3600), ARTIFACT, served(), READY).empty
     here = replace(SPEC, model=replace(SPEC.model, model_id="/home/one/m"))
     there = replace(SPEC, model=replace(SPEC.model, model_id="/srv/two/m"))
     assert stamp(here) == stamp(there)
@@ -359,7 +359,7 @@ def test_the_next_placement_where_the_first_could_not_be_had() -> None:
     seen = CloudObserved(ref=REF, record=None, endpoint=None)
     plan = diff(SPEC, ARTIFACT, seen, replace(READY, avoid=("ml.g5.xlarge",)))
     made = next(action for action in plan.actions if isinstance(action, CreateEndpointConfig))
-    assert (made.settings.instance, made.settings.volume_gb) == ("ml.g6.xlarge", 30)
+    assert (made.settings.instance, made.settings.volume_gb) == ("ml.m5.xlarge", 30)
 
 
 def test_a_stranger_is_refused_and_left_alone() -> None:
@@ -428,7 +428,7 @@ def test_the_figures_name_price_and_source() -> None:
     seen = CloudObserved(ref=REF, record=None, endpoint=None)
     told = dict(diff(SPEC, ARTIFACT, seen, held).figures)
     assert told["cost"] == "$1.41 an hour (1 x ml.g5.xlarge; AWS price list, 2026-11-01)"
-    assert told["to move"] == "20"
+    assert told["to move"] == "10"
     scaled = dict(diff(SPECS["scaled"], ARTIFACT, seen, held).figures)
     assert scaled["cost"].startswith("$1.41 to $5.63 an hour (1 to 4 x ml.g5.xlarge at $1.41;")
     unknown = dict(diff(SPEC, ARTIFACT, seen, READY).figures)
