@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
+_FEW = 12
+
 
 def nearest(text: str, known: Sequence[str]) -> str:
     """The known name that `text` may have been meant to be, or nothing where none is near."""
@@ -17,7 +19,9 @@ def nearest(text: str, known: Sequence[str]) -> str:
     pairs = _bigrams(text.lower())
     # difflib looks closely and is slow: it gets the few names that share the most letters with the text.
     alike = heapq.nlargest(3, lowered, key=lambda name: 2 * len(pairs & _bigrams(name)) - len(name))
-    close = difflib.get_close_matches(text.lower(), alike, n=1, cutoff=0.7)
+    # Where there is little to choose from, two letters that changed places are a slip (costum, onw).
+    cutoff = 0.65 if len(lowered) <= _FEW else 0.7
+    close = difflib.get_close_matches(text.lower(), alike, n=1, cutoff=cutoff)
     return lowered[close[0]] if close else ""
 
 
