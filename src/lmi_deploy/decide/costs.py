@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lmi_deploy.core.money import money
 from lmi_deploy.core.observed import Price
 from lmi_deploy.core.place import Placement, SageMakerPlace
 
@@ -43,8 +44,3 @@ def cost_of(place: SageMakerPlace, placement: Placement, prices: Mapping[str, Pr
         return None
     least, most = (place.scaling.least, place.scaling.most) if place.scaling else (place.count, place.count)
     return Cost(instance=placement.instance, least=least, most=most, price=price)
-
-
-def money(amount: float, currency: str) -> str:
-    sign = "$" if currency == "USD" else f"{currency} "
-    return f"{sign}{amount:,.2f}"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from lmi_deploy.core.money import money
 from lmi_deploy.core.observed import CloudHeld
 from lmi_deploy.core.place import SageMakerPlace
-from lmi_deploy.decide.costs import cost_of, money
+from lmi_deploy.decide.costs import cost_of
 from lmi_deploy.errors import Refused
 from lmi_deploy.steps.looking import Case
 

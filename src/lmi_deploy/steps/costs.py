@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lmi_deploy.core.money import money
 from lmi_deploy.core.observed import CloudObserved, Observed
 from lmi_deploy.core.record import DeploymentRef, Generation
-from lmi_deploy.decide.costs import money
 from lmi_deploy.errors import Interrupted, LmiError
 from lmi_deploy.steps.deps import Deps
 

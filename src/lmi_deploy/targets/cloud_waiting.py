@@ -13,6 +13,7 @@ from typing import Final
 from lmi_deploy.core.cloud_actions import AwaitService, DeleteEndpoint, UpdateEndpoint
 from lmi_deploy.core.events import Event, Line, Notice, Progress
 from lmi_deploy.core.hosting import SETTLING, SeenEndpoint
+from lmi_deploy.core.money import money
 from lmi_deploy.core.plan import Action, key
 from lmi_deploy.errors import AccessError, CloudError, Conflict, DeployFailed, LmiError, NoCapacity, Overdue
 from lmi_deploy.ports.clock import Clock
@@ -257,7 +258,9 @@ def costs(cloud: Cloud, seen: SeenEndpoint, instance: str) -> str:
     if price is None:
         return ""
     count = max(seen.count, seen.wanted_count, 1)
-    return f", and goes on costing {price.currency} {count * price.hourly:.2f} an hour ({count} x {instance})"
+    return (
+        f", and goes on costing {money(count * price.hourly, price.currency)} an hour ({count} x {instance})"
+    )
 
 
 def _minutes(seconds: float) -> str:

@@ -237,7 +237,7 @@ FAULTS: dict[str, Fault] = {
     "stuck in Creating": Fault(
         _detached_and_stuck,
         1,
-        ("tiny is still Creating after ", "goes on costing USD 1.41 an hour", "`lmi down tiny`"),
+        ("tiny is still Creating after ", "goes on costing $1.41 an hour", "`lmi down tiny`"),
         ("wait", "tiny", "--timeout", "1"),
     ),
     "the container fails, and has no log": Fault(

@@ -1,0 +1,9 @@
+"""Sums of money in the one form that everything tells them in."""
+
+from __future__ import annotations
+
+
+def money(amount: float, currency: str) -> str:
+    """`$1.41`; of another currency `EUR 1.41`."""
+    sign = "$" if currency == "USD" else f"{currency} "
+    return f"{sign}{amount:,.2f}"
