@@ -77,6 +77,13 @@ def credentials_explained() -> Iterator[None]:
         if trouble is None:
             raise
         raise trouble from exc
+    except ValueError as exc:
+        if not str(exc).startswith("Invalid endpoint"):  # botocore has no class of its own for it
+            raise
+        hint = (
+            "AWS_ENDPOINT_URL (or endpoint_url of the profile) is such as http://127.0.0.1:4566; or unset it"
+        )
+        raise UsageRefused(f"AWS_ENDPOINT_URL: {exc}", hint=hint) from None
 
 
 def region_of(session: Any) -> str:
