@@ -16,6 +16,8 @@ def judge(observed: LocalObserved) -> tuple[Standing, str]:
         return "in-step", ""
     if "failed" in phases:
         return "failed", why_failed(phases["failed"])
+    if current and any(s.server == current.server and s.phase == "starting" for s in observed.servers):
+        return "starting", "its process runs and does not answer: it is being started again, or it hangs"
     if phases.keys() & {"starting", "loading"}:
         return "starting", "the model server is loading the model"
     if observed.serving:

@@ -1,0 +1,41 @@
+"""What is said of a model server by its process, its phase and its record."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from lmi_deploy.core.observed import LocalObserved, SeenServer
+from lmi_deploy.core.record import DeploymentRef, Generation, Record
+from lmi_deploy.decide.standing import judge
+
+REF = DeploymentRef(name="m", target="local")
+GENERATION = Generation(
+    server="s-1", spec="s", artifact="a", runtime="embedded", host="h", port=8080, summary={}, since=""
+)
+
+
+def _seen(phase: Literal["starting", "loading", "ready"], record: Record | None) -> LocalObserved:
+    server = SeenServer(server="s-1", phase=phase, pid=7, port=8080)
+    return LocalObserved(ref=REF, exists=True, record=record, servers=(server,))
+
+
+@pytest.mark.parametrize(
+    ("phase", "generations", "why"),
+    [
+        ("starting", (), "the model server is loading the model"),
+        ("loading", (), "the model server is loading the model"),
+        ("loading", (GENERATION,), "the model server is loading the model"),
+        (
+            "starting",
+            (GENERATION,),
+            "its process runs and does not answer: it is being started again, or it hangs",
+        ),
+    ],
+)
+def test_a_server_that_came_up_once_and_is_silent_is_not_said_to_load(
+    phase: Literal["starting", "loading"], generations: tuple[Generation, ...], why: str
+) -> None:
+    record = Record(ref=REF, generations=generations)
+    assert judge(_seen(phase, record)) == ("starting", why)
