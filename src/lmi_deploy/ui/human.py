@@ -216,4 +216,8 @@ def _figure(name: str, value: str) -> str:
 def _cell(name: str, value: object) -> str:
     if name in ("size", "memory") and isinstance(value, (int, float)):
         return size(value)
+    if (
+        name == "costs"
+    ):  # how it is made up is told by `lmi status`, and would make the table too wide to read
+        value = str(value).partition(" (")[0]
     return "-" if value in (None, "") else str(value)

@@ -104,6 +104,13 @@ def test_a_result_is_all_that_is_on_stdout(people: People) -> None:
     assert (people.out.getvalue(), people.story.getvalue()) == ("http://x\n", "a note\n")
 
 
+def test_a_table_of_costs_leaves_out_how_they_are_made_up(people: People) -> None:
+    people.view.rows(
+        [{"name": "a", "costs": "$0.23 an hour (1 x ml.m5.xlarge; AWS's price list, 2026-09-28)"}]
+    )
+    assert people.out.getvalue() == "name  costs\na     $0.23 an hour\n"
+
+
 def test_rows_are_a_table(people: People) -> None:
     people.view.rows(
         [{"name": "a", "memory": 1500, "model": ""}, {"name": "longer", "memory": 0, "model": None}]
