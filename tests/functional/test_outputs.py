@@ -89,3 +89,23 @@ def test_a_bug_is_told_where_no_report_can_be_written(house: House, monkeypatch:
     assert ran.code == 3
     assert "error: ZeroDivisionError: burst" in ran.err
     assert "no report could be written" in ran.err
+
+
+@pytest.mark.parametrize("model", ["", "a/b/c", "s3://"])
+def test_init_says_what_a_model_is_called_before_it_looks_anywhere(house: House, model: str) -> None:
+    ran = house.lmi("init", model)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: MODEL: ")
+    assert "owner/name on the Hub" in ran.err
+
+
+def test_json_before_the_command_is_told_where_it_goes(house: House) -> None:
+    ran = house.lmi("--json", "plan")
+    assert (ran.code, ran.err) == (2, "")
+    assert ran.result["error"]["hint"] == "--json goes behind the command: lmi COMMAND --json"
+
+
+def test_an_error_after_a_question_without_an_answer_begins_its_own_line(house: House) -> None:
+    ran = house.lmi("up", stdin=b"", terminal=True)
+    assert ran.code == 130
+    assert "Go ahead? [Y/n] \nerror: " in ran.err

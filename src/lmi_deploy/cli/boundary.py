@@ -79,7 +79,9 @@ def _usage(mistake: click.ClickException, argv: Sequence[str]) -> int:
     if JSON_FLAG in argv:
         from lmi_deploy.errors import UsageRefused
 
-        return _told(UsageRefused(mistake.format_message(), hint="lmi --help"), argv)
+        misplaced = isinstance(mistake, click.NoSuchOption) and mistake.option_name == JSON_FLAG
+        hint = f"{JSON_FLAG} goes behind the command: lmi COMMAND {JSON_FLAG}" if misplaced else "lmi --help"
+        return _told(UsageRefused(mistake.format_message(), hint=hint), argv)
     mistake.show()
     return 2
 

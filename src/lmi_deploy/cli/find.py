@@ -145,6 +145,11 @@ def confirm(question: str, *, yes: bool) -> None:
     # Not click's own, of which some versions put a blank on stdout.
     sys.stderr.write(f"{question} [Y/n] ")
     sys.stderr.flush()
-    answer = sys.stdin.readline()
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt:
+        answer = ""
+    if not answer:  # Ctrl-D or Ctrl-C: the cursor still stands behind the question
+        sys.stderr.write("\n")
     if not answer or answer.strip().lower() not in ("", "y", "yes"):
         raise Interrupted("you did not agree: nothing was changed", hint="run it again to agree")

@@ -27,7 +27,9 @@ from lmi_deploy.steps.affording import require_affordable
 @runtime_option
 @max_hourly_option
 @yes_option
-@click.option("--detach", is_flag=True, help="Do not wait for the endpoint: `lmi wait NAME` does.")
+@click.option(
+    "--detach", is_flag=True, help="Target sagemaker: do not wait for the endpoint; `lmi wait NAME` does."
+)
 @click.option(
     "--check-handler", is_flag=True, help="Make the handler's warm-up call in a worker on this machine first."
 )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmi_deploy.decide.choose import choose, name_for
+from lmi_deploy.decide.declaration_words import Wrong
+from lmi_deploy.decide.declaration_words import model_id as id_of_a_model
+from lmi_deploy.errors import UsageRefused
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.gather import read_json
 
@@ -20,6 +23,11 @@ class Draft:
 
 def draft(model_id: str, revision: str, deps: Deps, *, schema: str) -> Draft:
     """Reads the repository's listing and its config.json, nothing more."""
+    try:
+        model_id = id_of_a_model().read(model_id)
+    except Wrong as wrong:
+        hint = "owner/name on the Hub, s3://bucket/prefix, or a folder with ./ or / before it"
+        raise UsageRefused(f"MODEL: {wrong.what}", hint=hint) from None
     hub = deps.hub(model_id)
     listing = hub.listing(model_id, revision)
     text = choose(listing, read_json(hub, listing, "config.json"), revision=revision, schema=schema)
