@@ -36,6 +36,7 @@ def test_warnings_and_the_checks_that_ran_are_told(house: House) -> None:
     told = house.lmi("plan", "--json")
     assert any("checked by its syntax tree" in line.get("text", "") for line in told.lines)
     assert house.lmi("up", "--yes").code == 0
+    assert "model.py" not in house.lmi("plan").err, "nothing changes"
 
 
 def test_a_sync_handler_in_asynchronous_mode_is_refused(house: House) -> None:

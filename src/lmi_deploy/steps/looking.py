@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.observed import CloudHeld, Held, Observed
-from lmi_deploy.core.plan import Plan
+from lmi_deploy.core.plan import Action, Plan
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.diff import PROBES, diff
@@ -28,6 +28,10 @@ class Case:
     @property
     def ref(self) -> DeploymentRef:
         return self.spec.ref
+
+    def does(self, kinds: type[Action] | tuple[type[Action], ...]) -> bool:
+        """Whether the plan has an action of such a kind."""
+        return any(isinstance(action, kinds) for action in self.plan.actions)
 
 
 def look(spec: Spec, artifact: Artifact, deps: Deps, *, probe: bool, before: Held | None = None) -> Case:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from lmi_deploy.core.cloud_actions import CreateModel
 from lmi_deploy.core.javaproperties import parse_properties
 from lmi_deploy.core.place import LocalPlace, SageMakerPlace
+from lmi_deploy.core.plan import PutArtifact, StartServer
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.check_handler import Finding, Wanted, check_handler
@@ -14,6 +16,8 @@ from lmi_deploy.decide.worker_packages import worker_packages
 from lmi_deploy.engines.rendering import MODEL_PY
 from lmi_deploy.errors import Unresolvable
 
+CARRYING = (PutArtifact, CreateModel, StartServer)
+"""The actions by which code comes to run that did not run before."""
 RAN = "checked by its syntax tree (signature, sync or async, what it returns, imports)"
 
 

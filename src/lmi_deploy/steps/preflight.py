@@ -39,7 +39,7 @@ class Found:
 def preflight(case: Case, deps: Deps) -> tuple[str, ...]:
     """What should be known. Raises for all that stops the plan, in one error; asks nothing where nothing is made."""
     place = case.spec.place
-    if not isinstance(place, SageMakerPlace) or not any(isinstance(a, _CREATES) for a in case.plan.actions):
+    if not isinstance(place, SageMakerPlace) or not case.does(_CREATES):
         return ()
     cloud = deps.cloud(place.region)
     checks: tuple[tuple[str, Callable[[], Iterable[Found]]], ...] = (
@@ -90,7 +90,7 @@ def _role(case: Case, place: SageMakerPlace, cloud: Cloud) -> Iterator[Found]:
 
 
 def _rights(case: Case, cloud: Cloud) -> Iterator[Found]:
-    makes_bucket = any(isinstance(action, MakeBucket) for action in case.plan.actions)
+    makes_bucket = case.does(MakeBucket)
     needed = (*_NEEDED, *_FOR_BUCKET) if makes_bucket else _NEEDED
     lacking = cloud.roles.lacking(cloud.caller.arn, policies(case.spec).deployer.rights)
     for right in lacking:

@@ -57,8 +57,7 @@ def is_due(case: Case, deps: Deps, *, asked: bool) -> bool:
     """Whether the handler is tried here: as asked, or where somebody's own code is new and trying it builds nothing."""
     if asked or not isinstance(case.spec.place, SageMakerPlace):
         return asked
-    new = any(isinstance(action, CreateModel) for action in case.plan.actions)
-    return new and bool(case.spec.inputs.model_py) and ready(case.spec, deps)
+    return case.does(CreateModel) and bool(case.spec.inputs.model_py) and ready(case.spec, deps)
 
 
 def rehearse(spec: Spec, artifact: Artifact, deps: Deps) -> Generator[Event, None, None]:

@@ -20,7 +20,7 @@ from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.gather import gather
 from lmi_deploy.steps.looking import Case as Case
 from lmi_deploy.steps.looking import look
-from lmi_deploy.steps.own_code import check_own_code
+from lmi_deploy.steps.own_code import CARRYING, check_own_code
 from lmi_deploy.steps.preflight import preflight
 from lmi_deploy.steps.rehearse import NoJournal
 
@@ -36,12 +36,14 @@ def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
     """Everything up to the plan: reads only."""
     facts = gather(recipe, deps)
     spec = resolve(recipe, facts)
-    notices = check_own_code(recipe, spec)
+    of_code = check_own_code(recipe, spec)
     case = look(spec, render(spec), deps, probe=probe)
-    before = missed(case.observed)
-    by_job = any(isinstance(action, RunTransferJob) for action in case.plan.actions)
-    jobs = tuple(job_notices(recipe, facts)) if by_job else ()
-    return replace(case, notices=(*((before,) if before else ()), *notices, *jobs, *preflight(case, deps)))
+    told = [missed(case.observed)]
+    if case.does(CARRYING):
+        told += of_code
+    if case.does(RunTransferJob):
+        told += job_notices(recipe, facts)
+    return replace(case, notices=(*filter(None, told), *preflight(case, deps)))
 
 
 def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = False) -> Iterator[Event]:

@@ -13,11 +13,12 @@ from lmi_deploy.core.weights import BucketWish, Manifest, weights_name
 from lmi_deploy.decide.places.travel import travel_of
 from lmi_deploy.decide.select import require_shards, select
 from lmi_deploy.errors import Unresolvable
+from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.weights import Weights as Weights
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.gather import model_listing, read_json, shards, tensors
 
-KEY = "push"
+KEY, COPY = "push", "copy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,19 @@ def choose_cargo(recipe: Recipe, deps: Deps) -> Cargo:
     require_shards(weights, shards(read_json(hub, listing, "model.safetensors.index.json")), recipe.files)
     tensors(hub, listing)
     return Cargo(listing=listing, weights=weights)
+
+
+def copy(
+    manifest: Manifest, origin: Weights, target: Weights, clock: Clock
+) -> Generator[Event, None, Manifest]:
+    """Server-side, into another bucket."""
+    begun = clock.monotonic()
+    title = f"copy {manifest.name} to {target.where}"
+    yield Started(key=COPY, title=title)
+    copied = yield from target.copy_from(origin, manifest.name, key=COPY)
+    seconds = round(clock.monotonic() - begun, 3)
+    yield Finished(key=COPY, title=title, seconds=seconds, outcome=f"{len(copied.files)} files")
+    return copied
 
 
 def push(recipe: Recipe, cargo: Cargo, weights: Weights, deps: Deps) -> Generator[Event, None, Manifest]:
