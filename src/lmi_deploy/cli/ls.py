@@ -15,6 +15,9 @@ from lmi_deploy.steps.astray import tagged
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.status import Status, status
 
+_SPARE = ("address", "since", "memory")
+"""What `lmi status` tells as well, least needed first."""
+
 
 @click.command("ls")
 @click.option("--all", "everywhere", is_flag=True, help="All of the account's region too, by their tags.")
@@ -29,7 +32,7 @@ def command(*, everywhere: bool, region: str, as_json: bool) -> None:
     refs = {_key(ref): ref for ref in known(room.deps)}
     if everywhere:
         refs |= {_key(ref): ref for ref in tagged(room.deps, region)}
-    room.view.rows([_row(ref, room.deps) for ref in refs.values()])
+    room.view.rows([_row(ref, room.deps) for ref in refs.values()], spare=_SPARE)
     if not refs:
         room.view.note("no deployments here; `lmi up RECIPE` makes one")
     room.view.result({"deployments": len(refs)})

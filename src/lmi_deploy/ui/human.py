@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, TextIO
 
 from lmi_deploy.core.events import Answered, Event, Finished, Line, Notice, Progress, Started
 from lmi_deploy.errors import LmiError
+from lmi_deploy.ui.table import table
 from lmi_deploy.ui.view import Fields
 from lmi_deploy.ui.words import plain, size, span
 
@@ -73,15 +75,15 @@ class HumanView:
     def note(self, text: str) -> None:
         self._tell(text)
 
-    def rows(self, rows: Sequence[Fields]) -> None:
+    def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
         if not rows:
             return
         heads = [name for name in rows[0] if not name.startswith("_")]
         cells = [[_cell(name, row[name]) for name in heads] for row in rows]
-        widths = [max(len(line[i]) for line in [heads, *cells]) for i in range(len(heads))]
-        for line in [heads, *cells]:
-            text = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-            self._out.write(text.rstrip() + "\n")
+        # A pipe has no width: there every line is whole.
+        width = get_terminal_size().columns if self._out.isatty() else 0
+        for line in table([heads, *cells], spare=spare, width=width):
+            self._out.write(line + "\n")
 
     def piece(self, text: str) -> None:
         self._out.write(plain(text) if self._out.isatty() else text)

@@ -31,7 +31,7 @@ class MachineView:
     def note(self, text: str) -> None:
         self._write("notice", {"text": text.strip()})
 
-    def rows(self, rows: Sequence[Fields]) -> None:
+    def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
         for row in rows:
             self._write("row", row)
 

@@ -24,8 +24,9 @@ class View(Protocol):
     def note(self, text: str) -> None:
         """Part of the story; never the result."""
 
-    def rows(self, rows: Sequence[Fields]) -> None:
-        """Several results of one shape."""
+    def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
+        """Several results of one shape; `spare` names what people can do without where it is narrow, least needed
+        first."""
 
     def piece(self, text: str) -> None:
         """A part of an answer, as it comes."""

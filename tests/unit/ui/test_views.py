@@ -111,6 +111,47 @@ def test_a_table_of_costs_leaves_out_how_they_are_made_up(people: People) -> Non
     assert people.out.getvalue() == "name  costs\na     $0.23 an hour\n"
 
 
+ROW = {
+    "name": "smollm2-g5",
+    "target": "sagemaker us-east-1",
+    "standing": "in-step",
+    "address": "https://runtime.sagemaker.us-east-1.amazonaws.com/endpoints/smollm2-g5/invocations",
+    "model": "HuggingFaceTB/SmolLM2-360M-Instruct",
+    "memory": "",
+    "costs": "$1.41 an hour (1 x ml.g5.xlarge)",
+    "since": "2026-11-21T16:39:22+00:00",
+}
+
+
+class Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("columns", [40, 64, 80, 100, 120, 240])
+def test_a_table_fits_the_terminal_and_a_pipe_gets_all(
+    people: People, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    rows, spare = [ROW, {**ROW, "name": "b"}], ("address", "since", "memory")
+    screen = Screen()
+    HumanView(screen, io.StringIO(), live=False).rows(rows, spare=spare)
+    lines = screen.getvalue().splitlines()
+    assert len(lines) == 3
+    assert columns < 64 or max(map(len, lines)) <= columns
+    assert lines[1].startswith("smollm2-g5  ")
+    assert (ROW["model"] in lines[1], ROW["address"] in lines[1]) == (columns >= 100, columns >= 240)
+    people.view.rows(rows, spare=spare)
+    assert max(map(len, people.out.getvalue().splitlines())) > 190
+
+
+def test_a_table_of_paths_is_never_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    screen = Screen()
+    HumanView(screen, io.StringIO(), live=False).rows([{"name": "a", "path": "/" + "x" * 90}])
+    assert "x" * 90 in screen.getvalue()
+
+
 def test_rows_are_a_table(people: People) -> None:
     people.view.rows(
         [{"name": "a", "memory": 1500, "model": ""}, {"name": "longer", "memory": 0, "model": None}]

@@ -1,0 +1,52 @@
+"""A table of text that fits a width: what is needed least goes first, then the longest cells are cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+_BETWEEN: Final = 2
+_LEAST: Final = 12
+"""Characters that a cell keeps, however narrow the terminal."""
+_NOTHING: Final = "-"
+
+Line = Sequence[str]
+
+
+def table(lines: Sequence[Line], *, spare: Sequence[str] = (), width: int = 0) -> Iterator[str]:
+    """Aligned lines, the heads first. `spare` names columns that may be left out where `width` (0: none) is too
+    little, least needed first; without any nothing is left out or cut: names and paths are there to be copied."""
+    kept = list(zip(*lines, strict=True))
+    if width and spare and _wide(kept) > width:
+        kept = _shortened(_fewer(kept, spare, width), width)
+    widths = [max(map(len, column)) for column in kept]
+    for line in zip(*kept, strict=True):
+        text = (" " * _BETWEEN).join(cell.ljust(wide) for cell, wide in zip(line, widths, strict=True))
+        yield text.rstrip()
+
+
+def _fewer(columns: list[tuple[str, ...]], spare: Sequence[str], width: int) -> list[tuple[str, ...]]:
+    """Without those that say nothing, and then without the spare ones, one at a time."""
+    blank = [column[0] for column in columns if {*column[1:]} == {_NOTHING}]
+    for name in (*blank, *spare):
+        if _wide(columns) <= width:
+            break
+        columns = [column for column in columns if column[0] != name]
+    return columns
+
+
+def _shortened(columns: list[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+    """The widest column gives way, never the first, which names the line."""
+    over = _wide(columns) - width
+    if over <= 0 or len(columns) < 2:
+        return columns
+    widest = max(columns[1:], key=lambda column: max(map(len, column)))
+    most = max(_LEAST, max(map(len, widest)) - over)
+    cut = tuple(cell if len(cell) <= most else cell[: most - 1] + "…" for cell in widest)
+    if cut == widest:
+        return columns
+    return _shortened([cut if column is widest else column for column in columns], width)
+
+
+def _wide(columns: Sequence[tuple[str, ...]]) -> int:
+    return sum(max(map(len, column)) + _BETWEEN for column in columns) - _BETWEEN
