@@ -67,6 +67,21 @@ def test_what_is_there_is_listed_verified_and_removed(house: House) -> None:
     assert "lmi weights ls" in gone.err
 
 
+def test_a_model_is_named_by_its_id_and_a_slip_is_met(house: House) -> None:
+    address = house.lmi("weights", "push", recipe(house)).out.strip()
+    assert house.lmi("weights", "verify", "org/tiny").code == 0
+    assert house.lmi("weights", "verify", address).code == 0
+    slipped = house.lmi("weights", "verify", "org--tinny")
+    assert (slipped.code, "did you mean org--tiny?" in slipped.err) == (1, True), slipped.err
+    assert "1 model in s3://fake" in house.lmi("weights", "ls").err
+
+
+def test_a_copy_into_the_same_bucket_is_none(house: House) -> None:
+    house.lmi("weights", "push", recipe(house))
+    told = house.lmi("weights", "copy", "org/tiny", "--to-bucket", "fake")
+    assert (told.code, "these weights lie in it already" in told.err) == (2, True)
+
+
 def test_a_changed_object_is_an_integrity_error(house: House) -> None:
     house.lmi("weights", "push", recipe(house))
     key = next(key for key in house.store.objects if key.endswith(".safetensors"))

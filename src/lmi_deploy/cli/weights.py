@@ -66,7 +66,7 @@ def push(
     there = room.deps.weights(steps.bucket_of(read, wish), read.weights.memory_mb)
     cargo = steps.choose_cargo(read, room.deps)
     count = f"{len(cargo.weights.files)} files, {size(cargo.weights.size)}"
-    room.view.note(f"{count}: {there.address(cargo.name)} in {there.where}")
+    room.view.note(f"{count}: {there.address(cargo.name)}")
     manifest = room.outcome(steps.push(read, cargo, there, room.deps))
     if advice := there.advice():
         room.view.note(advice)
@@ -82,7 +82,7 @@ def ls(*, bucket: str, region: str, profile: str, as_json: bool) -> None:
     used = there.used()
     found = there.all()
     room.view.rows([{**_row(m), "used_by": used.get(m.name, "")} for m in found])
-    room.view.note(f"{len(found)} models in {there.where}")
+    room.view.note(f"{len(found)} model{'' if len(found) == 1 else 's'} in {there.where}")
     room.view.result({"weights": len(found), "bytes": sum(m.size for m in found)})
 
 
@@ -133,7 +133,7 @@ def copy(
     room, origin = _open(bucket, region, profile, as_json=as_json)
     target = room.deps.weights(BucketWish(bucket=to_bucket, region=to_region, profile=profile), None)
     manifest = origin.find(name)
-    copied = room.outcome(target.copy_from(origin, manifest.name, key="copy"))
+    copied = room.outcome(steps.copy(manifest, origin, target, room.deps.clock))
     room.view.result(_fields(copied, target), target.address(copied.name))
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmi_deploy import __version__
-from lmi_deploy.core.buckets import default_bucket
+from lmi_deploy.core.buckets import default_bucket, name_mistake
 from lmi_deploy.core.weights import BucketWish
-from lmi_deploy.errors import NotFound
+from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ports.account import Account
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.object_store import ObjectStore
@@ -55,6 +55,8 @@ def open_weights(
     account = AwsAccount(session, clock=clock, tell=tell)
     caller = account.who()
     bucket = wish.bucket or default_bucket(caller.account, caller.region)
+    if mistake := name_mistake(bucket):
+        raise UsageRefused(f"{bucket}: {mistake}", hint="aws s3 ls shows yours")
     _require(bucket, wish, account)
     reach = Reach(session=session, account=account, clock=clock, environ=environ, tell=tell)
     place = Place(bucket=bucket, owner=caller.account, kms_key=wish.kms_key)
@@ -116,9 +118,11 @@ def _require(bucket: str, wish: BucketWish, account: Account) -> None:
     if account.has_bucket(bucket):
         return
     if wish.bucket:
+        make = f"aws s3 mb s3://{bucket} --region {account.who().region}"
         raise NotFound(
             f"s3://{bucket}: no such bucket",
-            hint="make it (aws s3 mb), or leave the bucket out and add --create-bucket: the account's default is made",
+            hint=f"look at its spelling (aws s3 ls), or make it: {make}; or leave the bucket out: "
+            "`lmi weights push --create-bucket` makes the account's default",
         )
     if not wish.create:
         raise NotFound(

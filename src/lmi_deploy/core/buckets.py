@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 REGIONAL_SUFFIX = "-an"
 ADVISED_DAYS = 7
 RULE_ID = "lmi-incomplete-uploads"
+_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _WEIGHTS = "weights/"
 """All that is sent in parts lies under it."""
 
@@ -15,6 +17,15 @@ _WEIGHTS = "weights/"
 def default_bucket(account: str, region: str) -> str:
     """In the account's own namespace of the region: nobody else can have made a bucket of that name."""
     return f"lmi-{account}-{region}{REGIONAL_SUFFIX}"
+
+
+def name_mistake(bucket: str) -> str:
+    """Why S3 can have no bucket of that name; empty where it may."""
+    if "/" in bucket or ":" in bucket:
+        return "is an address, and a bucket's name is wanted"
+    if not _NAME.fullmatch(bucket) or ".." in bucket:
+        return "is no bucket's name: 3 to 63 of a-z, 0-9, - and ., a letter or digit first and last"
+    return ""
 
 
 def is_regional(bucket: str, account: str, region: str) -> bool:

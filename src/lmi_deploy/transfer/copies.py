@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from lmi_deploy.core.events import Event
+from lmi_deploy.core.events import Event, Progress
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.weights import Manifest, StoredFile, weights_prefix
-from lmi_deploy.errors import IntegrityError, NotFound
+from lmi_deploy.errors import IntegrityError
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.object_store import ObjectStore, Stored
 from lmi_deploy.ports.source import Arrived
 from lmi_deploy.transfer.board import Board
 from lmi_deploy.transfer.copied import Elsewhere, copied_file
 from lmi_deploy.transfer.ends import Ends
+from lmi_deploy.transfer.finding import no_such
 from lmi_deploy.transfer.manifests import read_manifest, write_manifest
 from lmi_deploy.transfer.run import Run
 from lmi_deploy.transfer.sending import Job
@@ -40,10 +41,7 @@ def copy_weights(name: str, *, route: Route, key: str) -> Generator[Event, None,
     """
     manifest = read_manifest(route.origin, name)
     if manifest is None:
-        raise NotFound(
-            f"{name}: no such weights in {route.origin.bucket}",
-            hint="`lmi weights ls` names those that are complete",
-        )
+        raise no_such(name, route.origin.bucket)
     prefix = weights_prefix(name)
     there = {stored.key: stored for stored in route.target.list(prefix)}
     ends = Ends(_listing(manifest), NoSource(), route.target, prefix, Board(manifest.size))
@@ -55,7 +53,12 @@ def copy_weights(name: str, *, route: Route, key: str) -> Generator[Event, None,
     ends.board.add(safe=sum(file.size for file in kept.values()))
     left = sorted((file for file in manifest.files if file.path not in kept), key=lambda file: -file.size)
     run = Run(ends, route.clock, route.settings, key)
-    yield from run.all([_Copy(file, ends, route) for file in left])
+    if left:
+        yield from run.all([_Copy(file, ends, route) for file in left])
+    else:
+        yield Progress(
+            key=key, done=manifest.size, total=manifest.size, unit="bytes", note="all there already"
+        )
     files = {**kept, **run.done}
     return write_manifest(route.target, _with(manifest, files))
 

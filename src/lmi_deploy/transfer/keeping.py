@@ -13,8 +13,9 @@ from functools import partial
 
 from lmi_deploy.core.events import Progress
 from lmi_deploy.core.weights import Flaw, Manifest, StoredFile, manifest_key, weights_prefix
-from lmi_deploy.errors import NotFound, Refused
+from lmi_deploy.errors import Refused
 from lmi_deploy.ports.object_store import ObjectStore, Stored, Upload
+from lmi_deploy.transfer.finding import no_such
 from lmi_deploy.transfer.manifests import manifests, read_manifest
 
 AT_ONCE = 8
@@ -94,7 +95,7 @@ def remove(store: ObjectStore, name: str, *, used: Collection[str]) -> int:
     there = list(store.list(prefix))
     uploads = store.uploads(prefix)
     if read_manifest(store, name) is None and not there and not uploads:
-        raise NotFound(f"{name}: no such weights in {store.bucket}", hint="`lmi weights ls` names them")
+        raise no_such(name, store.bucket)
     store.delete([manifest_key(name)])
     store.delete([stored.key for stored in there])
     give_up(store, uploads)

@@ -62,9 +62,7 @@ class Run:
                 if entry.path not in self.done and outcome.sending.done is not None:
                     self.done[entry.path] = outcome.sending.done
                     if entry.size >= TOLD:
-                        yield Line(
-                            key=self.key, text=f"{entry.path}: {_bytes(entry.size)}, {entry.kind} right"
-                        )
+                        yield Line(key=self.key, text=f"{entry.path}: {_bytes(entry.size)}, verified")
             case AccessError() | NotFound():
                 raise raised
             case LmiError():
@@ -84,7 +82,7 @@ class Run:
         return Interrupted(
             f"interrupted: {_bytes(board.safe)} of {_bytes(board.total)} are in {self.ends.store.bucket}, parts of"
             " files among them; nothing of it can be seen as weights yet",
-            hint=f"{GO_ON}; or `lmi gc` gives up what is unfinished",
+            hint=f"{GO_ON}; or `lmi gc --bucket {self.ends.store.bucket} --older-than 0` gives up what is unfinished",
         )
 
     def _sum_up(self, count: int) -> None:

@@ -12,7 +12,7 @@ from lmi_deploy.core.events import Event, Notice
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.transfer_job import Order
 from lmi_deploy.core.weights import Flaw, Leftover, Manifest, Travel, weights_prefix
-from lmi_deploy.errors import IntegrityError, NotFound, UsageRefused
+from lmi_deploy.errors import IntegrityError, UsageRefused
 from lmi_deploy.ports.carrier import Carrier
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.hub import Hub
@@ -23,6 +23,7 @@ from lmi_deploy.transfer import keeping
 from lmi_deploy.transfer.carriers import OWN, choose_carrier
 from lmi_deploy.transfer.carrying import Carriage
 from lmi_deploy.transfer.copies import NoSource, Route, copy_weights
+from lmi_deploy.transfer.finding import find_weights
 from lmi_deploy.transfer.manifests import manifests
 from lmi_deploy.transfer.push import Way, push
 from lmi_deploy.transfer.settings import TransferSettings
@@ -140,15 +141,7 @@ class BucketWeights:
         return tuple(manifests(self.store))
 
     def find(self, name: str) -> Manifest:
-        there = self.all()
-        exact = [manifest for manifest in there if manifest.name == name]
-        near = exact or [manifest for manifest in there if manifest.name.startswith(name)]
-        if len(near) == 1:
-            return near[0]
-        if near:
-            names = ", ".join(manifest.name for manifest in near[:5])
-            raise UsageRefused(f"{name}: {len(near)} weights begin so: {names}", hint="name one of them")
-        raise NotFound(f"{name}: no such weights in {self.store.bucket}", hint="`lmi weights ls` names them")
+        return find_weights(self.all(), name, self.store.bucket)
 
     def used(self, *, but: str = "") -> dict[str, str]:
         found: dict[str, str] = {}
@@ -169,6 +162,11 @@ class BucketWeights:
     def copy_from(self, origin: Weights, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         if not isinstance(origin, BucketWeights):
             raise UsageRefused("weights are copied from bucket to bucket", hint="lmi weights copy --help")
+        if origin.store.bucket == self.store.bucket:
+            raise UsageRefused(
+                f"s3://{self.store.bucket}: these weights lie in it already",
+                hint="name another one with --to-bucket",
+            )
         route = Route(
             origin=origin.store,
             target=self.store,

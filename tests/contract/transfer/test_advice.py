@@ -9,6 +9,7 @@ import pytest
 from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.cli.wiring_weights import open_weights
 from lmi_deploy.core.weights import BucketWish
+from lmi_deploy.errors import UsageRefused
 from lmi_deploy.ports.weights import Weights
 from tests.contract.transfer.conftest import FILES
 from tests.support.proxy import Proxy, proxied
@@ -72,6 +73,13 @@ def test_where_a_rule_sees_to_the_weights_nothing_is_proposed(
     moto.make_bucket(bucket)
     moto.api().put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [RULE]})
     assert asked(environ, bucket, monkeypatch, moto.url) == ""
+
+
+@pytest.mark.parametrize("name", ["My_Models", "s3://models", "models/weights", "a..b", "m"])
+def test_what_can_be_no_bucket_is_said_before_s3_is_asked(name: str, environ: Mapping[str, str]) -> None:
+    with pytest.raises(UsageRefused, match="bucket's name") as caught:
+        open_weights(BucketWish(bucket=name), None, SystemClock(), environ)
+    assert caught.value.message.startswith(f"{name}: ")
 
 
 def rules_asked_for(proxy: Proxy) -> int:

@@ -115,7 +115,7 @@ def explain(fault: Fault, subject: Subject) -> LmiError:
         # The answer to HEAD has no body that would say more.
         return AccessError(
             f"{subject.what}: S3 refused {subject.action} without a reason (400), as it does with expired credentials",
-            hint=f"log in again, then {AGAIN}",
+            hint=f"log in again, then {AGAIN}; servers that are not AWS say so, too, where the region is not theirs",
         )
     if fault.status == 0:
         return _unreachable(fault, subject)
