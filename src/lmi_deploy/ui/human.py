@@ -5,12 +5,10 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Sequence
-from shutil import get_terminal_size
 from typing import TYPE_CHECKING, TextIO
 
 from lmi_deploy.core.events import Answered, Event, Finished, Line, Notice, Progress, Started
 from lmi_deploy.errors import LmiError
-from lmi_deploy.ui.table import table
 from lmi_deploy.ui.view import Fields
 from lmi_deploy.ui.words import plain, size, span
 
@@ -78,6 +76,10 @@ class HumanView:
     def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
         if not rows:
             return
+        from shutil import get_terminal_size
+
+        from lmi_deploy.ui.table import table
+
         heads = [name for name in rows[0] if not name.startswith("_")]
         cells = [[_cell(name, row[name]) for name in heads] for row in rows]
         # A pipe has no width: there every line is whole.
