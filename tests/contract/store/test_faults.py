@@ -1,7 +1,6 @@
 """S3 behind a bad network and in a bad mood: right bytes at the end, or the right error, and nothing half visible."""
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,18 +16,6 @@ from tests.support.still_clock import StillClock
 
 PIECES = [os.urandom(5 << 20), os.urandom(77_777)]
 WHOLE = b"".join(PIECES)
-
-
-@pytest.fixture(scope="module")
-def running_proxy(versity: S3Server) -> Iterator[Proxy]:
-    with proxied(versity.url) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def proxy(running_proxy: Proxy) -> Proxy:
-    running_proxy.clear()
-    return running_proxy
 
 
 @pytest.fixture
