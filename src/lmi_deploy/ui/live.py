@@ -6,6 +6,7 @@ from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 from rich.text import Text
 
 from lmi_deploy.core import events
@@ -19,10 +20,11 @@ class LiveLine:
         self._console = Console(file=stream, highlight=False, soft_wrap=False)
         self._bar = Progress(
             SpinnerColumn(),
+            # Before what may be long: a narrow terminal cuts off on the right.
+            TimeElapsedColumn(table_column=Column(min_width=len("0:00:00"))),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             TextColumn("{task.fields[told]}", markup=False),
-            TimeElapsedColumn(),
             console=self._console,
             transient=True,
         )
