@@ -109,3 +109,15 @@ def test_an_error_after_a_question_without_an_answer_begins_its_own_line(house: 
     ran = house.lmi("up", stdin=b"", terminal=True)
     assert ran.code == 130
     assert "Go ahead? [Y/n] \nerror: " in ran.err
+
+
+@pytest.mark.parametrize(("ended", "code"), [(0, 0), (130, 130), (143, 143), (1, 1), (137, 1)])
+def test_serve_says_so_when_the_server_ended_by_itself(house: House, ended: int, code: int) -> None:
+    Path("model").mkdir()
+    Path("model/serving.properties").write_text("engine=Python\noption.model_id=x\n")
+    Path("model/model.py").write_text("def handle(inputs):\n    return None\n")
+    house.servers.foreground_ends_with = ended
+    ran = house.lmi("serve", "model")
+    assert ran.code == code
+    assert (f"error: model: the model server ended by itself, with {ended}\n" in ran.err) == (code == 1)
+    assert house.lmi("serve", "model", "--port", "65536").code == 2

@@ -72,6 +72,7 @@ class FakeModelServers:
         self.next: deque[Behaviour] = deque()
         """What the servers to come will do; an ordinary one when it is empty."""
         self.started: list[Launch] = []
+        self.foreground_ends_with = 0
         self._lives: dict[Path, _Life] = {}
         self._reserved: dict[int, socket.socket] = {}
 
@@ -115,7 +116,7 @@ class FakeModelServers:
         return life.why if life else ""
 
     def foreground(self, launch: Launch) -> int:
-        return 0
+        return self.foreground_ends_with
 
     def log(self, home: Path) -> Path:
         return home / "server.log"

@@ -8,7 +8,13 @@ from lmi_deploy.cli.options import json_option
 
 
 @click.command("emulator")
-@click.option("--port", default=4566, show_default=True, help="Of 127.0.0.1; 0: any free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=4566,
+    show_default=True,
+    help="Of 127.0.0.1; 0: any free one.",
+)
 @click.option("--dir", "folder", metavar="DIR", help="Keep the state there, over restarts.")
 @click.option(
     "--speed", type=float, metavar="N", help="Emulated seconds in a real one, while nothing is at work."

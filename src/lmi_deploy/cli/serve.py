@@ -8,9 +8,12 @@ import click
 
 from lmi_deploy.cli.case import Room, open_room
 from lmi_deploy.cli.options import json_option
+from lmi_deploy.errors import DeployFailed
 from lmi_deploy.steps import serve
 
 ENDED_BY_CTRL_C = 130
+_ASKED_FOR = (0, ENDED_BY_CTRL_C, 143)
+"""What a server ends with that somebody told to end."""
 
 
 @click.command("serve")
@@ -24,7 +27,9 @@ ENDED_BY_CTRL_C = 130
 )
 @click.option("--image", default="", help="Runtime container: the image, which must be here already.")
 @click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--port", default=8080, show_default=True, help="0: any free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0: any free one."
+)
 @click.option(
     "--config", "settings", type=click.Path(path_type=Path), help="config.properties of the server."
 )
@@ -68,6 +73,11 @@ def command(
     interpreter = room.outcome(serve.prepare(wanted, room.deps))
     room.view.note(f"serving {folder} at http://{host}:{port}/invocations once it is loaded; Ctrl-C ends it")
     code = serve.run(wanted, interpreter, room.deps)
+    if code not in _ASKED_FOR:
+        raise DeployFailed(
+            f"{folder}: the model server ended by itself, with {code}",
+            hint="its last lines are above; docs/failures.md explains many of them",
+        )
     room.view.result({"folder": str(folder), "exit_code": code})
     return code
 
