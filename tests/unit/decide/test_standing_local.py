@@ -39,3 +39,15 @@ def test_a_server_that_came_up_once_and_is_silent_is_not_said_to_load(
 ) -> None:
     record = Record(ref=REF, generations=generations)
     assert judge(_seen(phase, record)) == ("starting", why)
+
+
+def test_a_server_without_a_record_is_told_from_another_generation() -> None:
+    serving = LocalObserved(ref=REF, exists=True, record=None, serving="s-1")
+    assert judge(serving) == (
+        "drifted",
+        "it serves, and its record is gone or cannot be read; `lmi up` settles it",
+    )
+    other = LocalObserved(
+        ref=REF, exists=True, record=Record(ref=REF, generations=(GENERATION,)), serving="s-2"
+    )
+    assert judge(other)[1].startswith("another generation serves than the record says")

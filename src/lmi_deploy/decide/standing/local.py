@@ -20,6 +20,8 @@ def judge(observed: LocalObserved) -> tuple[Standing, str]:
         return "starting", "its process runs and does not answer: it is being started again, or it hangs"
     if phases.keys() & {"starting", "loading"}:
         return "starting", "the model server is loading the model"
+    if observed.serving and observed.record is None:
+        return "drifted", "it serves, and its record is gone or cannot be read; `lmi up` settles it"
     if observed.serving:
         return "drifted", "another generation serves than the record says; `lmi up` settles it"
     if current:
