@@ -58,3 +58,11 @@ def asked(running: Worker, question: Question, handler: HandlerSpec = TEXT_GENER
     return [
         piece for frame in reply.frames or (reply.body,) for piece in decoder.feed(frame)
     ] + decoder.close()
+
+
+def assert_refused(running: Worker, body: object, param: str | None, message: str) -> None:
+    """A mistake of the client is a 400 that names it."""
+    reply = running.ask(body)
+    assert reply.code == 400
+    assert reply.json["error"]["param"] == param
+    assert reply.json["error"]["message"].startswith(message)

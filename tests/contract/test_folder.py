@@ -15,26 +15,14 @@ from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.adapters.flock import flocked
 from lmi_deploy.adapters.folder import FolderJournal, FolderLock, StateFolder
 from lmi_deploy.core.plan import BuildEnvironment, FetchWeights, PutArtifact, StopServer
-from lmi_deploy.core.record import KEPT_GENERATIONS, DeploymentRef, Generation, Record
+from lmi_deploy.core.record import KEPT_GENERATIONS, DeploymentRef, Record
 from lmi_deploy.errors import LmiError, Refused, UsageRefused
+from tests.support.nouns import generation
 
 REF = DeploymentRef(name="tiny", target="local")
 STOP = StopServer(server="tiny-1")
 PUT = PutArtifact(artifact="0123456789", files=("model.py",))
 FETCH = FetchWeights(model_id="org/m", commit="c", files=(), missing=3)
-
-
-def _generation(server: str) -> Generation:
-    return Generation(
-        server=server,
-        spec="s",
-        artifact="a",
-        runtime="embedded",
-        host="127.0.0.1",
-        port=8080,
-        summary={"model": "org/m"},
-        since="2026-11-21T10:00:00+00:00",
-    )
 
 
 @pytest.fixture
@@ -72,12 +60,12 @@ def test_the_same_intent_after_a_crash_is_kept_once(folder: StateFolder, journal
 def test_settling_keeps_the_last_generations_each_once(folder: StateFolder, journal: FolderJournal) -> None:
     journal.intend(STOP)
     for number in range(KEPT_GENERATIONS + 2):
-        journal.settle(_generation(f"tiny-{number}"))
-    journal.settle(_generation("tiny-4"))
+        journal.settle(generation(f"tiny-{number}"))
+    journal.settle(generation("tiny-4"))
     record = _read(folder)
     assert [g.server for g in record.generations] == ["tiny-2", "tiny-3", "tiny-5", "tiny-6", "tiny-4"]
     assert record.intents == ()
-    assert record.current == _generation("tiny-4")
+    assert record.current == generation("tiny-4")
 
 
 def test_an_action_with_pairs_is_found_again_by_its_outcome(
@@ -119,7 +107,7 @@ def test_a_name_never_leaves_the_folder(folder: StateFolder, name: str) -> None:
 def test_a_record_cut_anywhere_is_kept_aside_and_never_misread(
     folder: StateFolder, journal: FolderJournal
 ) -> None:
-    journal.settle(_generation("tiny-1"))
+    journal.settle(generation("tiny-1"))
     path = folder.home("tiny") / "record.json"
     whole = path.read_bytes()
     for length in range(len(whole) - 1):
@@ -139,7 +127,7 @@ def test_a_record_cut_anywhere_is_kept_aside_and_never_misread(
 def test_a_record_of_a_newer_lmi_is_refused_and_left_alone(
     folder: StateFolder, journal: FolderJournal
 ) -> None:
-    journal.settle(_generation("tiny-1"))
+    journal.settle(generation("tiny-1"))
     path = folder.home("tiny") / "record.json"
     newer = json.dumps({"schema": 2, "ref": "otherwise"})
     path.write_text(newer)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from lmi_deploy.core.exchange import Question
-from tests.contract.handlers import asked, serving, template, worker
+from tests.contract.handlers import asked, assert_refused, serving, template, worker
 from tests.support.handler_driver import Worker
 from tests.support.sample_model import kept_tiny
 
@@ -82,10 +82,7 @@ BAD = [
 def test_a_mistake_of_the_client_is_a_400_that_names_it(
     handler: Worker, body: object, param: str | None, message: str
 ) -> None:
-    reply = handler.ask(body)
-    assert reply.code == 400
-    assert reply.json["error"]["param"] == param
-    assert reply.json["error"]["message"].startswith(message)
+    assert_refused(handler, body, param, message)
 
 
 def test_the_codec_shows_label_and_score(handler: Worker) -> None:

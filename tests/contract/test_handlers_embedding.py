@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.core.exchange import Question
-from tests.contract.handlers import asked, serving, template, worker
+from tests.contract.handlers import asked, assert_refused, serving, template, worker
 from tests.support.handler_driver import Worker
 from tests.support.sample_model import kept_embedding_model, kept_tiny
 
@@ -100,10 +100,7 @@ BAD = [
 def test_a_mistake_of_the_client_is_a_400_that_names_it(
     handler: Worker, body: object, param: str | None, message: str
 ) -> None:
-    reply = handler.ask(body)
-    assert reply.code == 400
-    assert reply.json["error"]["param"] == param
-    assert reply.json["error"]["message"].startswith(message)
+    assert_refused(handler, body, param, message)
 
 
 def test_a_long_text_is_cut_where_the_client_says_so(handler: Worker) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from lmi_deploy.core.facts import Facts, FileEntry, Machine, ModelListing
 from lmi_deploy.core.recipe import Recipe
+from lmi_deploy.core.record import Generation
 from lmi_deploy.decide.parse import parse
 
 
@@ -33,3 +34,16 @@ def facts(config: dict[str, Any] | None = None, **changes: Any) -> Facts:
         port=8080,
     )
     return replace(plain, **changes)
+
+
+def generation(server: str) -> Generation:
+    return Generation(
+        server=server,
+        spec="s",
+        artifact="a",
+        runtime="embedded",
+        host="127.0.0.1",
+        port=8080,
+        summary={"model": "org/m"},
+        since="2026-11-21T10:00:00+00:00",
+    )

@@ -10,39 +10,19 @@ from lmi_deploy.core.oids import oid_of
 from lmi_deploy.emulator.rule_files import parse_rules
 from lmi_deploy.emulator.rules import Action, Answer, Change, Cut, Drop, Flip, IgnoreRange, Lose, Rule
 from lmi_deploy.errors import IntegrityError, TransferFailed
+from tests.support import hub_faults
 from tests.support.hub import LocalHub, serve_hub
 from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
-
-LARGE, SMALL = "^/cdn/", "/resolve/.*config.json"
+from tests.support.hub_faults import LARGE, SMALL
 
 ONE_FAULT = {
-    "500": '"do": {"answer": {"status": 500}}',
+    **hub_faults.ONE_FAULT,
     "503 twice": '"times": 2, "do": {"answer": {"status": 503}}',
-    "502 with a page": '"do": {"answer": {"status": 502, "body": "<html>Bad gateway</html>"}}',
-    "429 for 7 s": '"do": {"answer": {"status": 429, "headers": {"Retry-After": "7"}}}',
-    "reset": '"do": {"drop": {"reset": true}}',
-    "closed": '"times": 3, "do": "drop"',
-    "answer lost": '"do": "lose"',
-    "hangs": '"do": {"hang": {"seconds": 1}}',
-    "stalls": '"do": {"stall": {"after": 100, "seconds": 1}}',
-    "cut": '"do": {"cut": {"after": 100}}',
-    "cut by a reset": '"do": {"cut": {"after": 100, "reset": true}}',
-    "cut four times": '"times": 4, "do": {"cut": {"after": 60}}',
-    "flipped first byte": '"do": {"flip": {"at": 0}}',
     "flipped last byte": '"do": {"flip": {"at": 319}}',
-    "too long": '"do": {"pad": {"count": 9}}',
-    "error body with 200": '"do": {"answer": {"status": 200, "body": "<Error>no</Error>"}}',
-    "empty body with 200": '"do": {"answer": {"status": 200}}',
-    "204": '"do": {"answer": {"status": 204}}',
 }
 WHEN_RESUMED = {
-    "range ignored": '"do": "ignore_range"',
-    "another range": '"do": {"shift_range": {"by": 7}}',
+    **hub_faults.WHEN_RANGED,
     "earlier range": '"do": {"shift_range": {"by": -7}}',
-    "range without its place": '"do": {"change": {"remove": ["Content-Range"]}}',
-    "range of another size": '"do": {"change": {"headers": {"Content-Range": "bytes 100-200/999"}}}',
-    "range refused": '"do": {"answer": {"status": 416}}',
-    "wrong bytes under a right range": '"do": {"flip": {"at": 3}}',
 }
 
 

@@ -10,30 +10,18 @@ import pytest
 from lmi_deploy.adapters.folder import FolderJournal, StateFolder
 from lmi_deploy.adapters.s3.journal import BucketJournal, BucketRecords
 from lmi_deploy.core.plan import BuildEnvironment, FetchWeights, StopServer
-from lmi_deploy.core.record import KEPT_GENERATIONS, DeploymentRef, Generation, Record
+from lmi_deploy.core.record import KEPT_GENERATIONS, DeploymentRef, Record
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.object_store import ObjectStore
 from tests.support.fake_store import FakeStore
+from tests.support.nouns import generation
 from tests.support.s3 import S3Server
 
 REF = DeploymentRef(name="tiny", target="sagemaker")
 STOP = StopServer(server="tiny-1")
 FETCH = FetchWeights(model_id="org/m", commit="c", files=(), missing=3)
 KEY = "deployments/tiny/record.json"
-
-
-def _generation(server: str) -> Generation:
-    return Generation(
-        server=server,
-        spec="s",
-        artifact="a",
-        runtime="embedded",
-        host="127.0.0.1",
-        port=8080,
-        summary={"model": "org/m"},
-        since="2026-11-21T10:00:00+00:00",
-    )
 
 
 @dataclass(frozen=True)
@@ -83,12 +71,12 @@ def test_the_same_intent_after_a_crash_is_kept_once(kept: Kept) -> None:
 def test_settling_keeps_the_last_generations_each_once(kept: Kept) -> None:
     kept.journal.intend(STOP)
     for number in range(KEPT_GENERATIONS + 2):
-        kept.journal.settle(_generation(f"tiny-{number}"))
-    kept.journal.settle(_generation("tiny-4"))
+        kept.journal.settle(generation(f"tiny-{number}"))
+    kept.journal.settle(generation("tiny-4"))
     record = kept.record
     assert [g.server for g in record.generations] == ["tiny-2", "tiny-3", "tiny-5", "tiny-6", "tiny-4"]
     assert record.intents == ()
-    assert record.current == _generation("tiny-4")
+    assert record.current == generation("tiny-4")
 
 
 def test_an_action_with_pairs_is_found_again_by_its_outcome(kept: Kept) -> None:
@@ -127,7 +115,7 @@ def test_a_name_never_leaves_its_prefix(name: str) -> None:
 def test_a_record_cut_anywhere_is_kept_aside_and_never_misread() -> None:
     store = FakeStore()
     records, journal = BucketRecords(store), BucketJournal(store, REF)
-    journal.settle(_generation("tiny-1"))
+    journal.settle(generation("tiny-1"))
     whole = store.objects[KEY]
     for length in range(len(whole) - 1):
         store.put(KEY, whole[:length])

@@ -12,42 +12,23 @@ from lmi_deploy.emulator.rule_files import parse_rules
 from lmi_deploy.emulator.rules import Action, Answer, Cut, Drop, Flip, IgnoreRange, Lose, Rule
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed
 from tests.contract.transfer.conftest import FILES
+from tests.support import hub_faults
 from tests.support.fake_store import FakeStore
 from tests.support.hub import LocalHub
 from tests.support.hub_client import HubClient
+from tests.support.hub_faults import LARGE, SMALL
 from tests.support.pushing import pushed, way
 
 PART = 8 << 20
-LARGE, SMALL = "^/cdn/", "/resolve/.*config.json"
 ONE_FAULT = {
-    "500": '"do": {"answer": {"status": 500}}',
+    **hub_faults.ONE_FAULT,
     "503 three times": '"times": 3, "do": {"answer": {"status": 503}}',
-    "502 with a page": '"do": {"answer": {"status": 502, "body": "<html>Bad gateway</html>"}}',
-    "429 for 7 s": '"do": {"answer": {"status": 429, "headers": {"Retry-After": "7"}}}',
     "rate limit spent": '"do": {"answer": {"status": 429, "headers": {"RateLimit": "\\"resolvers\\";r=0;t=40"}}}',
-    "reset": '"do": {"drop": {"reset": true}}',
-    "closed": '"times": 3, "do": "drop"',
-    "answer lost": '"do": "lose"',
-    "hangs": '"do": {"hang": {"seconds": 1}}',
-    "stalls": '"do": {"stall": {"after": 100, "seconds": 1}}',
-    "cut": '"do": {"cut": {"after": 100}}',
-    "cut by a reset": '"do": {"cut": {"after": 100, "reset": true}}',
-    "cut four times": '"times": 4, "do": {"cut": {"after": 60}}',
-    "flipped first byte": '"do": {"flip": {"at": 0}}',
     "flipped later byte": '"do": {"flip": {"at": 319}}',
-    "too long": '"do": {"pad": {"count": 9}}',
-    "error body with 200": '"do": {"answer": {"status": 200, "body": "<Error>no</Error>"}}',
-    "empty body with 200": '"do": {"answer": {"status": 200}}',
-    "204": '"do": {"answer": {"status": 204}}',
 }
 RANGED = {
-    "range ignored": '"do": "ignore_range"',
-    "another range": '"do": {"shift_range": {"by": 7}}',
-    "range without its place": '"do": {"change": {"remove": ["Content-Range"]}}',
-    "range of another size": '"do": {"change": {"headers": {"Content-Range": "bytes 100-200/999"}}}',
-    "range refused": '"do": {"answer": {"status": 416}}',
+    **hub_faults.WHEN_RANGED,
     "expired address": '"do": {"answer": {"status": 403, "body": "<Error>Request has expired</Error>"}}',
-    "wrong bytes under a right range": '"do": {"flip": {"at": 3}}',
     "cut far inside": '"do": {"cut": {"after": 3000000}}',
 }
 
