@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import safetensors
+from lmi_deploy.core.facts import ModelListing
+from tests.support.fakes import FakeHub, safetensors
 from tests.support.house import MODEL, RECIPE, House
 
 OWN = RECIPE.replace("accelerate", "custom") + "handler: {file: own.py}\nprobe: {body: '{}', expect: OK}\n"
@@ -87,3 +88,24 @@ def test_the_status_needs_neither_hub_nor_recipe(house: House) -> None:
     Path("tiny.yaml").unlink()
     for argv in (("status",), ("ls",), ("invoke", "hi"), ("logs",), ("down", "--yes")):
         assert house.lmi(*argv).code == 0, argv
+
+
+class Rotten(FakeHub):
+    """What this machine keeps of the weights makes no sense."""
+
+    def read(
+        self,
+        listing: ModelListing,
+        path: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        anew: bool = False,
+    ) -> bytes:
+        content = super().read(listing, path, start=start, length=length, anew=anew)
+        return content if anew or not path.endswith(".safetensors") else bytes(len(content))
+
+
+def test_a_header_that_makes_no_sense_is_read_past_the_cache(house: House) -> None:
+    house.hub = Rotten(house.root, house.hub.models)
+    assert house.lmi("plan").code == 0

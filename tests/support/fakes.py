@@ -76,7 +76,15 @@ class FakeHub:
             model_id=model_id, commit=commit, files=files, source=self.source, gated=self.gated
         )
 
-    def read(self, listing: ModelListing, path: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def read(
+        self,
+        listing: ModelListing,
+        path: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        anew: bool = False,
+    ) -> bytes:
         content = self._files(listing.model_id)[path]
         return content[start : None if length is None else start + length]
 

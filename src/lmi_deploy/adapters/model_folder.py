@@ -37,7 +37,15 @@ class ModelFolder:
         commit = digest([(file.path, file.size, file.oid) for file in files])[:40]
         return ModelListing(model_id=str(root.resolve()), commit=commit, files=files, source="folder")
 
-    def read(self, listing: ModelListing, path: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def read(
+        self,
+        listing: ModelListing,
+        path: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        anew: bool = False,
+    ) -> bytes:
         with (self.folder(listing) / path).open("rb") as file:
             file.seek(start)
             return file.read(-1 if length is None else length)

@@ -20,8 +20,19 @@ class Hub(Source, Protocol):
     def listing(self, model_id: str, revision: str) -> ModelListing:
         """The commit that `revision` names now, and every file of it with size and oid. One look-up."""
 
-    def read(self, listing: ModelListing, path: str, *, start: int = 0, length: int | None = None) -> bytes:
-        """`length` bytes of one file from `start` (all of it when None); meant for small reads."""
+    def read(
+        self,
+        listing: ModelListing,
+        path: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        anew: bool = False,
+    ) -> bytes:
+        """`length` bytes of one file from `start` (all of it when None); meant for small reads.
+
+        `anew`: what came before made no sense; so past what this machine keeps of it, which may be damaged.
+        """
 
     def folder(self, listing: ModelListing) -> Path:
         """Where the files of this listing are, or will be, on this machine. Looks at no network."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,17 +84,23 @@ def tensors(hub: Hub, listing: ModelListing) -> Tensors | None:
 
 
 def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> dict[str, int]:
-    first = hub.read(listing, entry.path, length=min(_HEADER_GUESS, entry.size))
+    with suppress(ValueError):
+        return _counted(hub, listing, entry)
     try:
-        end = LENGTH_BYTES + header_length(first, entry.size)
-        if end > len(first):
-            first += hub.read(listing, entry.path, start=len(first), length=end - len(first))
-        return parameters(first[LENGTH_BYTES:end], entry.size)
+        return _counted(hub, listing, entry, anew=True)
     except ValueError as reason:
         raise IntegrityError(
             f"{entry.path}: {reason}",
             hint=f"the file is broken in {listing.model_id} itself; choose another revision",
         ) from None
+
+
+def _counted(hub: Hub, listing: ModelListing, entry: FileEntry, *, anew: bool = False) -> dict[str, int]:
+    first = hub.read(listing, entry.path, length=min(_HEADER_GUESS, entry.size), anew=anew)
+    end = LENGTH_BYTES + header_length(first, entry.size)
+    if end > len(first):
+        first += hub.read(listing, entry.path, start=len(first), length=end - len(first), anew=anew)
+    return parameters(first[LENGTH_BYTES:end], entry.size)
 
 
 def read_json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:

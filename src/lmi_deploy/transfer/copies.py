@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from lmi_deploy.core.events import Event, Progress
+from lmi_deploy.core.events import Event
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.weights import Manifest, StoredFile, weights_prefix
 from lmi_deploy.errors import IntegrityError
@@ -17,6 +17,7 @@ from lmi_deploy.transfer.copied import Elsewhere, copied_file
 from lmi_deploy.transfer.ends import Ends
 from lmi_deploy.transfer.finding import no_such
 from lmi_deploy.transfer.manifests import read_manifest, write_manifest
+from lmi_deploy.transfer.push import nothing_to_do
 from lmi_deploy.transfer.run import Run
 from lmi_deploy.transfer.sending import Job
 from lmi_deploy.transfer.settings import TransferSettings
@@ -56,9 +57,7 @@ def copy_weights(name: str, *, route: Route, key: str) -> Generator[Event, None,
     if left:
         yield from run.all([_Copy(file, ends, route) for file in left])
     else:
-        yield Progress(
-            key=key, done=manifest.size, total=manifest.size, unit="bytes", note="all there already"
-        )
+        yield nothing_to_do(manifest, key)
     files = {**kept, **run.done}
     return write_manifest(route.target, _with(manifest, files))
 

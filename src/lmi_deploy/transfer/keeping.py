@@ -13,7 +13,7 @@ from functools import partial
 
 from lmi_deploy.core.events import Progress
 from lmi_deploy.core.weights import Flaw, Manifest, StoredFile, manifest_key, weights_prefix
-from lmi_deploy.errors import Refused
+from lmi_deploy.errors import IntegrityError, Refused
 from lmi_deploy.ports.object_store import ObjectStore, Stored, Upload
 from lmi_deploy.transfer.finding import no_such
 from lmi_deploy.transfer.manifests import manifests, read_manifest
@@ -69,8 +69,11 @@ def _rehashed(store: ObjectStore, file: StoredFile, listed: Stored | None) -> st
     if (why := _size_flaw(file, listed)) or listed is None:
         return why
     seal = hashlib.sha256()
-    for chunk in store.read(listed.key, etag=listed.etag):
-        seal.update(chunk)
+    try:
+        for chunk in store.read(listed.key, etag=listed.etag):
+            seal.update(chunk)
+    except IntegrityError as damaged:
+        return damaged.message.removeprefix(f"s3://{store.bucket}/{listed.key}: ")
     got = seal.hexdigest()
     return "" if got == file.sha256 else f"sha256 {got}, the manifest says {file.sha256}"
 

@@ -45,10 +45,9 @@ def push(
     or Interrupted; what is whole is kept, parts of files too, and the next call goes on from there.
     """
     name = weights_name(listing.model_id, listing.commit, tuple(files))
-    found = read_manifest(way.store, name)
-    there = {stored.key: stored for stored in way.store.list(weights_prefix(name))}
-    if found is not None and is_whole(found, {key: stored.size for key, stored in there.items()}):
-        yield Progress(key=key, done=found.size, total=found.size, unit="bytes", note="all there already")
+    found, there = complete_in(way.store, name)
+    if found is not None:
+        yield nothing_to_do(found, key)
         return found
     board = Board(sum(entry.size for entry in files))
     ends = Ends(listing, way.source, way.store, weights_prefix(name), board)
@@ -64,6 +63,18 @@ def push(
         give_up(way.store, way.store.uploads(weights_prefix(name)))
     way.completed(name)
     return written
+
+
+def complete_in(store: ObjectStore, name: str) -> tuple[Manifest | None, dict[str, Stored]]:
+    """The manifest, where it is there and its files are; and whatever lies under the prefix. Two calls."""
+    found = read_manifest(store, name)
+    there = {stored.key: stored for stored in store.list(weights_prefix(name))}
+    whole = found is not None and is_whole(found, {key: stored.size for key, stored in there.items()})
+    return (found if whole else None), there
+
+
+def nothing_to_do(found: Manifest, key: str) -> Progress:
+    return Progress(key=key, done=found.size, total=found.size, unit="bytes", note="all there already")
 
 
 def _sent(

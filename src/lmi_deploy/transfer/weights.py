@@ -11,7 +11,7 @@ from pathlib import Path
 from lmi_deploy.core.events import Event, Notice
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.transfer_job import Order
-from lmi_deploy.core.weights import Flaw, Leftover, Manifest, Travel, weights_prefix
+from lmi_deploy.core.weights import Flaw, Leftover, Manifest, Travel, weights_name, weights_prefix
 from lmi_deploy.errors import IntegrityError, UsageRefused
 from lmi_deploy.ports.carrier import Carrier
 from lmi_deploy.ports.clock import Clock
@@ -25,7 +25,7 @@ from lmi_deploy.transfer.carrying import Carriage
 from lmi_deploy.transfer.copies import NoSource, Route, copy_weights
 from lmi_deploy.transfer.finding import find_weights
 from lmi_deploy.transfer.manifests import manifests
-from lmi_deploy.transfer.push import Way, push
+from lmi_deploy.transfer.push import Way, complete_in, nothing_to_do, push
 from lmi_deploy.transfer.settings import TransferSettings
 from lmi_deploy.transfer.shards import push_shard
 
@@ -110,6 +110,11 @@ class BucketWeights:
             chosen = choose_carrier(travel.engine, files, here=False, present=self.engines)
             yield Notice(text=f"engine: {chosen.engine}")
             return (yield from self.push(listing, files, hub, key=key))
+        name = weights_name(listing.model_id, listing.commit, tuple(files))
+        if hub.missing(listing, files) and (found := complete_in(self.store, name)[0]) is not None:
+            # What is there need not come here first.
+            yield nothing_to_do(found, key)
+            return found
         folder = yield from hub.fetch(listing, files, key=key)
         yield Notice(text=f"the files are in {folder}")
         chosen = choose_carrier(travel.engine, files, here=True, present=self.engines)

@@ -166,3 +166,15 @@ def test_a_small_file_is_read_from_the_hub_where_the_cache_has_another(
     here = offline(hub, client)
     with pytest.raises(IntegrityError, match=r"config\.json.*HF_HUB_OFFLINE is set"):
         here.adapter.read(here.listed(), "config.json")
+
+
+def test_a_piece_that_made_no_sense_is_read_past_the_cache(client: HubClient, hub: LocalHub) -> None:
+    listing = client.listed()
+    client.fetch(listing)
+    rot(blob(client))
+    assert client.adapter.read(listing, "model.safetensors", length=9) == ROTTEN[:9]
+    assert client.adapter.read(listing, "model.safetensors", length=9, anew=True) == WEIGHTS[:9]
+    here = offline(hub, client)
+    assert here.adapter.read(here.listed(), "config.json", length=3, anew=True) == CONFIG[:3], "it is right"
+    with pytest.raises(IntegrityError, match="HF_HUB_OFFLINE is set"):
+        here.adapter.read(here.listed(), "model.safetensors", length=9, anew=True)

@@ -98,6 +98,17 @@ def test_a_snapshot_is_mended_and_pushed(
     assert weights.store.uploads("") == ()
 
 
+def test_a_snapshot_of_what_is_in_the_bucket_is_not_fetched(client: HubClient, hub: LocalHub) -> None:
+    memory = in_memory()
+    name, _ = Cached(client, client.home, client.home / "none").pushed(memory, Travel())
+    hub.log.clear()
+    again, _ = Cached(client, client.home, client.home / "none").pushed(memory, Travel(via="snapshot"))
+    assert again == name
+    assert [
+        entry.path for entry in hub.log.all() if "safetensors" in entry.path or "/cdn/" in entry.path
+    ] == []
+
+
 @pytest.mark.parametrize("path", ROTTEN)
 def test_a_stream_out_of_the_cache_goes_on_from_the_hub(path: str, cached: Cached) -> None:
     cached.rot(path)

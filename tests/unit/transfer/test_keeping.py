@@ -1,7 +1,7 @@
 """Weights that lie in a bucket: verified, copied, removed; and what broken pushes left."""
 
 import random
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -64,6 +64,21 @@ def test_every_flaw_is_named(deep: bool, store: FakeStore, manifest: Manifest) -
     assert told["config.json"] == "3 bytes, the manifest says 2"
     assert told["empty"] == "is not there"
     assert "manifest" in told["model.safetensors"]
+
+
+def test_bytes_that_s3_itself_has_wrong_are_a_flaw_like_any(store: FakeStore, manifest: Manifest) -> None:
+    class Rotten(FakeStore):
+        def read(
+            self, key: str, *, start: int = 0, length: int | None = None, etag: str = ""
+        ) -> Iterator[bytes]:
+            if key.endswith("model.safetensors"):
+                raise IntegrityError(f"s3://fake/{key}: what arrived has CRC32 x", hint="look")
+            return super().read(key, start=start, length=length, etag=etag)
+
+    rotten = Rotten(objects=store.objects)
+    rotten._etags = store._etags
+    flaws: tuple[Flaw, ...] = ended(verify(rotten, manifest, key="v", deep=True))
+    assert [(flaw.path, flaw.why) for flaw in flaws] == [("model.safetensors", "what arrived has CRC32 x")]
 
 
 def test_what_is_used_stays(store: FakeStore, manifest: Manifest) -> None:

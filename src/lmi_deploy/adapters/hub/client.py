@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from lmi_deploy.adapters.filling import fill_from
 from lmi_deploy.adapters.hub.attempts import Attempts, Broken, Damaged, GaveUp, Pace, Unreachable
-from lmi_deploy.adapters.hub.cache import Ledger, RepoCache, free_bytes
+from lmi_deploy.adapters.hub.cache import Ledger, RepoCache, free_bytes, hash_file
 from lmi_deploy.adapters.hub.connection import Connection
 from lmi_deploy.adapters.hub.download import BAD_BYTES, SEGMENT, Downloader, damaged_offline
 from lmi_deploy.adapters.hub.fetch import Fetch
@@ -75,12 +75,21 @@ class HuggingFaceHub:
         self._revisions[(model_id, found.commit)] = revision
         return found
 
-    def read(self, listing: ModelListing, path: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def read(
+        self,
+        listing: ModelListing,
+        path: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        anew: bool = False,
+    ) -> bytes:
         entry = self._entry(listing, path)
         stop = entry.size if length is None else min(entry.size, start + length)
         span = Span(start, stop, whole=start == 0 and stop == entry.size)
         cached = self._cache(listing.model_id).whole(listing.commit, entry)
-        if cached is not None and self._is_right(listing, entry, cached, span):
+        doubted = span.whole or (anew and self._settings.offline)
+        if cached is not None and (self._is_right(listing, entry, cached) if doubted else not anew):
             return _slice(cached, span)
         self._refuse_offline(listing.model_id, [entry])
         subject = Subject(listing.model_id, listing.commit, path)
@@ -98,9 +107,8 @@ class HuggingFaceHub:
         except GaveUp as exc:
             raise self._gave_up(Subject(listing.model_id, listing.commit, path), exc) from exc
 
-    def _is_right(self, listing: ModelListing, entry: FileEntry, cached: Path, span: Span) -> bool:
-        """Of a whole file it is seen at once; of a piece it cannot be."""
-        got = oid_of(_slice(cached, span), entry.kind) if span.whole else entry.oid
+    def _is_right(self, listing: ModelListing, entry: FileEntry, cached: Path) -> bool:
+        got = hash_file(cached, entry, lambda _: None)
         if got != entry.oid and self._settings.offline:
             raise damaged_offline(listing, entry, cached, got)
         return got == entry.oid

@@ -67,7 +67,15 @@ class S3Models:
             return _ours(self._read_manifest(store, prefix.weights), prefix, found)
         return self._foreign(store, prefix, found)
 
-    def read(self, listing: ModelListing, path: str, *, start: int = 0, length: int | None = None) -> bytes:
+    def read(
+        self,
+        listing: ModelListing,
+        path: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        anew: bool = False,
+    ) -> bytes:
         prefix = read_prefix(listing.model_id)
         key = prefix.path + path
         chunks = self._store(prefix).read(key, start=start, length=length, etag=self._etag(prefix, key))
