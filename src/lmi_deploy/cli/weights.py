@@ -17,6 +17,8 @@ from lmi_deploy.steps import weights as steps
 from lmi_deploy.ui.words import size
 
 F = TypeVar("F", bound=Callable[..., Any])
+_SPARE = ("created", "files")
+"""What `--json` tells as well, least needed first."""
 
 
 def bucket_options(command: F) -> F:
@@ -81,7 +83,7 @@ def ls(*, bucket: str, region: str, profile: str, as_json: bool) -> None:
     room, there = _open(bucket, region, profile, as_json=as_json)
     used = there.used()
     found = there.all()
-    room.view.rows([{**_row(m), "used_by": used.get(m.name, "")} for m in found])
+    room.view.rows([{**_row(m), "used_by": used.get(m.name, "")} for m in found], spare=_SPARE)
     room.view.note(f"{len(found)} model{'' if len(found) == 1 else 's'} in {there.where}")
     room.view.result({"weights": len(found), "bytes": sum(m.size for m in found)})
 
