@@ -53,6 +53,7 @@ def run() -> Result:
                 seen = _turns(far, _ends(far, Path(folder)), details, f"end to end{name}")
                 figures += _against(f"Hub to S3{name}", seen["lmi"], seen["staged"], aim)
                 figures += _memory(seen["lmi"], size) if rate == 0 else []
+        figures += _cached(Path(folder), size, details)
         figures += _second()
         figures += _uploads(Path(folder), size, details)
     figures += _large(details)
@@ -76,6 +77,24 @@ def _ends(far: Servers, folder: Path) -> dict[str, Contender]:
         "lmi": Contender([_work("lmi-stream")], {**more, "HF_HOME": str(folder / "none")}, folder / "none"),
         "staged": Contender([_work("snapshot"), sent], more, home),
     }
+
+
+def _cached(folder: Path, size: int, details: dict[str, Any]) -> list[Figure]:
+    """Into the Hub's cache on this disk: ours compares the hash of what came, snapshot_download its size."""
+    home = folder / "hf"
+    with servers(count=COUNT, size=size) as far:
+        more = {**far.environment, "HF_HOME": str(home)}
+        ways = {name: Contender([_work(name)], more, home) for name in ("lmi-fetch", "snapshot")}
+        seen = _turns(far, ways, details, "Hub to the cache")
+    ours = [one.seconds for one in seen["lmi-fetch"]]
+    against = ratios(ours, [one.seconds for one in seen["snapshot"]])
+    told = f"{1 / median(against):.2f}x as fast"
+    return [
+        Figure.typical(f"Hub to the cache, {COUNT} x {size // MIB} MiB, verified", ours),
+        Figure.typical(
+            "Hub to the cache, time against snapshot_download", against, "x", at_most=1.0, note=told
+        ),
+    ]
 
 
 def _turns(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from lmi_deploy.adapters.hub import HuggingFaceHub
     from lmi_deploy.core.facts import ModelListing
     from lmi_deploy.ports.source import Source
     from lmi_deploy.transfer.weights import BucketWeights
@@ -22,12 +23,14 @@ def files(folder: str) -> list[Path]:
 
 
 def lmi_stream(_: str) -> None:
-    from lmi_deploy.adapters.clock import SystemClock
-    from lmi_deploy.adapters.hub import HubSettings, HuggingFaceHub
-
-    clock = SystemClock()
-    hub = HuggingFaceHub(HubSettings.read(os.environ, Path.home()), clock)
+    hub = _hub()
     _push(hub, hub.listing("org/model", "main"))
+
+
+def lmi_fetch(_: str) -> None:
+    hub = _hub()
+    listing = hub.listing("org/model", "main")
+    _ended(hub.fetch(listing, listing.files, key="weights"))
 
 
 def lmi_folder(folder: str) -> None:
@@ -89,6 +92,13 @@ def obstore_files(folder: str) -> None:
         list(pool.map(send, files(folder)))
 
 
+def _hub() -> HuggingFaceHub:
+    from lmi_deploy.adapters.clock import SystemClock
+    from lmi_deploy.adapters.hub import HubSettings, HuggingFaceHub
+
+    return HuggingFaceHub(HubSettings.read(os.environ, Path.home()), SystemClock())
+
+
 def _push(source: Source, listing: ModelListing) -> None:
     _ended(_weights().push(listing, listing.files, source, key="weights"))
 
@@ -127,6 +137,7 @@ def _ended(moving: Iterable[object]) -> None:
 
 WORK: dict[str, Callable[[str], None]] = {
     "lmi-stream": lmi_stream,
+    "lmi-fetch": lmi_fetch,
     "lmi-folder": lmi_folder,
     "lmi-cached": lmi_cached,
     "snapshot": snapshot,

@@ -8,7 +8,7 @@ from pathlib import Path
 from lmi_deploy.errors import TransferFailed
 from lmi_deploy.ports.source import Arrived
 
-_BLOCK = 256 << 10
+_BLOCK = 1 << 20
 """Told so often that whoever sums what came finds it in the processor's cache."""
 
 

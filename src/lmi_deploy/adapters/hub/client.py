@@ -162,7 +162,7 @@ class HuggingFaceHub:
 
     def _fetch(self, listing: ModelListing, key: str) -> Fetch:
         pace = Pace(self._clock, self._random, threading.Event())
-        downloader = Downloader(self._connection, listing, self._cache(listing.model_id), pace, self.segment)
+        downloader = Downloader(self._streamer, listing, self._cache(listing.model_id), pace, self.segment)
         return Fetch(downloader, Ledger(self._ledger), self.free, key)
 
     @staticmethod

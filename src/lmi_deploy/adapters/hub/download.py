@@ -11,8 +11,9 @@ from pathlib import Path
 
 from lmi_deploy.adapters.hub.attempts import Attempts, Broken, Damaged, GaveUp, Pace, Unreachable
 from lmi_deploy.adapters.hub.cache import CHUNK, RepoCache, hash_file
-from lmi_deploy.adapters.hub.connection import Connection
-from lmi_deploy.adapters.hub.ranges import Span, open_span
+from lmi_deploy.adapters.hub.ranges import Span
+from lmi_deploy.adapters.hub.settings import HubSettings
+from lmi_deploy.adapters.hub.streaming import Streamer
 from lmi_deploy.core.facts import FileEntry, ModelListing
 from lmi_deploy.core.oids import start_digest
 from lmi_deploy.errors import IntegrityError, TransferFailed
@@ -58,14 +59,14 @@ class Partial:
         self._digest = start_digest(self._entry.kind, self._entry.size)
         self.position = 0
 
-    def take(self, chunk: bytes) -> None:
-        if self.position + len(chunk) > self._entry.size:
+    def take(self, piece: memoryview) -> None:
+        if self.position + len(piece) > self._entry.size:
             raise Damaged(f"more than the {self._entry.size} bytes that were listed came")
-        view = memoryview(chunk)
-        while view:
-            view = view[self._opened_file().write(view) :]
-        self._digest.update(chunk)
-        self.position += len(chunk)
+        left = piece
+        while left:
+            left = left[self._opened_file().write(left) :]
+        self._digest.update(piece)
+        self.position += len(piece)
 
     def check(self) -> None:
         got = self._digest.hexdigest()
@@ -82,11 +83,15 @@ class Partial:
 class Downloader:
     """What all files of one `fetch` have in common."""
 
-    connection: Connection
+    streamer: Streamer
     listing: ModelListing
     cache: RepoCache
     pace: Pace
     segment: int = SEGMENT
+
+    @property
+    def settings(self) -> HubSettings:
+        return self.streamer.connection.settings
 
     def bring(self, entry: FileEntry, report: Report) -> None:
         """Make the blob be there, whole and right. Raises TransferFailed, IntegrityError or AccessError."""
@@ -124,7 +129,7 @@ class Downloader:
             self._complete(partial, entry, report)
         except Damaged as exc:
             partial.path.unlink(missing_ok=True)
-            raise damaged(self.listing, entry, exc, self.connection.settings.endpoint) from exc
+            raise damaged(self.listing, entry, exc, self.settings.endpoint) from exc
 
     def _complete(self, partial: Partial, entry: FileEntry, report: Report) -> None:
         attempts = Attempts(self.pace)
@@ -151,11 +156,11 @@ class Downloader:
         self.pace.wait()
         stop = min(entry.size, partial.position + self.segment)
         span = Span(partial.position, stop, whole=partial.position == 0 and stop == entry.size)
-        with open_span(self.connection, self.listing, entry, span) as (start, chunks):
+        with self.streamer.span(self.listing, entry, span) as (start, pieces):
             if start != partial.position:
                 partial.restart()
-            for chunk in chunks:
-                partial.take(chunk)
+            for piece in pieces:
+                partial.take(piece)
                 report(partial.position)
                 self.pace.check()
         if partial.position < stop:
@@ -172,7 +177,7 @@ class Downloader:
 
     def put_aside(self, path: Path, entry: FileEntry, got: str) -> None:
         """A file of the cache that has another hash; IntegrityError where it must stay."""
-        if self.connection.settings.offline:
+        if self.settings.offline:
             raise damaged_offline(self.listing, entry, path, got)
         try:
             with self.cache.locked(entry):

@@ -19,6 +19,7 @@ from lmi_deploy.adapters.hub.attempts import Broken
 
 STEP: Final = 1 << 20
 """Bytes of one turn at most: whoever sums what came still finds it in the processor's cache."""
+_PIECES: Final = 4 * STEP
 _TURNS: Final = 2
 """More threads than these bring no more bytes (measured: `python -m benchmarks transfer`)."""
 
@@ -33,13 +34,17 @@ class Receiver:
         self._patience = patience
         self._turns = threading.BoundedSemaphore(_TURNS)
 
-    def received(self, line: Line, answer: Answer, buffer: memoryview) -> Iterator[int]:
-        """Fill the buffer; yields how far it is filled. Raises Broken, OSError (TimeoutError: nothing came for so
-        long), HTTPException."""
+    def received(self, line: Line, answer: Answer, buffer: memoryview, *, beyond: int = 0) -> Iterator[int]:
+        """Fill the buffer; yields how far it is filled. `beyond`: bytes that are to come after it.
+
+        Raises Broken, OSError (TimeoutError: nothing came for so long), HTTPException.
+        """
         stop, whole, done = len(buffer), answer.length, 0
         try:
-            if line.sock is not None and whole is not None and whole >= stop > STEP:
+            if line.sock is not None and whole is not None and whole >= stop:
                 done = _what_came_along(answer, buffer)
+                if done:
+                    yield done
                 for came in self._direct(line.sock, buffer[done : stop - 1]):
                     done += came
                     answer.length = whole - done
@@ -49,23 +54,32 @@ class Receiver:
                 done += _some(answer.readinto(buffer[done : done + STEP]))
                 yield done
         except EOFError:
-            raise Broken(f"the answer ended {stop - done} bytes early") from None
+            raise Broken(f"the answer ended {stop + beyond - done} bytes early") from None
 
     def _direct(self, sock: socket.socket, buffer: memoryview) -> Iterator[int]:
         """How many bytes each turn brought."""
         before, waiting, done = sock.gettimeout(), select.poll(), 0
         waiting.register(sock, select.POLLIN)
         sock.settimeout(0)
-        try:
-            while done < len(buffer):
-                if not _decrypted(sock) and not waiting.poll(self._patience * 1000):
-                    raise TimeoutError
-                with self._turns:
-                    came = _taken(sock, buffer[done : done + STEP])
-                done += came
-                yield came
-        finally:
-            sock.settimeout(before)
+        while done < len(buffer):
+            if not _decrypted(sock) and not waiting.poll(self._patience * 1000):
+                raise TimeoutError
+            with self._turns:
+                came = _taken(sock, buffer[done : done + STEP])
+            done += came
+            yield came
+        sock.settimeout(before)  # else nobody uses the connection again
+
+    def pieces(self, line: Line, answer: Answer) -> Iterator[memoryview]:
+        """The whole body; each piece is good until the next is asked for. Where chunks end it, it may end early."""
+        buffer = memoryview(bytearray(min(_PIECES, answer.length or 0)))
+        while (left := answer.length) is not None and left > 0:
+            piece, done = buffer[:left], 0
+            for come in self.received(line, answer, piece, beyond=left - len(piece)):
+                yield piece[done:come]
+                done = come
+        while piece := answer.read1(STEP):
+            yield memoryview(piece)
 
 
 def _some(count: int) -> int:

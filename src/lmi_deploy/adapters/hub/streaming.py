@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -52,6 +53,28 @@ class Streamer:
                 yield Arrived(done, f"trying again: {broken.why}")
                 attempts.failed(broken, gained=done - before)
 
+    @contextmanager
+    def span(
+        self, listing: ModelListing, entry: FileEntry, span: Span
+    ) -> Generator[tuple[int, Iterator[memoryview]]]:
+        """Where the bytes begin (0 where the range was ignored), and the bytes: each piece is good until the next."""
+        if not self.wire.serves(self.connection.settings.endpoint):
+            with open_span(self.connection, listing, entry, span) as (start, chunks):
+                yield start, map(memoryview, chunks)
+            return
+        opened, reply = self._open(listing, entry, span, anew=True)
+        try:
+            yield begin(reply, entry, span), self._pieces(opened)
+        finally:
+            self.wire.end(opened)
+
+    def _pieces(self, opened: Opened) -> Iterator[memoryview]:
+        # Here and not around the yield: what the caller does with a piece may fail, too, and that is no network's.
+        try:
+            yield from self.receiver.pieces(opened.line, opened.answer)
+        except FAILURES as exc:
+            raise self.wire.failure(exc) from exc
+
     def _attempt(
         self, listing: ModelListing, entry: FileEntry, buffer: memoryview, start: int, done: int
     ) -> Iterator[int]:
@@ -87,10 +110,12 @@ class Streamer:
                     return
         raise Broken(f"the answer ended {len(buffer) - done} bytes early")
 
-    def _open(self, listing: ModelListing, entry: FileEntry, span: Span) -> tuple[Opened, Reply]:
-        """The answer that has the bytes; a signed address that is fresh is asked first."""
+    def _open(
+        self, listing: ModelListing, entry: FileEntry, span: Span, *, anew: bool = False
+    ) -> tuple[Opened, Reply]:
+        """The answer that has the bytes; a signed address that is fresh is asked first, but for `anew`."""
         own = f"{self.connection.settings.endpoint}/{listing.model_id}/resolve/{listing.commit}/{quote(entry.path)}"
-        known = self._known(own)
+        known = None if anew else self._known(own)
         url, opened, first = self._followed(known or own, span)
         elsewhere, answer = self._is_elsewhere(url), opened.answer
         if answer.status >= 400:
