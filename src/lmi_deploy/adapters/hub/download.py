@@ -59,7 +59,7 @@ class Partial:
         self._digest = start_digest(self._entry.kind, self._entry.size)
         self.position = 0
 
-    def take(self, piece: memoryview) -> None:
+    def take(self, piece: bytes | memoryview) -> None:
         if self.position + len(piece) > self._entry.size:
             raise Damaged(f"more than the {self._entry.size} bytes that were listed came")
         left = piece

@@ -78,8 +78,8 @@ class Receiver:
             for come in self.received(line, answer, piece, beyond=left - len(piece)):
                 yield piece[done:come]
                 done = come
-        while piece := answer.read1(STEP):
-            yield memoryview(piece)
+        while chunk := answer.read1(STEP):
+            yield memoryview(chunk)
 
 
 def _some(count: int) -> int:
