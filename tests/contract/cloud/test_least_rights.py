@@ -73,13 +73,14 @@ TOLD_OTHERWISE = {"pricing:GetProducts": "as public repositories quote it"}
 NOT_MET = {
     "s3:AbortMultipartUpload": "uploads in parts, which small files do not need",
     "s3:ListMultipartUploadParts": "an upload in parts that was cut off",
-    "s3:DeleteBucket": "a bucket that could not be made whole, below",
-    "s3:GetObject": "files that another model has, below",
+    "s3:DeleteBucket": "a bucket that could not be made whole",
+    "s3:GetObject": "records of other deployments",
     "s3:GetLifecycleConfiguration": "advice about uploads, which nobody misses",
     "sagemaker:ListTags": "where the tag search lags behind",
     "servicequotas:ListAWSDefaultServiceQuotas": "an instance type whose quota was never changed",
     "application-autoscaling:DescribeScalingPolicies": "the end of a deployment that is scaled",
 }
+"""Each has a way of its own (test_seldom_rights.py)."""
 
 
 Begin = Callable[[str], tuple[Life, Principal]]

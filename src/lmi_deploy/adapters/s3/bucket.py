@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from lmi_deploy.adapters.s3.calls import Calls
@@ -36,10 +35,20 @@ def make(calls: Calls, *, tags: Mapping[str, str], kms_key: str) -> None:
         return
     try:
         _settle(calls, tags, kms_key)
-    except BaseException:
-        with suppress(LmiError):
-            calls("delete_bucket")
+    except BaseException as why:
+        _take_back(calls, why)
         raise
+
+
+def _take_back(calls: Calls, why: BaseException) -> None:
+    """Where it cannot go, it is named: the next `up` would take it for whole, and it is not."""
+    try:
+        calls("delete_bucket")
+    except LmiError as left:
+        if isinstance(why, LmiError):
+            remove = f"remove it before you try again: aws s3 rb s3://{calls.bucket}"
+            why.message = f"{why.message}; it is left half made ({left.message})"
+            why.hint = "; ".join(filter(None, (why.hint, remove)))
 
 
 def upload_rule_advice(calls: Calls) -> str:
