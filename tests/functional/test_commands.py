@@ -146,6 +146,24 @@ def test_anything_but_a_yes_changes_nothing(house: House, answer: str) -> None:
     assert house.kept() == []
 
 
+@pytest.mark.parametrize(
+    ("answer", "code"), [("\n", 130), ("", 130), ("n\n", 130), ("y\n", 0), (" YES \n", 0)]
+)
+def test_what_takes_away_is_not_agreed_to_by_enter_alone(house: House, answer: str, code: int) -> None:
+    house.lmi("up", "--yes")
+    before = house.kept()
+    for argv, question in (
+        (("cache", "rm", "--all"), "Free 2 entries? [y/N] "),
+        (("down",), "Take it away? [y/N] "),
+    ):
+        ran = house.lmi(*argv, stdin=answer.encode(), terminal=True)
+        assert (ran.code, ran.out) == (code, "")
+        assert question in ran.err
+        assert ("error: you did not agree: nothing was changed\n" in ran.err) == (code == 130)
+    assert (house.kept() == before) == (code == 130)
+    assert (len(house.environments.made) == 2) == (code == 130)
+
+
 def test_status_and_its_exit_codes(house: House) -> None:
     assert house.lmi("status", "tiny").code == 4
     house.lmi("up", "--yes")

@@ -60,6 +60,9 @@ def test_what_is_there_is_listed_verified_and_removed(house: House) -> None:
     assert house.lmi("weights", "verify", "org--tiny").code == 0
     assert house.lmi("weights", "verify", "org--tiny", "--deep").code == 0
     assert house.lmi("weights", "rm", "org--tiny").code == 2, "no terminal, no --yes"
+    asked = house.lmi("weights", "rm", "org--tiny", stdin=b"\n", terminal=True)
+    assert (asked.code, "? [y/N] " in asked.err) == (130, True), "Enter alone is no consent"
+    assert house.store.objects
     assert house.lmi("weights", "rm", "--yes", "org--tiny").code == 0
     assert house.store.objects == {}
     gone = house.lmi("weights", "verify", "org--tiny")

@@ -136,14 +136,18 @@ def _is_recipe(path: Path) -> bool:
         return False
 
 
-def confirm(question: str, *, yes: bool) -> None:
-    """Ask on a terminal; where there is none, the answer must have been given."""
+def confirm(question: str, *, yes: bool, free: bool = False, kept: str = "nothing was changed") -> None:
+    """Ask on a terminal; where there is none, the answer must have been given.
+
+    Enter alone agrees only to what is `free`: what is billed or taken away wants a word. `kept` is what a refusal
+    leaves as it was.
+    """
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageRefused("there is no terminal to ask on", hint="add --yes to agree in advance")
     # Not click's own, of which some versions put a blank on stdout.
-    sys.stderr.write(f"{question} [Y/n] ")
+    sys.stderr.write(f"{question} {'[Y/n]' if free else '[y/N]'} ")
     sys.stderr.flush()
     try:
         answer = sys.stdin.readline()
@@ -151,5 +155,6 @@ def confirm(question: str, *, yes: bool) -> None:
         answer = ""
     if not answer:  # Ctrl-D or Ctrl-C: the cursor still stands behind the question
         sys.stderr.write("\n")
-    if not answer or answer.strip().lower() not in ("", "y", "yes"):
-        raise Interrupted("you did not agree: nothing was changed", hint="run it again to agree")
+    word = answer.strip().lower()
+    if word not in ("y", "yes") and not (free and answer and not word):
+        raise Interrupted(f"you did not agree: {kept}", hint="run it again to agree")

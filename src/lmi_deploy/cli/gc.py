@@ -43,7 +43,9 @@ def command(
     """
     room = open_room(as_json=as_json)
     ended = _deployments(room, region, yes=yes) if deployments else 0
-    freed = _bucket(room, BucketWish(bucket=bucket, region=region, profile=profile), older_than, yes=yes)
+    kept = f"no leftover was freed; {ended} deployments were taken away" if ended else "nothing was changed"
+    wish = BucketWish(bucket=bucket, region=region, profile=profile)
+    freed = _bucket(room, wish, older_than, yes=yes, kept=kept)
     room.view.result({"freed": freed, "ended": ended})
 
 
@@ -62,7 +64,7 @@ def _deployments(room: Room, region: str, *, yes: bool) -> int:
     return len(found)
 
 
-def _bucket(room: Room, wish: BucketWish, older_than: float, *, yes: bool) -> int:
+def _bucket(room: Room, wish: BucketWish, older_than: float, *, yes: bool, kept: str) -> int:
     try:
         there = room.deps.weights(wish, None)
     except NotFound as none:
@@ -76,6 +78,6 @@ def _bucket(room: Room, wish: BucketWish, older_than: float, *, yes: bool) -> in
     if not found:
         room.view.note(f"nothing older than {older_than:g} h is left over in {there.where}")
     else:
-        confirm(f"Free {len(found)} leftovers?", yes=yes)
+        confirm(f"Free {len(found)} leftovers?", yes=yes, kept=kept)
         there.clear(before=before)
     return len(found)

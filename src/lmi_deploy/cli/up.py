@@ -18,7 +18,7 @@ from lmi_deploy.cli.options import (
 )
 from lmi_deploy.cli.planned import PLAN_SUFFIX, load_plan
 from lmi_deploy.steps import rehearse, up
-from lmi_deploy.steps.affording import require_affordable
+from lmi_deploy.steps.affording import is_free, require_affordable
 
 
 @click.command("up")
@@ -65,7 +65,7 @@ def command(
     for notice in case.notices:
         room.view.note(f"  {notice}")
     if not case.plan.empty:
-        confirm("Go ahead?", yes=yes)
+        confirm("Go ahead?", yes=yes, free=is_free(case))
     if rehearse.is_due(case, room.deps, asked=check_handler):
         room.play(rehearse.rehearse(case.spec, case.artifact, room.deps))
     room.carry_out(up.carry_out(case, room.deps, probe=not no_probe, detach=detach))

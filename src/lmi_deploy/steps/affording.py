@@ -10,6 +10,11 @@ from lmi_deploy.errors import Refused
 from lmi_deploy.steps.looking import Case
 
 
+def is_free(case: Case) -> bool:
+    """Whether nobody bills for it: a price that nobody could tell is one all the same."""
+    return not isinstance(case.spec.place, SageMakerPlace)
+
+
 def require_affordable(case: Case, most: float | None) -> None:
     """Refused where any instance type of the recipe may cost more, fully scaled, or its price is unknown."""
     if most is None or case.plan.empty:

@@ -242,6 +242,28 @@ def test_what_costs_too_much_is_refused(house: CloudHouse) -> None:
     assert house.kept_in_cloud() == []
 
 
+@pytest.mark.parametrize("priced", [True, False])
+def test_what_is_billed_is_not_agreed_to_by_enter_alone(house: CloudHouse, priced: bool) -> None:
+    if not priced:
+        house.cloud.prices.hourly_of.clear()
+    ran = house.lmi("up", stdin=b"\n", terminal=True)
+    assert (ran.code, ran.out) == (130, "")
+    assert "Go ahead? [y/N] " in ran.err
+    assert "error: you did not agree: nothing was changed\n" in ran.err
+    assert house.kept_in_cloud() == []
+    assert house.lmi("up", stdin=b"y\n", terminal=True).code == 0
+
+
+def test_going_back_is_not_agreed_to_by_enter_alone(house: CloudHouse) -> None:
+    house.up()
+    house.up(*CHANGED)
+    serving = house.seen().serving
+    ran = house.lmi("rollback", "tiny", stdin=b"\n", terminal=True)
+    assert (ran.code, "Go back? [y/N] " in ran.err) == (130, True)
+    assert house.seen().serving == serving
+    assert house.lmi("rollback", "tiny", stdin=b"yes\n", terminal=True).code == 0
+
+
 def test_weights_and_logs_go_when_asked(house: CloudHouse) -> None:
     house.cloud.world.prints["tiny"] = ("a line",)
     house.up()
@@ -292,6 +314,9 @@ def test_what_expired_is_found_and_taken_away(house: CloudHouse) -> None:
     house.clock.sleep(4000)
     assert "expired" not in house.lmi("gc", "--yes").out
     house.clock.sleep(4000)
+    asked = house.lmi("gc", stdin=b"\n", terminal=True)
+    assert (asked.code, "Take away 1 deployments? [y/N] " in asked.err) == (130, True)
+    assert house.lmi("status", "tiny").code == 0
     found = house.lmi("gc", "--yes")
     assert "expired at" in found.out
     assert house.kept_in_cloud() == []
