@@ -29,7 +29,11 @@ def test_a_restart(tmp_path: Path) -> None:
         aws.endpoint_config("one", "one")
         aws.endpoint("one")
         aws.settled("one")
-        aws.client("logs").create_log_group(logGroupName="/mine")
+        logs = aws.client("logs")
+        logs.create_log_group(logGroupName="/mine", tags={"team": "nlp"})
+        logs.put_retention_policy(logGroupName="/mine", retentionInDays=7)
+        logs.create_log_stream(logGroupName="/mine", logStreamName="empty")
+        (group,) = logs.describe_log_groups(logGroupNamePrefix="/mine")["logGroups"]
         aws.advance(1000)
         before = aws.get("/_clock")["now"]
         aws.process.kill()
@@ -40,6 +44,13 @@ def test_a_restart(tmp_path: Path) -> None:
         assert answer["Body"].read() == b"hello"
         held = aws.client("s3").get_object(Bucket=BUCKET, Key="artifacts/one/a b/é")
         assert held["Body"].read() == b"x"
+        logs = aws.client("logs")
+        assert logs.describe_log_groups(logGroupNamePrefix="/mine")["logGroups"] == [group]
+        assert logs.list_tags_for_resource(resourceArn=group["logGroupArn"])["tags"] == {"team": "nlp"}
+        (stream,) = logs.describe_log_streams(logGroupName="/mine")["logStreams"]
+        assert stream["logStreamName"] == "empty"
+        logs.delete_log_group(logGroupName="/mine")
+        assert not (tmp_path / "state" / "logs" / REGION / "%2Fmine").exists()
         aws.model("two", uri, role="arn:aws:iam::123456789012:role/execution")
         aws.client("sagemaker").delete_endpoint(EndpointName="one")
         aws.until_gone("one")

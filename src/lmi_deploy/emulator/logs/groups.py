@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 from urllib.parse import quote, unquote
 
 from lmi_deploy.emulator.clock import TurnedClock
+from lmi_deploy.emulator.store import write_whole
+
+_GROUP: Final = "group.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +41,48 @@ class Group:
 
 
 class LogGroups:
-    """Of one region; in `folder`, one file a stream, where a folder is given."""
+    """Of one region; in `folder`, where one is given, a folder a group with one file a stream."""
 
     def __init__(self, clock: TurnedClock, folder: Path | None) -> None:
         self._clock = clock
         self._folder = folder
         self.groups: dict[str, Group] = {}
-        for path in sorted(folder.glob("*/*.jsonl")) if folder is not None and folder.is_dir() else ():
-            self._read(path)
+        if folder is not None:
+            for path in folder.glob(f"*/{_GROUP}"):
+                self.groups[unquote(path.parent.name)] = Group(**json.loads(path.read_bytes()))
+            for path in sorted(folder.glob("*/*.jsonl")):
+                self._read(path)
 
     def milliseconds(self) -> int:
         return int(self._clock.now() * 1000)
 
     def make_group(self, name: str) -> Group:
-        return self.groups.setdefault(name, Group(self.milliseconds()))
+        if name not in self.groups:
+            self.groups[name] = Group(self.milliseconds())
+            self.keep(name)
+        return self.groups[name]
 
     def make_stream(self, group: str, name: str) -> Stream:
-        return self.make_group(group).streams.setdefault(name, Stream(self.milliseconds()))
+        streams = self.make_group(group).streams
+        if name not in streams:
+            streams[name] = Stream(self.milliseconds())
+            if (path := self._path(group, name)) is not None:
+                path.touch()
+        return streams[name]
+
+    def keep(self, name: str) -> None:
+        """After a change of the group itself."""
+        if self._folder is not None:
+            held = self.groups[name]
+            told = {"created": held.created, "retention": held.retention, "tags": held.tags}
+            write_whole(self._folder / quote(name, safe="") / _GROUP, json.dumps(told).encode())
 
     def append(self, group: str, stream: str, lines: list[tuple[int, str]]) -> None:
         """Lines with their times, in their order."""
         held, now = self.make_stream(group, stream), self.milliseconds()
         fresh = [LogLine(at, now, text) for at, text in lines]
         held.lines.extend(fresh)
-        if self._folder is not None and fresh:
-            path = self._folder / quote(group, safe="") / f"{quote(stream, safe='')}.jsonl"
-            path.parent.mkdir(parents=True, exist_ok=True)
+        if fresh and (path := self._path(group, stream)) is not None:
             with path.open("a", encoding="utf-8") as file:
                 file.writelines(json.dumps([line.at, line.taken, line.text]) + "\n" for line in fresh)
 
@@ -69,18 +90,21 @@ class LogGroups:
         if self.groups.pop(name, None) is None:
             return False
         if self._folder is not None:
-            folder = self._folder / quote(name, safe="")
-            for path in folder.glob("*.jsonl"):
-                path.unlink()
+            shutil.rmtree(self._folder / quote(name, safe=""))
         return True
 
     def drop_stream(self, group: str, name: str) -> bool:
         held = self.groups.get(group)
         if held is None or held.streams.pop(name, None) is None:
             return False
-        if self._folder is not None:
-            (self._folder / quote(group, safe="") / f"{quote(name, safe='')}.jsonl").unlink(missing_ok=True)
+        if (path := self._path(group, name)) is not None:
+            path.unlink(missing_ok=True)
         return True
+
+    def _path(self, group: str, stream: str) -> Path | None:
+        if self._folder is None:
+            return None
+        return self._folder / quote(group, safe="") / f"{quote(stream, safe='')}.jsonl"
 
     def _read(self, path: Path) -> None:
         lines = list(_lines(path))

@@ -97,6 +97,7 @@ def create_log_group(logs: LogGroups, ask: Ask, arn: str) -> None:
     if ask.params["logGroupName"] in logs.groups:
         raise ApiError("ResourceAlreadyExistsException", "The specified log group already exists")
     logs.make_group(ask.params["logGroupName"]).tags.update(ask.params.get("tags") or {})
+    logs.keep(ask.params["logGroupName"])
 
 
 def delete_log_group(logs: LogGroups, ask: Ask, arn: str) -> None:
@@ -126,23 +127,27 @@ def put_log_events(logs: LogGroups, ask: Ask, arn: str) -> Mapping[str, Any]:
 
 def put_retention_policy(logs: LogGroups, ask: Ask, arn: str) -> None:
     _held(logs, ask.params["logGroupName"]).retention = ask.params["retentionInDays"]
+    logs.keep(ask.params["logGroupName"])
 
 
 def delete_retention_policy(logs: LogGroups, ask: Ask, arn: str) -> None:
     _held(logs, ask.params["logGroupName"]).retention = None
+    logs.keep(ask.params["logGroupName"])
 
 
 def list_tags(logs: LogGroups, ask: Ask, arn: str) -> Mapping[str, Any]:
-    return {"tags": _by_arn(logs, ask).tags}
+    return {"tags": _held(logs, _tagged(ask)).tags}
 
 
 def tag(logs: LogGroups, ask: Ask, arn: str) -> None:
-    _by_arn(logs, ask).tags.update(ask.params["tags"])
+    _held(logs, _tagged(ask)).tags.update(ask.params["tags"])
+    logs.keep(_tagged(ask))
 
 
 def untag(logs: LogGroups, ask: Ask, arn: str) -> None:
     for key in ask.params["tagKeys"]:
-        _by_arn(logs, ask).tags.pop(key, None)
+        _held(logs, _tagged(ask)).tags.pop(key, None)
+    logs.keep(_tagged(ask))
 
 
 OPERATIONS: Final[Mapping[str, Call]] = {
@@ -171,8 +176,8 @@ def _name(ask: Ask) -> str:
     return str(name).split(":log-group:")[-1].removesuffix(":*")
 
 
-def _by_arn(logs: LogGroups, ask: Ask) -> Group:
-    return _held(logs, str(ask.params["resourceArn"]).split(":log-group:")[-1].removesuffix(":*"))
+def _tagged(ask: Ask) -> str:
+    return str(ask.params["resourceArn"]).split(":log-group:")[-1].removesuffix(":*")
 
 
 def _held(logs: LogGroups, name: str) -> Group:
