@@ -220,6 +220,16 @@ def test_a_server_that_was_killed_and_is_not_wanted_again_leaves_nothing(home: H
     home.down_leaves_nothing()
 
 
+def test_a_server_that_is_stopped_is_ended_with_its_worker_and_said(home: Home) -> None:
+    home.done("up", "--yes")
+    (server,) = home.processes("lmi_deploy.server")
+    server.suspend()
+    said = home.done("down", "tiny", "--yes")
+    assert f"(pid {server.pid}) runs and answers nobody: SIGTERM, and SIGKILL after 3 s" in said
+    assert home.processes() == []
+    assert chosen_port("127.0.0.1", home.port) == home.port
+
+
 def test_of_two_ups_at_once_one_works(home: Home) -> None:
     home.handler("slow", loads=3)
     with home.begin("up", "--yes") as first:

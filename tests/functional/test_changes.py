@@ -106,6 +106,22 @@ def test_a_server_that_hangs_is_overdue(house: House) -> None:
     assert 60 <= house.clock.passed < 62
 
 
+def test_a_server_that_answers_nobody_is_not_waited_for(house: House) -> None:
+    house.lmi("up", "--yes")
+    server = house.observed().servers[0]
+    house.servers.freeze(house.state.servers("tiny")[0])
+    ran = house.lmi("down", "--yes")
+    assert (ran.code, house.kept()) == (0, [])
+    assert (
+        f"{server.server} (pid {server.pid}) runs and answers nobody: SIGTERM, and SIGKILL after 3 s"
+        in ran.err
+    )
+    assert house.servers.stopped == [(server.server, 3.0)]
+    house.lmi("up", "--yes")
+    house.lmi("down", "--yes")
+    assert house.servers.stopped[-1][1] == 90.0, "one that answers has time for its last requests"
+
+
 def test_a_killed_server_is_brought_back_at_its_address(house: House) -> None:
     address = house.lmi("up", "--yes").out
     house.servers.kill(house.state.servers("tiny")[0])

@@ -72,6 +72,8 @@ class FakeModelServers:
         self.next: deque[Behaviour] = deque()
         """What the servers to come will do; an ordinary one when it is empty."""
         self.started: list[Launch] = []
+        self.stopped: list[tuple[str, float]] = []
+        """Every stop, with its grace."""
         self.foreground_ends_with = 0
         self._lives: dict[Path, _Life] = {}
         self._reserved: dict[int, socket.socket] = {}
@@ -107,6 +109,7 @@ class FakeModelServers:
         other.phase, other.looks = "draining", 0
 
     def stop(self, home: Path, *, grace: float) -> None:
+        self.stopped.append((home.name, grace))
         life = self._lives.get(home)
         if life is not None:
             self._end(life, "gone")
@@ -124,6 +127,10 @@ class FakeModelServers:
     def kill(self, home: Path) -> None:
         """As kill -9, or a restart of the machine."""
         self._end(self._lives[home], "gone")
+
+    def freeze(self, home: Path) -> None:
+        """As kill -STOP: the process is there, and answers nobody."""
+        self._lives[home].phase = "starting"
 
     def alive(self) -> list[str]:
         """The servers that run, by name."""

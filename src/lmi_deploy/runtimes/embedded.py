@@ -28,6 +28,8 @@ _PHASES: dict[str, Phase] = {
     "draining": "draining",
 }
 _ANSWER_TIMEOUT = 5.0
+_GLANCE = 2.0
+"""Seconds for the question how it is, which its front end answers beside whatever else it does."""
 
 
 class Embedded:
@@ -53,7 +55,7 @@ class Embedded:
         return self.look(launch.home)
 
     def look(self, home: Path) -> SeenServer:
-        status = ask(run_folder(home) / "control.sock", {"do": "status"}, timeout=_ANSWER_TIMEOUT)
+        status = ask(run_folder(home) / "control.sock", {"do": "status"}, timeout=_GLANCE)
         if status is not None:
             return self._seen(home, status)
         process = self._process(home)
@@ -81,12 +83,13 @@ class Embedded:
 
     def stop(self, home: Path, *, grace: float) -> None:
         process = self._process(home)
-        told = ask(run_folder(home) / "control.sock", {"do": "stop"}, timeout=_ANSWER_TIMEOUT)
+        patience = min(_ANSWER_TIMEOUT, grace)
+        told = ask(run_folder(home) / "control.sock", {"do": "stop"}, timeout=patience)
         if process is not None:
-            # One that did not hear it (it has only just started) is told by a signal, not waited for.
+            # One that did not hear it (it has only just started, or hangs) is told by a signal, not waited for.
             if told is not None:
                 self._wait(process, grace)
-            self._processes.end(process, grace=5.0 if told is not None else grace)
+            self._processes.end(process, grace=patience)
         shutil.rmtree(run_folder(home), ignore_errors=True)
 
     def failure(self, home: Path) -> str:

@@ -28,10 +28,9 @@ from lmi_deploy.ports.target import Outcome, Perform
 from lmi_deploy.targets.answers import TIMEOUT, prove
 from lmi_deploy.targets.http import INVOCATIONS, exchange
 from lmi_deploy.targets.logs import exception_line, last_lines, tail
+from lmi_deploy.targets.stopping import DRAIN, stop
 
 Steps = Generator[Event, None, Outcome]
-_DRAIN = 90.0
-"""Seconds a replaced server may take for its last requests; above the server's own limit of 60."""
 _POLL = 0.1
 _RUNTIME = "runtime"
 """In a server's home: the runtime that it was started with."""
@@ -120,18 +119,7 @@ class LocalTarget:
 
     def _stop(self, ref: DeploymentRef, action: plan.StopServer) -> Steps:
         home = self.state.server(ref.name, action.server)
-        server = self.server_of(home)
-        busy = server.look(home).in_flight
-        if busy:
-            note = f"{busy} requests in flight"
-            yield Progress(key=plan.key(action), done=0, total=None, unit="seconds", note=note)
-        server.stop(home, grace=_DRAIN)
-        left = server.look(home)
-        if left.phase != "gone":
-            raise DeployFailed(
-                f"{action.server} is still {left.phase} (pid {left.pid})", hint="run the command again"
-            )
-        shutil.rmtree(home, ignore_errors=True)
+        yield from stop(self.server_of(home), home, key=plan.key(action))
         return "ended"
 
     def _remove_artifact(self, ref: DeploymentRef, action: plan.RemoveArtifact) -> Steps:
@@ -263,8 +251,8 @@ class _Rise:
         mine, previous = self._home(action.server), self._home(action.previous)
         if action.loads_again:
             # It has proved itself beside the previous one, so it may be expected to load once more.
-            self.target.server_of(previous).stop(previous, grace=_DRAIN)
-            self._server().stop(mine, grace=_DRAIN)
+            self.target.server_of(previous).stop(previous, grace=DRAIN)
+            self._server().stop(mine, grace=DRAIN)
             self._run(action.server, host=action.host, port=action.port)
             yield from self._ready(action.server, plan.key(action), timeout=self.spec.machine.startup_timeout)
         else:
