@@ -73,7 +73,7 @@ class Run:
     def _progress(self, seconds: float) -> Progress:
         board = self.ends.board
         rate = f"{board.sent / seconds / 1e6:.0f} MB/s" if board.sent and seconds > 0 else ""
-        retries = f"{board.retries} retries" if board.retries else ""
+        retries = f"{board.retries} retr{'y' if board.retries == 1 else 'ies'}" if board.retries else ""
         note = ", ".join(text for text in (board.note, rate, retries) if text)
         return Progress(key=self.key, done=board.safe, total=board.total, unit="bytes", note=note)
 
