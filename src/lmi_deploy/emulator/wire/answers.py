@@ -1,35 +1,42 @@
-"""Values as botocore's shapes write them: nothing that the shape has not, times as numbers, bytes as base64."""
+"""Values as botocore's shapes write them: nothing that the shape has not; in JSON times as numbers, bytes as base64."""
 
 from __future__ import annotations
 
 import base64
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 from lmi_deploy.emulator.wire.errors import ApiError
 
+Leaf = Callable[[str, Any], Any]
+"""How a protocol writes what has no parts, by the kind of its shape; times come as seconds since 1970."""
 
-def written(shape: Any, value: Any) -> Any:
-    """`value` (times as seconds since 1970 or datetimes) as JSON of this shape; absent members stay absent."""
+
+def written(shape: Any, value: Any, leaf: Leaf) -> Any:
+    """`value` (times as seconds since 1970 or datetimes) in this shape; absent members stay absent."""
     kind = shape.type_name
     if kind == "structure":
         return {
-            member.serialization.get("name", name): written(member, value[name])
+            member.serialization.get("name", name): written(member, value[name], leaf)
             for name, member in shape.members.items()
             if value.get(name) is not None
         }
     if kind == "list":
-        return [written(shape.member, item) for item in value]
+        return [written(shape.member, item, leaf) for item in value]
     if kind == "map":
-        return {key: written(shape.value, item) for key, item in value.items()}
+        return {key: written(shape.value, item, leaf) for key, item in value.items()}
     if kind == "timestamp":
-        return round(value.timestamp() if isinstance(value, datetime) else float(value), 3)
-    if kind == "blob":
-        return base64.b64encode(value).decode()
-    return value
+        return leaf(kind, value.timestamp() if isinstance(value, datetime) else float(value))
+    return leaf(kind, value)
+
+
+def as_json(kind: str, value: Any) -> Any:
+    if kind == "timestamp":
+        return round(value, 3)
+    return base64.b64encode(value).decode() if kind == "blob" else value
 
 
 def request_id() -> str:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 from aiohttp import web
 
 from lmi_deploy.emulator.wire import cbor, query
-from lmi_deploy.emulator.wire.answers import error_body, request_id, written
+from lmi_deploy.emulator.wire.answers import as_json, error_body, request_id, written
 from lmi_deploy.emulator.wire.check import check
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.service_models import service_model
@@ -126,8 +126,10 @@ def _response(call: Called, operation: Any, result: Mapping[str, Any]) -> web.Re
         body = query.answered(operation, result, headers["x-amzn-RequestId"])
         return web.Response(body=body, headers={**headers, "Content-Type": "text/xml"})
     if call.protocol == "cbor":
-        return _cbor(cbor.dumps(cbor.written(shape, result) if shape is not None else {}), 200, headers)
-    body = json.dumps(written(shape, result)).encode() if shape is not None else b""
+        return _cbor(
+            cbor.dumps(written(shape, result, cbor.as_cbor) if shape is not None else {}), 200, headers
+        )
+    body = json.dumps(written(shape, result, as_json)).encode() if shape is not None else b""
     return web.Response(body=body, headers={**headers, "Content-Type": JSON})
 
 
