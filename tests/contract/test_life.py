@@ -31,7 +31,7 @@ model_id: ./model
 engine: custom
 task: text-generation
 handler: {file: model.py}
-probe: {body: hello, expect: hello}
+probe: {body: hello, content_type: text/plain, expect: hello}
 endpoint: {target: local, port: PORT}
 """
 HANDLER = """\

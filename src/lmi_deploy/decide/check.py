@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 
@@ -15,6 +16,7 @@ from lmi_deploy.decide.yaml_tree import Scalar
 Rule = Callable[[Partial], Iterator[Problem]]
 _TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b|\bAKIA[0-9A-Z]{16}\b")
 _PREDICT_LIMIT = 60
+_JSON = "application/json"
 HANDLERS = ("builtin", "template", "file")
 
 
@@ -76,6 +78,27 @@ def _probe(partial: Partial) -> Iterator[Problem]:
     if "probe.prompt" in partial.found and "probe.body" in partial.found:
         last = max(("probe.prompt", "probe.body"), key=lambda path: _where(partial, path))
         yield _at(partial, last, "both prompt and body", "a probe sends one of them")
+
+
+def _probe_body(partial: Partial) -> Iterator[Problem]:
+    """Sent as it is, and refused by the server only once the endpoint runs, and is billed."""
+    body = partial.value("probe.body")
+    kind = partial.value("probe.content_type", _JSON) if partial.sound("probe.content_type") else ""
+    if body is None or str(kind).partition(";")[0].strip().lower() != _JSON:
+        return
+    if why := _no_json(body):
+        what, hint = f"is sent as {_JSON}, and is none: {why}", "or say its content_type, such as text/plain"
+        yield _at(partial, "probe.body", what, hint)
+
+
+def _no_json(text: str) -> str:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as reason:
+        return f"{reason.msg} at its line {reason.lineno}, column {reason.colno}"
+    except RecursionError:
+        return "it is nested too deep"
+    return ""
 
 
 def _timeouts(partial: Partial) -> Iterator[Problem]:
@@ -142,6 +165,7 @@ RULES: tuple[Rule, ...] = (
     _handler,
     _custom,
     _probe,
+    _probe_body,
     _timeouts,
     _scaling,
     _secrets,

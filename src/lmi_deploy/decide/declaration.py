@@ -144,7 +144,12 @@ PROBE = Group(
     core.Probe,
     (
         Key("prompt", One(prose()), "The prompt of the request that proves the deployment.", "Say OK"),
-        Key("body", One(prose()), "The whole request body instead.", '\'{"inputs": "OK"}\''),
+        Key(
+            "body",
+            One(prose()),
+            "The whole request body instead; JSON, unless content_type says otherwise.",
+            '\'{"inputs": "OK"}\'',
+        ),
         Key("content_type", One(line("media type")), "The body's media type.", "application/json"),
         Key("expect", One(prose()), "Text that the answer must hold.", "OK"),
     ),

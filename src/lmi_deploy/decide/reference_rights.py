@@ -38,7 +38,7 @@ model's name in the bucket, such as `google--flan-t5-xxl`.
 """
 _BASE: Final = (
     "name: NAME\nmodel_id: MODEL\nengine: custom\ninstance_type: ml.g5.xlarge\nhandler: {file: model.py}\n"
-    "probe: {body: x}\n"
+    "probe: {body: '{}'}\n"
 )
 _FEATURES: Final[Mapping[str, str]] = {
     "endpoint.autoscaling": "endpoint: {autoscaling: {min: 1, max: 2, invocations_per_instance: 60}}\n",

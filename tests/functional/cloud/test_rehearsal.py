@@ -9,7 +9,7 @@ import pytest
 from tests.support.cloud_house import RECIPE, CloudHouse, write_recipe
 from tests.support.fake_servers import Behaviour
 
-OWN = RECIPE + 'handler: {file: model.py}\nprobe: {body: "hello"}\n'
+OWN = RECIPE + 'handler: {file: model.py}\nprobe: {body: "hello", content_type: text/plain}\n'
 FINE = "from djl_python import Output\n\ndef handle(inputs):\n    return Output().add('OK')\n"
 TOLD = "the handler's warm-up call was made in a worker on this machine"
 BROKEN = Behaviour(end="failed", why="ModuleNotFoundError: No module named 'nothere'")
