@@ -58,7 +58,7 @@ class HumanView:
         if plan.empty:
             self._tell(f"{plan.deployment}: nothing to do, it is as the recipe says")
             return
-        self._tell(f"{plan.deployment}: {len(plan.actions)} actions")
+        self._tell(f"{plan.deployment}: {len(plan.actions)} action{'s' * (len(plan.actions) != 1)}")
         for action in plan.actions:
             self._tell(f"  + {title(action)}")
         if any(change.before for change in plan.changes):

@@ -220,7 +220,7 @@ def test_a_plan_for_people_says_what_changes(people: People) -> None:
     actions = (StopServer(server="s1"),)
     people.view.plan(Plan(deployment="m", actions=actions, changes=changes, figures=(("weights", "1500"),)))
     assert people.story.getvalue() == (
-        "m: 1 actions\n  + end the model server s1\n  ~ model: a -> b\n  ~ option.x: (none) -> 1\n  weights: 1.50 kB\n"
+        "m: 1 action\n  + end the model server s1\n  ~ model: a -> b\n  ~ option.x: (none) -> 1\n  weights: 1.50 kB\n"
     )
 
 
