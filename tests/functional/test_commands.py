@@ -60,6 +60,32 @@ def test_validate_tells_every_mistake_of_every_recipe(house: House) -> None:
     assert "1 of 3 recipes are good" in ran.err
 
 
+@pytest.mark.parametrize("argv", [("validate",), ("validate", "tiny.yaml"), ("plan",), ("up", "--yes")])
+def test_a_recipe_that_is_not_there_ends_as_a_bad_one(house: House, argv: tuple[str, ...]) -> None:
+    for absent in ("absent.yaml", "absent.json"):
+        ran = house.lmi(*argv, absent)
+        assert (ran.code, ran.out) == (2, "")
+        assert f"{absent}: No such file or directory\n  next: " in ran.err or "1 of 2 recipes are good" in ran.err
+
+
+def test_validate_looks_for_the_users_own_files(house: House) -> None:
+    Path("sub").mkdir()
+    Path("sub/r.yaml").write_text(
+        RECIPE + "handler: {file: own.py}\nprobe: {body: '{}'}\nrequirements: ../requirements.txt\n"
+    )
+    ran = house.lmi("validate", "sub/r.yaml")
+    assert (ran.code, ran.out) == (2, "")
+    hint = "a path in a recipe starts at the recipe's own folder"
+    assert f"sub/r.yaml:5:11: handler.file: own.py: No such file or directory, {hint}\n" in ran.err
+    assert f"sub/r.yaml:7:1: requirements: ../requirements.txt: No such file or directory, {hint}\n" in ran.err
+    Path("sub/own.py").touch()
+    Path("requirements.txt").mkdir()
+    assert "requirements.txt: Is a directory" in house.lmi("validate", "sub/r.yaml").err
+    Path("requirements.txt").rmdir()
+    Path("requirements.txt").touch()
+    assert house.lmi("validate", "sub/r.yaml").code == 0
+
+
 def test_plan_tells_and_writes_nothing(house: House) -> None:
     ran = house.lmi("plan")
     assert (ran.code, ran.out) == (0, "")

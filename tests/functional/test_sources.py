@@ -67,8 +67,8 @@ def test_own_files_start_at_the_recipes_folder(house: House) -> None:
     Path("sub").mkdir()
     Path("sub/r.yaml").write_text(OWN)
     ran = house.lmi("plan", "sub/r.yaml")
-    assert ran.code == 1
-    assert "handler.file: sub/own.py: No such file or directory" in ran.err
+    assert ran.code == 2
+    assert "handler.file: own.py: No such file or directory, a path in a recipe starts at" in ran.err
     Path("sub/own.py").write_text("def handle(inputs): ...\n")
     assert house.lmi("plan", "sub/r.yaml").code == 0
 

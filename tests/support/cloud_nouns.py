@@ -10,6 +10,7 @@ from lmi_deploy.core.place import SageMakerPlace
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.parse import parse
+from lmi_deploy.decide.reading import MOVING
 from lmi_deploy.decide.resolve import resolve
 from tests.support.nouns import entry, facts
 
@@ -27,7 +28,7 @@ CLOUD = CloudFacts(
 
 
 def cloud_recipe(extra: str = "instance_type: ml.g5.xlarge\n", *, engine: str = "accelerate") -> Recipe:
-    return parse(f"name: m\nmodel_id: org/m\nengine: {engine}\n{extra}", "m.yaml", deploying=False)
+    return parse(f"name: m\nmodel_id: org/m\nengine: {engine}\n{extra}", "m.yaml", purpose=MOVING)
 
 
 def cloud_facts(size: int = 10, **changes: Any) -> Facts:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lmi_deploy.core.recipe import Recipe, TargetName
 from lmi_deploy.core.record import DeploymentRef
-from lmi_deploy.errors import Interrupted, NoCredentials, NotFound, UsageRefused
+from lmi_deploy.errors import Interrupted, NoCredentials, UsageRefused
 
 if TYPE_CHECKING:  # `lmi validate` has no use for the ports, and importing them is a third of its time
     from lmi_deploy.steps.deps import Deps
@@ -24,13 +24,26 @@ def read_recipe(
 ) -> Recipe:
     """Parse the recipe that was named, or the only one in the folder."""
     from lmi_deploy.decide.parse import parse
+    from lmi_deploy.decide.reading import Purpose
 
     origin = path or _only_recipe()
-    return parse(read(origin), origin, overlay=overlay, sets=sets, deploying=deploying)
+    purpose = Purpose(deploying=deploying, unread=lambda name: _unread(Path(origin).parent / name))
+    return parse(read(origin), origin, overlay=overlay, sets=sets, purpose=purpose)
+
+
+def _unread(path: Path) -> str:
+    try:
+        with path.open("rb"):
+            return ""
+    except OSError as reason:
+        return reason.strerror or "cannot be read"
 
 
 def read(origin: str) -> bytes:
-    """The file's bytes, no more than one past what a recipe may have; `-` is standard input."""
+    """The file's bytes, no more than one past what a recipe may have; `-` is standard input.
+
+    UsageRefused where it cannot be read: for whoever gets the exit code a recipe that is not there is a bad one.
+    """
     try:
         if origin == "-":
             return sys.stdin.buffer.read(_READ_LIMIT)
@@ -39,7 +52,7 @@ def read(origin: str) -> bytes:
     except OSError as reason:
         near = _recipes_here()
         hint = f"recipes here: {', '.join(near)}" if near else "`lmi init MODEL` writes one"
-        raise NotFound(f"{origin}: {reason.strerror}", hint=hint) from None
+        raise UsageRefused(f"{origin}: {reason.strerror}", hint=hint) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from lmi_deploy.cli.outputs import writing
-from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.errors import UsageRefused
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.looking import Case
 from lmi_deploy.steps.saved_plan import read_plan, resume, saved_plan
@@ -33,5 +33,5 @@ def load_plan(path: str, deps: Deps, *, probe: bool) -> Case:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as reason:
-        raise NotFound(f"{path}: {reason.strerror}", hint="`lmi plan --out FILE` writes one") from None
+        raise UsageRefused(f"{path}: {reason.strerror}", hint="`lmi plan --out FILE` writes one") from None
     return resume(read_plan(text, path), deps, probe=probe)

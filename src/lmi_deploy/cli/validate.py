@@ -8,7 +8,7 @@ from lmi_deploy.cli.find import read_recipe
 from lmi_deploy.cli.options import json_option, recipe_options
 from lmi_deploy.cli.views import open_view
 from lmi_deploy.core.problem import Problem
-from lmi_deploy.errors import NotFound, RecipeError
+from lmi_deploy.errors import RecipeError, UsageRefused
 
 
 @click.command("validate")
@@ -25,7 +25,7 @@ def command(*, recipes: tuple[str, ...], overlay: str | None, sets: tuple[str, .
             recipe = read_recipe(path, overlay=overlay, sets=sets)
         except RecipeError as error:
             problems.extend(error.problems)
-        except NotFound as error:
+        except UsageRefused as error:
             if len(recipes) < 2:
                 raise
             problems.append(Problem(origin=str(path), line=1, column=1, key="", what=error.message))

@@ -18,6 +18,7 @@ _TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b|\bAKIA[0-9A-Z]{16}\b")
 _PREDICT_LIMIT = 60
 _JSON = "application/json"
 HANDLERS = ("builtin", "template", "file")
+OWN_FILES = ("handler.file", "requirements")
 
 
 def check(partial: Partial) -> tuple[Problem, ...]:
@@ -101,6 +102,13 @@ def _no_json(text: str) -> str:
     return ""
 
 
+def _own_files(partial: Partial) -> Iterator[Problem]:
+    for path in OWN_FILES if partial.purpose.deploying else ():
+        name = partial.value(path)
+        if name is not None and (why := partial.purpose.unread(name)):
+            yield _at(partial, path, f"{name}: {why}", "a path in a recipe starts at the recipe's own folder")
+
+
 def _timeouts(partial: Partial) -> Iterator[Problem]:
     """One chain: loading happens inside start-up, and a real-time answer has SageMaker's 60 seconds."""
     loading, startup = partial.value("timeouts.model_loading"), partial.value("timeouts.container_startup")
@@ -166,6 +174,7 @@ RULES: tuple[Rule, ...] = (
     _custom,
     _probe,
     _probe_body,
+    _own_files,
     _timeouts,
     _scaling,
     _secrets,

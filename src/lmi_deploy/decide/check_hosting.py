@@ -12,7 +12,7 @@ from lmi_deploy.decide.reading import Partial
 
 def hosting(partial: Partial) -> Iterator[Problem]:
     """Nothing where only the weights are moved, and nothing that rests on a key with a mistake of its own."""
-    if not (partial.deploying and _whole(partial, "endpoint.target")):
+    if not (partial.purpose.deploying and _whole(partial, "endpoint.target")):
         return
     if partial.value("endpoint.target") == "local":
         return

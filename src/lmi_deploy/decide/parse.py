@@ -10,7 +10,7 @@ from lmi_deploy.decide.building import build
 from lmi_deploy.decide.check import check
 from lmi_deploy.decide.declaration import RECIPE
 from lmi_deploy.decide.overlays import Overlays
-from lmi_deploy.decide.reading import MOST_PROBLEMS, Reader
+from lmi_deploy.decide.reading import DEPLOYING, MOST_PROBLEMS, Purpose, Reader
 from lmi_deploy.decide.sets import applied
 from lmi_deploy.decide.yaml_compose import Composer
 from lmi_deploy.decide.yaml_source import opened
@@ -24,11 +24,11 @@ def parse(
     *,
     overlay: str | None = None,
     sets: Sequence[str] = (),
-    deploying: bool = True,
+    purpose: Purpose = DEPLOYING,
 ) -> Recipe:
     """The recipe that `text` says; `origin` names it in messages. Raises RecipeError with every mistake in it.
 
-    Without `deploying`, only its weights are to be moved: targets and engines that are not built yet are no mistake.
+    Where only its weights are to be moved, targets and engines that are not built yet are no mistake.
     """
     table, problems = _written(text, origin)
     if table is None:
@@ -36,7 +36,7 @@ def parse(
     overlays = Overlays(table, overlay)
     table = overlays.laid(problems)
     table = applied(sets, table, RECIPE, problems)
-    reader = Reader(RECIPE, Place(origin, 1, 1), deploying=deploying)
+    reader = Reader(RECIPE, Place(origin, 1, 1), purpose=purpose)
     reader.read(table)
     partial = reader.partial
     problems += [*reader.problems, *check(partial), *overlays.name_problems(partial)]

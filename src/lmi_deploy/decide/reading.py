@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,25 @@ MOST_PROBLEMS = 100
 """More than anybody reads; the rest is counted."""
 
 
+def _whatever(path: str) -> str:
+    """Nobody looks."""
+    return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purpose:
+    """What a recipe is read for."""
+
+    deploying: bool = True
+    """A deployment is made from it, so what is not built yet is refused; else only its weights are moved."""
+    unread: Callable[[str], str] = _whatever
+    """Why a file of the user's, by its path as the recipe has it, cannot be read; empty where it can."""
+
+
+DEPLOYING = Purpose()
+MOVING = Purpose(deploying=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A value that was read, and where its key stands."""
@@ -25,13 +44,10 @@ class Found:
 
 @dataclass(slots=True)
 class Partial:
-    """What could be read: by dotted path. A path in `broken` was written, but its value is no good.
-
-    `deploying`: a deployment is made from it, so what is not built yet is refused; else only its weights are moved.
-    """
+    """What could be read: by dotted path. A path in `broken` was written, but its value is no good."""
 
     root: Place
-    deploying: bool = True
+    purpose: Purpose = DEPLOYING
     found: dict[str, Found] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     pairs: dict[str, Entry] = field(default_factory=dict)
@@ -70,9 +86,9 @@ class Reader:
         *,
         prefix: str = "",
         whole: bool = True,
-        deploying: bool = True,
+        purpose: Purpose = DEPLOYING,
     ) -> None:
-        self.partial = Partial(root, deploying=deploying)
+        self.partial = Partial(root, purpose)
         self.problems: list[Problem] = []
         self._declaration = declaration
         self._prefix = prefix
@@ -108,7 +124,7 @@ class Reader:
             self._later(key.later, entry, path)
 
     def _waits(self, later: Later) -> bool:
-        return later.always or self.partial.deploying
+        return later.always or self.partial.purpose.deploying
 
     def _leaf(self, key: Key, entry: Entry, path: str) -> None:
         assert not isinstance(key.shape, Group)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.decide.parse import parse
+from lmi_deploy.decide.reading import MOVING
 from lmi_deploy.errors import RecipeError
 
 CLOUD = b"name: q\nmodel_id: a/b\nendpoint: {region: us-east-1, bucket: models}\n"
 
 
 def test_weights_can_be_moved_before_an_instance_is_chosen() -> None:
-    recipe = parse(CLOUD, "r.yaml", deploying=False)
+    recipe = parse(CLOUD, "r.yaml", purpose=MOVING)
     assert (recipe.endpoint.target, recipe.endpoint.bucket) == ("sagemaker", "models")
     with pytest.raises(RecipeError) as caught:
         parse(CLOUD, "r.yaml")
@@ -20,5 +21,5 @@ def test_weights_can_be_moved_before_an_instance_is_chosen() -> None:
 
 def test_every_other_mistake_is_still_one() -> None:
     with pytest.raises(RecipeError) as caught:
-        parse(CLOUD + b"modl_id: x\n", "r.yaml", deploying=False)
+        parse(CLOUD + b"modl_id: x\n", "r.yaml", purpose=MOVING)
     assert [problem.key for problem in caught.value.problems] == ["modl_id"]
