@@ -65,7 +65,10 @@ def test_a_recipe_that_is_not_there_ends_as_a_bad_one(house: House, argv: tuple[
     for absent in ("absent.yaml", "absent.json"):
         ran = house.lmi(*argv, absent)
         assert (ran.code, ran.out) == (2, "")
-        assert f"{absent}: No such file or directory\n  next: " in ran.err or "1 of 2 recipes are good" in ran.err
+        assert (
+            f"{absent}: No such file or directory\n  next: " in ran.err
+            or "1 of 2 recipes are good" in ran.err
+        )
 
 
 def test_validate_looks_for_the_users_own_files(house: House) -> None:
@@ -77,7 +80,9 @@ def test_validate_looks_for_the_users_own_files(house: House) -> None:
     assert (ran.code, ran.out) == (2, "")
     hint = "a path in a recipe starts at the recipe's own folder"
     assert f"sub/r.yaml:5:11: handler.file: own.py: No such file or directory, {hint}\n" in ran.err
-    assert f"sub/r.yaml:7:1: requirements: ../requirements.txt: No such file or directory, {hint}\n" in ran.err
+    assert (
+        f"sub/r.yaml:7:1: requirements: ../requirements.txt: No such file or directory, {hint}\n" in ran.err
+    )
     Path("sub/own.py").touch()
     Path("requirements.txt").mkdir()
     assert "requirements.txt: Is a directory" in house.lmi("validate", "sub/r.yaml").err
@@ -88,10 +93,14 @@ def test_validate_looks_for_the_users_own_files(house: House) -> None:
 
 def test_plan_tells_and_writes_nothing(house: House) -> None:
     ran = house.lmi("plan")
-    assert (ran.code, ran.out) == (0, "")
-    assert "+ fetch org/tiny at " in ran.err
-    assert "fit: not checked" in ran.err
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("tiny: 7 actions\n  + ")
+    assert "+ fetch org/tiny at " in ran.out
+    assert "fit: not checked" in ran.out
+    assert "\n  files: 3 chosen, " in ran.out
     assert house.kept() == []
+    house.lmi("up", "--yes")
+    assert house.lmi("plan").out.startswith("tiny: nothing to do")
 
 
 def test_plan_can_end_with_what_is_pending(house: House) -> None:
@@ -426,4 +435,4 @@ def test_an_overlay_is_another_deployment(house: House) -> None:
 def test_a_recipe_may_come_from_a_pipe(house: House) -> None:
     ran = house.lmi("plan", "-", stdin=RECIPE.encode())
     assert ran.code == 0
-    assert MODEL in ran.err
+    assert MODEL in ran.out

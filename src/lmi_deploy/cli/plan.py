@@ -18,6 +18,7 @@ from lmi_deploy.cli.planned import save
 from lmi_deploy.steps import up
 from lmi_deploy.steps.affording import require_affordable
 from lmi_deploy.ui.machine import plan_fields
+from lmi_deploy.ui.plan_lines import plan_lines
 
 CHANGES_PENDING = 4
 
@@ -41,18 +42,20 @@ def command(
     exit_code: bool,
     as_json: bool,
 ) -> int:
-    """Show what `lmi up` would change. Writes nothing, anywhere."""
+    """Show what `lmi up` would change. Writes nothing, anywhere.
+
+    The plan goes to stdout; what should be known besides, and stops nothing, to stderr.
+    """
     room = open_room(as_json=as_json)
     wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
     case = up.prepare(wanted, room.deps)
     require_affordable(case, max_hourly)
-    if not as_json:
-        room.view.plan(case.plan)
-    for notice in case.notices:
-        room.view.note(f"  {notice}")
     left_out = dict(case.spec.weights.left_out)
     chosen = [file.path for file in case.spec.weights.files]
-    room.view.note(f"  files: {len(chosen)} chosen" + "".join(f", {n} {why}" for why, n in left_out.items()))
+    files = f"  files: {len(chosen)} chosen" + "".join(f", {n} {why}" for why, n in left_out.items())
+    room.view.words([*plan_lines(case.plan), files])
+    for notice in case.notices:
+        room.view.note(f"  {notice}")
     if out is not None:
         save(case, out)
         room.view.note(f"  written to {out}: `lmi up {out}` carries out this very plan, or refuses")

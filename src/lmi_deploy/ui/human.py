@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from lmi_deploy.core.events import Answered, Event, Finished, Line, Notice, Progress, Started
@@ -16,10 +16,7 @@ if TYPE_CHECKING:  # most commands show no plan, and its nouns take a fifth of t
     from lmi_deploy.core.plan import Plan
     from lmi_deploy.ui.live import LiveLine
 
-_BYTE_FIGURES = frozenset({"weights", "to fetch", "to move", "device memory"})
-_SHOWN_WHEN_NEW = ("model", "commit", "engine", "runtime", "address")
 _QUIET_SECONDS = 5.0
-_WIDE = 110
 _LATELY = 60
 """Lines that are not told again when a failure brings them along."""
 
@@ -53,22 +50,10 @@ class HumanView:
                 self._answered(event)
 
     def plan(self, plan: Plan) -> None:
-        from lmi_deploy.core.plan import title
+        from lmi_deploy.ui.plan_lines import plan_lines
 
-        if plan.empty:
-            self._tell(f"{plan.deployment}: nothing to do, it is as the recipe says")
-            return
-        self._tell(f"{plan.deployment}: {len(plan.actions)} action{'s' * (len(plan.actions) != 1)}")
-        for action in plan.actions:
-            self._tell(f"  + {title(action)}")
-        if any(change.before for change in plan.changes):
-            for change in plan.changes:
-                self._tell(f"  ~ {plain(change.field)}: {_value(change.before)} -> {_value(change.after)}")
-        elif made := _made(plan):
-            self._tell(f"  {made}")
-        if plan.figures:
-            for line in _lines([f"{name}: {_figure(name, value)}" for name, value in plan.figures]):
-                self._tell(f"  {line}")
+        for line in plan_lines(plan):
+            self._tell(line)
 
     def note(self, text: str) -> None:
         self._tell(text)
@@ -86,6 +71,11 @@ class HumanView:
         width = get_terminal_size().columns if self._out.isatty() else 0
         for line in table([heads, *cells], spare=spare, width=width):
             self._out.write(line + "\n")
+
+    def words(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self._out.write(line + "\n")
+        self._out.flush()
 
     def piece(self, text: str) -> None:
         self._out.write(plain(text) if self._out.isatty() else text)
@@ -193,28 +183,8 @@ def human_view(*, moving: bool | None = None) -> HumanView:
     return HumanView(sys.stdout, sys.stderr, live=live)
 
 
-def _made(plan: Plan) -> str:
-    """What is made where nothing was, in a line; the rest of it is in `--json`."""
-    new = {change.field: change.after for change in plan.changes}
-    return ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new)
-
-
-def _lines(figures: Sequence[str]) -> list[str]:
-    """In one line where they fit; a line each where they do not."""
-    one = ", ".join(figures)
-    return [one] if len(one) <= _WIDE else list(figures)
-
-
 def _in_a_line(text: str) -> str:
     return " ".join(plain(text).split())[:200]
-
-
-def _value(text: str) -> str:
-    return plain(text) or "(none)"
-
-
-def _figure(name: str, value: str) -> str:
-    return size(float(value)) if name in _BYTE_FIGURES and value.isdigit() else value
 
 
 def _cell(name: str, value: object) -> str:

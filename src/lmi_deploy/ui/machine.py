@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from lmi_deploy.core.events import Event
@@ -34,6 +34,9 @@ class MachineView:
     def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
         for row in rows:
             self._write("row", row)
+
+    def words(self, lines: Iterable[str]) -> None:
+        pass
 
     def piece(self, text: str) -> None:
         self._write("piece", {"text": text})

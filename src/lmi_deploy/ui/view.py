@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lmi_deploy.core.events import Event
@@ -19,7 +19,7 @@ class View(Protocol):
         """One thing that happened."""
 
     def plan(self, plan: Plan) -> None:
-        """What would be done."""
+        """What is about to be done: part of the story."""
 
     def note(self, text: str) -> None:
         """Part of the story; never the result."""
@@ -27,6 +27,9 @@ class View(Protocol):
     def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
         """Several results of one shape; `spare` names what people can do without where it is narrow, least needed
         first."""
+
+    def words(self, lines: Iterable[str]) -> None:
+        """The result as people read it, where it is more than a line; a program has the fields of `result`."""
 
     def piece(self, text: str) -> None:
         """A part of an answer, as it comes."""

@@ -69,4 +69,4 @@ def test_another_hub_is_no_other_deployment(far: FarHub) -> None:
     far.up()
     write_recipe(BY_JOB)
     far.address = "https://mirror.example"
-    assert "nothing to do" in far.lmi("plan").err
+    assert "nothing to do" in far.lmi("plan").out

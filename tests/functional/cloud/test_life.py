@@ -58,7 +58,7 @@ def test_what_to_copy_is_for_this_very_endpoint(house: CloudHouse) -> None:
 def test_the_plan_tells_what_it_costs(house: CloudHouse) -> None:
     ran = house.lmi("plan", "--exit-code")
     assert ran.code == 4
-    assert "cost: $1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)" in ran.err
+    assert "cost: $1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)" in ran.out
 
 
 def test_a_changed_recipe_is_one_update(house: CloudHouse) -> None:
@@ -187,7 +187,7 @@ def test_a_tag_out_of_the_recipe_goes_and_nobody_elses(house: CloudHouse) -> Non
     arn = world.arn("endpoint", "tiny")
     world.tags[arn] = (*world.tags[arn], ("owner", "platform"))
     write_recipe(RECIPE + "endpoint: {tags: {team: red}}\n")
-    plan = house.lmi("plan").err
+    plan = house.lmi("plan").out
     assert "take the tag cost-centre off tiny" in plan
     assert "tag.cost-centre: 7 -> (none)" in plan
     assert "tag.team: blue -> red" in plan
