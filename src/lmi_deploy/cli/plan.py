@@ -50,6 +50,8 @@ def command(
     wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
     case = up.prepare(wanted, room.deps)
     require_affordable(case, max_hourly)
+    if out is not None:
+        save(case, out)
     left_out = dict(case.spec.weights.left_out)
     chosen = [file.path for file in case.spec.weights.files]
     files = f"  files: {len(chosen)} chosen" + "".join(f", {n} {why}" for why, n in left_out.items())
@@ -57,7 +59,6 @@ def command(
     for notice in case.notices:
         room.view.note(f"  {notice}")
     if out is not None:
-        save(case, out)
         room.view.note(f"  written to {out}: `lmi up {out}` carries out this very plan, or refuses")
     room.view.result(
         {**plan_fields(case.plan), "pending": not case.plan.empty, "files": chosen, "left_out": left_out}
