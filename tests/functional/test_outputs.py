@@ -99,6 +99,29 @@ def test_init_says_what_a_model_is_called_before_it_looks_anywhere(house: House,
     assert "owner/name on the Hub" in ran.err
 
 
+@pytest.mark.parametrize("files", [(), ("notes.txt", "model.gguf")])
+def test_init_of_a_folder_without_a_model_says_what_one_is(house: House, files: tuple[str, ...]) -> None:
+    Path("here").mkdir()
+    for name in files:
+        Path("here", name).touch()
+    house.hub.models["./here"] = {name: b"" for name in files}
+    ran = house.lmi("init", "./here")
+    assert (ran.code, ran.out) == (2, "")
+    assert "holds weights (*.safetensors, *.bin" in ran.err
+    assert "next: a model is config.json, *.safetensors and the tokenizer's files" in ran.err
+    assert "allow_pickle" not in ran.err
+    assert not Path("here.yaml").exists()
+
+
+def test_init_names_the_command_that_writes_the_schema_it_points_at(house: House) -> None:
+    ran = house.lmi("init", "org/tiny", "-o", "new.yaml")
+    assert (ran.code, ran.out) == (0, "new.yaml\n")
+    assert "for your editor: lmi schema > recipe.schema.json\n" in ran.err
+    assert "`lmi schema > recipe.schema.json` writes it" in Path("new.yaml").read_text()
+    Path("recipe.schema.json").write_text(house.lmi("schema").out)
+    assert "lmi schema" not in house.lmi("init", "org/tiny", "-o", "newer.yaml").err
+
+
 def test_json_before_the_command_is_told_where_it_goes(house: House) -> None:
     ran = house.lmi("--json", "plan")
     assert (ran.code, ran.err) == (2, "")

@@ -24,7 +24,7 @@ def command(*, model: str, revision: str, output: Path | None, as_json: bool) ->
     """Look at MODEL (a Hub id or a local folder) and write a commented recipe for it, which validates.
 
     Each choice is explained beside it. The recipe goes to FILE (default: NAME.yaml); `-o -` prints it. The first line
-    points editors at the JSON Schema; `lmi schema` prints that.
+    points editors at a JSON Schema beside it; `lmi schema > recipe.schema.json` writes that.
     """
     room = open_room(as_json=as_json)
     made = draft(model, revision, room.deps, schema=SCHEMA)
@@ -37,4 +37,6 @@ def command(*, model: str, revision: str, output: Path | None, as_json: bool) ->
     with writing(path):
         path.write_text(made.text, encoding="utf-8")
     room.view.note(f"next: read {path}, then lmi plan {path}")
+    if not path.with_name(SCHEMA).exists():
+        room.view.note(f"for your editor: lmi schema > {path.with_name(SCHEMA)}")
     room.view.result({"recipe": made.text, "name": made.name, "file": str(path)}, str(path))

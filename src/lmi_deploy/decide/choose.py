@@ -51,7 +51,7 @@ def choose(
     seen = _look(listing, config)
     blocks = [
         f"# yaml-language-server: $schema={schema}",
-        _head(seen),
+        _head(seen, schema),
         *_model(seen, revision),
         *_engine(seen),
         *_place(seen),
@@ -76,7 +76,7 @@ def _look(listing: ModelListing, config: Mapping[str, Any]) -> Looked:
     return Looked(listing=listing, config=config, task=task, weights=weights, why="")
 
 
-def _head(seen: Looked) -> str:
+def _head(seen: Looked, schema: str) -> str:
     architecture = architecture_of(seen.config) or "an architecture that config.json does not name"
     size = (
         f"{seen.weights / GIB:.2f} GiB to bring"
@@ -87,6 +87,7 @@ def _head(seen: Looked) -> str:
         [
             f"# {_comment(seen.listing.model_id)}: {_comment(architecture)}, {size}.",
             "# Written by `lmi init`; next: `lmi validate`, `lmi plan`, `lmi up`.",
+            f"# The schema named above is for editors: `lmi schema > {schema}` writes it.",
         ]
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from lmi_deploy.decide.choose import choose, name_for
 from lmi_deploy.decide.declaration_words import Wrong
 from lmi_deploy.decide.declaration_words import model_id as id_of_a_model
+from lmi_deploy.decide.select import require_model
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.gather import read_json
@@ -22,7 +23,7 @@ class Draft:
 
 
 def draft(model_id: str, revision: str, deps: Deps, *, schema: str) -> Draft:
-    """Reads the repository's listing and its config.json, nothing more."""
+    """Reads the repository's listing and its config.json, nothing more. Unresolvable where no model lies there."""
     try:
         model_id = id_of_a_model().read(model_id)
     except Wrong as wrong:
@@ -30,5 +31,6 @@ def draft(model_id: str, revision: str, deps: Deps, *, schema: str) -> Draft:
         raise UsageRefused(f"MODEL: {wrong.what}", hint=hint) from None
     hub = deps.hub(model_id)
     listing = hub.listing(model_id, revision)
+    require_model(listing)
     text = choose(listing, read_json(hub, listing, "config.json"), revision=revision, schema=schema)
     return Draft(name=name_for(model_id), text=text, commit=listing.commit)
