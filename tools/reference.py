@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from lmi_deploy.cli import COMMANDS, lmi
+from lmi_deploy.cli.group import COMMANDS, lmi
 from lmi_deploy.decide.reference import reference_page
 from lmi_deploy.decide.reference_failures import failures_page
 from lmi_deploy.decide.reference_rights import rights_page

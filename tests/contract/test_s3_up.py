@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.cli import lmi
 from lmi_deploy.cli.boundary import run
 from lmi_deploy.cli.case import DepsFactory
+from lmi_deploy.cli.group import lmi
 from lmi_deploy.cli.wiring import wire
 from lmi_deploy.core.recipe import TargetName
 from lmi_deploy.ports.target import Target

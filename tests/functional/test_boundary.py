@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -153,3 +156,31 @@ def test_a_bug_is_reported_without_anybodys_values(house: House) -> None:
     report = re.search(r"(\S+lmi-report-\S+?\.txt)", ran.out)
     assert report
     Path(report[1]).unlink()
+
+
+BROKEN_OFF = """
+import sys
+moment = sys.argv.pop(1)
+class CtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == moment:
+            sys.meta_path.remove(self)
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, CtrlC())
+from lmi_deploy.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("while_importing", ["click", "lmi_deploy.cli.boundary", "lmi_deploy.cli.up"])
+def test_ctrl_c_while_lmi_starts_is_told_in_a_line(while_importing: str) -> None:
+    def told(*argv: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-c", BROKEN_OFF, while_importing, *argv]
+        return subprocess.run(line, capture_output=True, text=True, check=False)
+
+    ran = told("up", "tiny.yaml")
+    assert (ran.returncode, ran.stdout) == (130, "")
+    assert ran.stderr == "error: interrupted\n  next: nothing was begun: run it again\n"
+    ran = told("up", "tiny.yaml", "--json")
+    assert (ran.returncode, ran.stderr) == (130, "")
+    assert json.loads(ran.stdout)["error"]["kind"] == "Interrupted"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.cli import COMMANDS, lmi
 from lmi_deploy.cli.boundary import run
 from lmi_deploy.cli.case import DepsFactory
+from lmi_deploy.cli.group import COMMANDS, lmi
 from tests.support.fake_servers import Answer
 from tests.support.house import MODEL, RECIPE, REF, House
 

@@ -104,7 +104,7 @@ def test_init_of_a_folder_without_a_model_says_what_one_is(house: House, files: 
     Path("here").mkdir()
     for name in files:
         Path("here", name).touch()
-    house.hub.models["./here"] = {name: b"" for name in files}
+    house.hub.models["./here"] = dict.fromkeys(files, b"")
     ran = house.lmi("init", "./here")
     assert (ran.code, ran.out) == (2, "")
     assert "holds weights (*.safetensors, *.bin" in ran.err

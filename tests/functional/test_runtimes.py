@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.cli import lmi
 from lmi_deploy.cli.boundary import run
 from lmi_deploy.cli.case import DepsFactory
+from lmi_deploy.cli.group import lmi
 from lmi_deploy.cli.wiring import wire
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.ports.target import Target

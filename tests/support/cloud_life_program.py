@@ -12,9 +12,9 @@ import sys
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
-from lmi_deploy.cli import lmi
 from lmi_deploy.cli.boundary import run
 from lmi_deploy.cli.case import DepsFactory
+from lmi_deploy.cli.group import lmi
 from lmi_deploy.cli.wiring import wire
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.plan import Action

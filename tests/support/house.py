@@ -13,9 +13,9 @@ from typing import Any
 
 from lmi_deploy.adapters.folder import FolderJournal, FolderLock, StateFolder
 from lmi_deploy.adapters.model_folder import FolderFiles
-from lmi_deploy.cli import lmi
 from lmi_deploy.cli.boundary import run
 from lmi_deploy.cli.case import DepsFactory
+from lmi_deploy.cli.group import lmi
 from lmi_deploy.cli.wiring import port_of
 from lmi_deploy.core.facts import AtHand, Machine
 from lmi_deploy.core.observed import LocalObserved

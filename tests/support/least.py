@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.cli import lmi
 from lmi_deploy.cli.boundary import run
+from lmi_deploy.cli.group import lmi
 from tests.support.emulated import ACCOUNT, REGION, Emulated
 
 HANDLER = "from djl_python import Output\n\n\ndef handle(inputs):\n    return Output().add_as_json({})\n"

@@ -179,7 +179,7 @@ def test_there_is_no_import_cycle_between_rooms() -> None:
 )
 def test_help_pays_for_click_alone(vendor: str) -> None:
     assert vendor not in loaded_by(
-        "from lmi_deploy.cli import lmi; lmi.main(['--help'], standalone_mode=False)"
+        "from lmi_deploy.cli.group import lmi; lmi.main(['--help'], standalone_mode=False)"
     )
 
 

@@ -34,7 +34,7 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
     except LmiError as error:
         return _told(error, argv)
     except (KeyboardInterrupt, EOFError, click.Abort):
-        return _interrupted(argv)
+        return interrupted(argv)
     except BrokenPipeError:
         return _closed_pipe()
     except Exception as bug:  # noqa: BLE001 (the boundary: whatever is left is a bug of ours, and is reported)
@@ -86,7 +86,8 @@ def _usage(mistake: click.ClickException, argv: Sequence[str]) -> int:
     return 2
 
 
-def _interrupted(argv: Sequence[str]) -> int:
+def interrupted(argv: Sequence[str]) -> int:
+    """Ctrl-C where nothing was begun, or nothing that changes anything."""
     from lmi_deploy.errors import UNBEGUN, Interrupted
 
     # What had begun by then has been told as an error of its own (`Room.carry_out`).

@@ -14,7 +14,7 @@ from lmi_deploy.cli.views import open_view
 @json_option
 def command(*, shell: str, as_json: bool) -> None:
     """Print the completion script of SHELL; for bash: eval "$(lmi completion bash)"."""
-    from lmi_deploy.cli import lmi
+    from lmi_deploy.cli.group import lmi
 
     kind = get_completion_class(shell)
     assert kind is not None

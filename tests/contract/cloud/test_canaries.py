@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.cli import lmi
 from lmi_deploy.cli.boundary import run
+from lmi_deploy.cli.group import lmi
 from lmi_deploy.cli.report import write_report
 from lmi_deploy.emulator.rules import Call
 from tests.support.emulated import ACCOUNT, REGION, Emulated, emulator

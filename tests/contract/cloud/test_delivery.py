@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.cli import lmi
 from lmi_deploy.cli.boundary import run
+from lmi_deploy.cli.group import lmi
 from tests.support.emulated import Emulated, emulator
 from tests.support.least import clear_buckets, write_model
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.cli import lmi
 from lmi_deploy.cli.boundary import run
+from lmi_deploy.cli.group import lmi
 from tests.support.emulated import REGION, Emulated, emulator
 from tests.support.fakes import safetensors
 
