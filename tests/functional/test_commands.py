@@ -5,16 +5,18 @@ from __future__ import annotations
 import io
 import json
 import os
+import threading
 from contextlib import redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lmi_deploy.cli.boundary import run
 from lmi_deploy.cli.case import DepsFactory
 from lmi_deploy.cli.group import COMMANDS, lmi
-from tests.support.fake_servers import Answer
+from tests.support.fake_servers import Answer, Behaviour, chat
 from tests.support.house import MODEL, RECIPE, REF, House
 
 JSON_COMMANDS = [
@@ -188,7 +190,7 @@ def test_what_takes_away_is_not_agreed_to_by_enter_alone(house: House, answer: s
     house.lmi("up", "--yes")
     before = house.kept()
     for argv, question in (
-        (("cache", "rm", "--all"), "Free 2 entries? [y/N] "),
+        (("cache", "rm", "--all"), "Free 2 entries (2.00 kB)? [y/N] "),
         (("down",), "Take it away? [y/N] "),
     ):
         ran = house.lmi(*argv, stdin=answer.encode(), terminal=True)
@@ -298,6 +300,23 @@ def test_invoke_tells_the_servers_own_words_when_it_refuses(house: House, answer
     assert "max_tokens must be positive" in raw.out
 
 
+def test_invoke_names_the_limit_that_was_hit(house: House) -> None:
+    at_last = threading.Event()
+
+    def late(body: dict[str, Any]) -> Answer:
+        at_last.wait(30)
+        return chat(body)
+
+    house.servers.next.append(Behaviour(answer=late))
+    house.lmi("up", "--yes", "--no-probe")
+    ran = house.lmi("invoke", "tiny", "hello", "--timeout", "0.2")
+    at_last.set()
+    assert (ran.code, ran.out) == (1, "")
+    assert "said nothing for 0.2 s, and no longer was to be waited\n" in ran.err
+    assert "`lmi logs tiny` shows what it does; `lmi invoke --timeout SECONDS` waits longer" in ran.err
+    assert "timeouts.predict" not in ran.err
+
+
 def test_logs(house: House) -> None:
     house.lmi("up", "--yes")
     ran = house.lmi("logs", "tiny")
@@ -328,9 +347,13 @@ def test_cache(house: House) -> None:
     assert len(house.environments.made) == 2
     assert house.lmi("cache", "rm", "--all", "--yes").code == 0
     assert house.environments.made == set()
-    ran = house.lmi("cache", "rm", "gone", "--yes")
-    assert (ran.code, ran.out) == (1, "")
-    assert "next: `lmi cache ls`" in ran.err
+    house.lmi("up", "--yes", "--set", "options.dtype=fp32")
+    made = sorted(house.environments.made)
+    for argv in (("gone",), ("gone", "--yes"), (*made, "gone", "--yes")):
+        ran = house.lmi("cache", "rm", *argv)
+        assert (ran.code, ran.out) == (1, "")
+        assert "error: gone: nothing of that name is kept here\n  next: `lmi cache ls`" in ran.err
+    assert sorted(house.environments.made) == made, "all of them or none"
 
 
 def test_schema_and_completion_are_whole_results(house: House) -> None:

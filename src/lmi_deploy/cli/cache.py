@@ -7,7 +7,7 @@ import click
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import confirm
 from lmi_deploy.cli.options import json_option, yes_option
-from lmi_deploy.errors import UsageRefused
+from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ui.words import size
 
 
@@ -39,10 +39,15 @@ def ls(*, as_json: bool) -> None:
 def rm(*, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool) -> None:
     """Free entries by name; they are made again when they are needed."""
     room = open_room(as_json=as_json)
-    chosen = tuple(entry.name for entry in room.deps.environments.entries()) if everything else names
     if not names and not everything:
         raise UsageRefused("which entries?", hint="`lmi cache ls` shows their names; --all frees every one")
-    confirm(f"Free {len(chosen)} entries?", yes=yes)
+    sizes = {entry.name: entry.size for entry in room.deps.environments.entries()}
+    chosen = tuple(sizes) if everything else names
+    if unknown := [name for name in chosen if name not in sizes]:
+        hint = "`lmi cache ls` shows what there is"
+        raise NotFound(f"{', '.join(unknown)}: nothing of that name is kept here", hint=hint)
+    entries = "1 entry" if len(chosen) == 1 else f"{len(chosen)} entries"
+    confirm(f"Free {entries} ({size(sum(sizes[name] for name in chosen))})?", yes=yes)
     freed = sum(room.deps.environments.remove(name) for name in chosen)
     room.view.note(f"freed {size(freed)}")
     room.view.result({"removed": list(chosen), "bytes": freed})

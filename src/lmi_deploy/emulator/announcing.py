@@ -38,7 +38,7 @@ def tell_end(error: LmiError | None, *, as_json: bool) -> None:
         fields = {"kind": type(error).__name__, "exit_code": error.exit_code, **told}
         _line("result", {"ok": False, "error": fields})
     elif error is not None:
-        sys.stderr.write(f"error: {error.message}\n" + (f"  {error.hint}\n" if error.hint else ""))
+        sys.stderr.write(f"error: {error.message}\n" + (f"  next: {error.hint}\n" if error.hint else ""))
 
 
 def _line(event: str, fields: Mapping[str, Any]) -> None:

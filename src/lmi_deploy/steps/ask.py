@@ -46,12 +46,12 @@ def ask(
     measured.head = head
     body = (chunk for chunk in answer if isinstance(chunk, bytes))
     if head.status >= 300:
-        raise _refused(head, b"".join(body))
+        raise _refused(ref.name, head, b"".join(body))
     decoder = codec.decoder(head, question)
     for chunk in body:
-        yield from _count(decoder.feed(chunk), measured, deps.clock.monotonic() - begun)
+        yield from _count(decoder.feed(chunk), measured, ref.name, now=deps.clock.monotonic() - begun)
     measured.whole = deps.clock.monotonic() - begun
-    yield from _count(decoder.close(), measured, measured.whole)
+    yield from _count(decoder.close(), measured, ref.name, now=measured.whole)
 
 
 def ask_raw(ref: DeploymentRef, question: Question, deps: Deps, *, timeout: float) -> Iterator[bytes]:
@@ -71,7 +71,7 @@ def _request(codec: Codec, question: Question) -> HttpRequest:
     return replace(codec.encode(question), stream=question.stream)
 
 
-def _count(pieces: list[Piece], measured: Measured, now: float) -> Iterator[Piece]:
+def _count(pieces: list[Piece], measured: Measured, name: str, *, now: float) -> Iterator[Piece]:
     for piece in pieces:
         if piece.text and measured.first_piece is None:
             measured.first_piece = now
@@ -79,13 +79,14 @@ def _count(pieces: list[Piece], measured: Measured, now: float) -> Iterator[Piec
         measured.characters += len(piece.text)
         measured.finish = piece.finish or measured.finish
         if piece.error:
-            raise DeployFailed(f"the answer broke off: {piece.error}", hint="see `lmi logs`")
+            raise DeployFailed(f"the answer broke off: {piece.error}", hint=f"see `lmi logs {name}`")
         yield piece
 
 
-def _refused(head: Head, body: bytes) -> DeployFailed:
+def _refused(name: str, head: Head, body: bytes) -> DeployFailed:
     text = body.decode("utf-8", "replace").strip()[:_ERROR_BODY]
-    hint = "the request is at fault, not the deployment" if 400 <= head.status < 424 else "see `lmi logs`"
+    ours = f"see `lmi logs {name}`"
+    hint = "the request is at fault, not the deployment" if 400 <= head.status < 424 else ours
     return DeployFailed(
         f"the server answered {head.status} {head.reason}", hint=hint, details=text.splitlines()
     )

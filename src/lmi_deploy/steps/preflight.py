@@ -36,15 +36,19 @@ class Found:
     hint: str = ""
 
 
-def preflight(case: Case, deps: Deps) -> tuple[str, ...]:
-    """What should be known. Raises for all that stops the plan, in one error; asks nothing where nothing is made."""
+def preflight(case: Case, deps: Deps, *, recipe: str = "RECIPE") -> tuple[str, ...]:
+    """What should be known. Raises for all that stops the plan, in one error; asks nothing where nothing is made.
+
+    `recipe` is where it lies, where that is known: for what to do next.
+    """
     place = case.spec.place
     if not isinstance(place, SageMakerPlace) or not case.does(_CREATES):
         return ()
     cloud = deps.cloud(place.region)
+    iam = f"`lmi iam {recipe}` prints what"
     checks: tuple[tuple[str, Callable[[], Iterable[Found]]], ...] = (
-        ("the role", lambda: _role(case, place, cloud)),
-        ("your own rights", lambda: _rights(case, cloud)),
+        ("the role", lambda: _role(case, place, cloud, iam)),
+        ("your own rights", lambda: _rights(case, cloud, iam)),
         ("the quota", lambda: _quota(place, cloud)),
         ("the secret", lambda: _secret(place, cloud)),
     )
@@ -73,8 +77,8 @@ def _refusal(name: str, stopping: list[Found]) -> LmiError:
     return kind(count, hint=hints, details=[one.text for one in stopping])
 
 
-def _role(case: Case, place: SageMakerPlace, cloud: Cloud) -> Iterator[Found]:
-    iam = f"`lmi iam RECIPE` prints what the role {place.role} needs"
+def _role(case: Case, place: SageMakerPlace, cloud: Cloud, iam: str) -> Iterator[Found]:
+    iam = f"{iam} the role {place.role} needs"
     try:
         why = cloud.roles.assumable(place.role)
     except NotFound as error:
@@ -89,14 +93,14 @@ def _role(case: Case, place: SageMakerPlace, cloud: Cloud) -> Iterator[Found]:
         yield Found(text) if comfort else Found(text, AccessError, iam)
 
 
-def _rights(case: Case, cloud: Cloud) -> Iterator[Found]:
+def _rights(case: Case, cloud: Cloud, iam: str) -> Iterator[Found]:
     makes_bucket = case.does(MakeBucket)
     needed = (*_NEEDED, *_FOR_BUCKET) if makes_bucket else _NEEDED
     lacking = cloud.roles.lacking(cloud.caller.arn, policies(case.spec).deployer.rights)
     for right in lacking:
         text = f"{cloud.caller.arn} may not {_words(right)}"
         if right.action.startswith(needed):
-            yield Found(text, AccessError, "`lmi iam RECIPE` prints what deploying it needs")
+            yield Found(text, AccessError, f"{iam} deploying it needs")
     later = sorted({right.action for right in lacking if not right.action.startswith(needed)})
     if later:
         yield Found(f"{cloud.caller.arn} may not do what is needed later: {', '.join(later)}")

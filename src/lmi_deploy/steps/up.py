@@ -43,7 +43,7 @@ def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
         told += of_code
     if case.does(RunTransferJob):
         told += job_notices(recipe, facts)
-    return replace(case, notices=(*filter(None, told), *preflight(case, deps)))
+    return replace(case, notices=(*filter(None, told), *preflight(case, deps, recipe=recipe.origin)))
 
 
 def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = False) -> Iterator[Event]:

@@ -16,37 +16,36 @@ TIMEOUT = 300.0
 Send = Callable[[HttpRequest], Iterator[Head | bytes]]
 
 
-def prove(probe: ProbeSpec, codec: Codec, send: Send, *, clock: Clock) -> Answered:
-    """Ask the probe. DeployFailed, with the server's words, when what comes back is no answer."""
+def prove(probe: ProbeSpec, codec: Codec, send: Send, *, name: str, clock: Clock) -> Answered:
+    """Ask the deployment `name`. DeployFailed, with the server's words, when what comes back is no answer."""
     begun = clock.monotonic()
     request = HttpRequest(body=probe.body.encode(), headers=(("Content-Type", probe.content_type),))
     parts = list(send(request))
     head = parts[0]
     assert isinstance(head, Head)
     body = b"".join(part for part in parts[1:] if isinstance(part, bytes))
-    text = _read(probe, codec, head, body)
-    if probe.expect and probe.expect not in text:
-        raise _silent(f"the answer does not hold {probe.expect!r}", text)
-    if not text.strip():
-        raise _silent("the answer is empty", body.decode("utf-8", "replace"))
+    text, why, said = _read(probe, codec, head, body)
+    if why:
+        raise DeployFailed(
+            f"the model is loaded, but does not answer: {why}",
+            hint=f"see `lmi logs {name}`; the recipe's `probe` says what is asked",
+            details=said.strip()[:2000].splitlines(),
+        )
     seconds = round(clock.monotonic() - begun, 3)
     return Answered(prompt=probe.prompt or probe.body, answer=text, seconds=seconds)
 
 
-def _read(probe: ProbeSpec, codec: Codec, head: Head, body: bytes) -> str:
+def _read(probe: ProbeSpec, codec: Codec, head: Head, body: bytes) -> tuple[str, str, str]:
+    """The answer; and why it is none, with what came in its place."""
+    came = body.decode("utf-8", "replace")
     if head.status >= 300:
-        raise _silent(f"the server answered {head.status} {head.reason}", body.decode("utf-8", "replace"))
+        return "", f"the server answered {head.status} {head.reason}", came
     decoder = codec.decoder(head, Question(prompt=probe.prompt, body=probe.body.encode()))
     pieces = [*decoder.feed(body), *decoder.close()]
     broken = next((piece.error for piece in pieces if piece.error), "")
     if broken:
-        raise _silent(f"the answer is an error: {broken}", "")
-    return "".join(piece.text for piece in pieces)
-
-
-def _silent(why: str, said: str) -> DeployFailed:
-    return DeployFailed(
-        f"the model is loaded, but does not answer: {why}",
-        hint="see `lmi logs`; the recipe's `probe` says what is asked",
-        details=said.strip()[:2000].splitlines(),
-    )
+        return "", f"the answer is an error: {broken}", ""
+    text = "".join(piece.text for piece in pieces)
+    if probe.expect and probe.expect not in text:
+        return text, f"the answer does not hold {probe.expect!r}", text
+    return text, "" if text.strip() else "the answer is empty", came

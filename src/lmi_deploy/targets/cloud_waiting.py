@@ -167,7 +167,7 @@ class Waiting:
         if seen.status in _SERVING:
             raise kind(
                 f"{seen.name}: the update to {self.action.config} was rolled back; {seen.config} serves{why}",
-                hint="the container's last lines are above; `lmi logs` has all of them",
+                hint=f"the container's last lines are above; `lmi logs {seen.name}` has all of them",
                 details=details,
             )
         raise kind(

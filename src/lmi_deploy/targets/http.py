@@ -12,8 +12,11 @@ INVOCATIONS = "/invocations"
 _CHUNK = 65536
 
 
-def exchange(host: str, port: int, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
-    """The head, then the body in the pieces in which it arrives. `timeout` bounds every silence, in seconds."""
+def exchange(
+    host: str, port: int, request: HttpRequest, *, name: str, timeout: float
+) -> Iterator[Head | bytes]:
+    """The head, then the body in the pieces in which it arrives. `timeout` bounds every silence, in seconds; `name` is
+    the deployment's, for what is said when it fails."""
     link = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         response = _send(link, request)
@@ -22,17 +25,17 @@ def exchange(host: str, port: int, request: HttpRequest, *, timeout: float) -> I
     except ConnectionRefusedError:
         raise AccessError(
             f"nothing answers at {host}:{port}",
-            hint="`lmi status` says what is there; `lmi up` brings it back",
+            hint=f"`lmi status {name}` says what is there; `lmi up` brings it back",
         ) from None
     except TimeoutError:
         raise DeployFailed(
-            f"{host}:{port} said nothing for {timeout:.0f} s",
-            hint="see `lmi logs`; timeouts.predict is the limit",
+            f"{host}:{port} said nothing for {timeout:g} s, and no longer was to be waited",
+            hint=f"`lmi logs {name}` shows what it does; `lmi invoke --timeout SECONDS` waits longer",
         ) from None
     except (http.client.HTTPException, ConnectionError) as cut:
         raise DeployFailed(
             f"{host}:{port} ended the answer early: {type(cut).__name__}",
-            hint="see `lmi logs` for the worker's last lines",
+            hint=f"see `lmi logs {name}` for the worker's last lines",
         ) from None
     finally:
         link.close()

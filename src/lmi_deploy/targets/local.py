@@ -92,7 +92,7 @@ class LocalTarget:
 
     def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
         host, port = self._place(ref)
-        return exchange(host, port, request, timeout=timeout)
+        return exchange(host, port, request, name=ref.name, timeout=timeout)
 
     def address(self, ref: DeploymentRef) -> str:
         host, port = self._place(ref)
@@ -241,9 +241,9 @@ class _Rise:
         seen = self._server().look(self._home(action.server))
         if seen.port is None:
             raise AccessError(f"{action.server} has no address yet", hint="run `lmi up` again")
-        send = partial(exchange, self.spec.machine.host, seen.port, timeout=TIMEOUT)
+        send = partial(exchange, self.spec.machine.host, seen.port, name=self.ref.name, timeout=TIMEOUT)
         codec = Codec(engine(self.spec.engine.name), self.spec.engine.handler, self.spec.model.task)
-        answer = prove(action.probe, codec, send, clock=self.target.clock)
+        answer = prove(action.probe, codec, send, name=self.ref.name, clock=self.target.clock)
         yield answer
         return f"answered in {answer.seconds:.1f} s"
 

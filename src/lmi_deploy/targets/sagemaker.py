@@ -178,6 +178,7 @@ class SageMakerTarget:
             action.probe,
             codec,
             lambda request: self.invoke(ref, request, timeout=TIMEOUT),
+            name=ref.name,
             clock=self.clock,
         )
         yield answer

@@ -84,6 +84,7 @@ def test_a_port_that_is_taken(aws: Emulated) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     assert f"port {port} of 127.0.0.1 cannot be had" in done.stderr
+    assert "\n  next: choose another with --port" in done.stderr
     assert "--port" in done.stderr
 
 

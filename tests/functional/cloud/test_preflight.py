@@ -29,7 +29,7 @@ def test_a_role_that_is_not_there(house: CloudHouse) -> None:
     ran = house.lmi("plan")
     assert ran.code == 1
     assert "there is no such role" in ran.err
-    assert "`lmi iam RECIPE`" in ran.err
+    assert "`lmi iam tiny.yaml`" in ran.err
 
 
 def test_one_instance_type_that_can_be_had_is_enough(house: CloudHouse) -> None:
