@@ -15,7 +15,9 @@ from lmi_deploy.ui.words import size
 def command() -> None:
     """Show and free what lmi keeps on this machine: serving environments, DJL's engine, models out of a bucket.
 
-    Files from the Hub are in the Hub's own cache; `hf cache` shows and frees those.
+    It lies in LMI_CACHE_HOME (else ~/.cache/lmi). Files from the Hub are in the Hub's own cache (HF_HOME); `hf cache`
+    shows and frees those. What is known of deployments lies apart, in LMI_STATE_HOME (else ~/.local/state/lmi), and
+    goes with `lmi down`.
     """
 
 
