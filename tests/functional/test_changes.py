@@ -122,6 +122,60 @@ def test_a_server_that_answers_nobody_is_not_waited_for(house: House) -> None:
     assert house.servers.stopped[-1][1] == 90.0, "one that answers has time for its last requests"
 
 
+def test_a_detached_up_is_brought_to_its_end_by_wait(house: House) -> None:
+    up = house.lmi("up", "--yes", "--detach")
+    assert up.code == 0
+    assert "tiny is on its way; `lmi wait tiny` waits for it" in up.err
+    assert "answered" not in up.err
+    assert house.lmi("status").code == 4
+    for _ in range(3):  # it loads as it is looked at
+        house.observed()
+    assert "nobody has asked it yet: `lmi wait` does" in house.lmi("status").out
+    ran = house.lmi("wait", "tiny")
+    assert (ran.code, ran.out.strip()) == (0, up.out.strip().removesuffix("/invocations"))
+    assert "answered: OK then" in ran.err
+    assert house.lmi("invoke", "tiny", "hello").code == 0
+    assert "nothing to do" in house.lmi("plan").out
+    again = house.lmi("wait", "tiny")
+    assert (again.code, "answered" in again.err) == (0, False)
+
+
+def test_a_detached_change_takes_the_address_when_it_is_waited_for(house: House) -> None:
+    address = house.lmi("up", "--yes").out
+    before = house.observed().serving
+    assert house.lmi(*CHANGED, "--detach").code == 0
+    assert house.observed().serving == before
+    ran = house.lmi("wait", "tiny")
+    assert (ran.code, ran.out) == (0, address.replace("/invocations", ""))
+    assert before not in house.servers.alive()
+    assert house.servers.alive() == [house.observed().serving]
+    assert len(house.observed().artifacts) == 1
+    assert "nothing to do" in house.lmi("plan", *CHANGED[2:]).out
+
+
+def test_what_ctrl_c_left_on_its_way_is_waited_for(house: House) -> None:
+    house.target = lambda target: TroubledTarget(
+        target, Trouble(at=5, when="before", error=KeyboardInterrupt)
+    )
+    assert house.lmi("up", "--yes").code == 130
+    house.target = lambda target: target
+    assert house.lmi("wait").code == 0
+    assert house.lmi("status").code == 0
+
+
+def test_what_does_not_come_up_fails_the_wait(house: House) -> None:
+    house.servers.next.append(BROKEN["fails"])
+    assert house.lmi("up", "--yes", "--detach").code == 0
+    ran = house.lmi("wait", "tiny")
+    assert (ran.code, ran.out) == (1, "")
+    assert "the model server did not come up: RuntimeError: no such model" in ran.err
+    house.lmi("down", "--yes")
+    house.servers.next.append(BROKEN["hangs"])
+    assert house.lmi("up", "--yes", "--detach").code == 0
+    ran = house.lmi("wait", "tiny", "--timeout", "30")
+    assert (ran.code, "within 30 s" in ran.err) == (1, True)
+
+
 def test_a_killed_server_is_brought_back_at_its_address(house: House) -> None:
     address = house.lmi("up", "--yes").out
     house.servers.kill(house.state.servers("tiny")[0])

@@ -28,7 +28,7 @@ from lmi_deploy.steps.affording import is_free, require_affordable
 @max_hourly_option
 @yes_option
 @click.option(
-    "--detach", is_flag=True, help="Target sagemaker: do not wait for the endpoint; `lmi wait NAME` does."
+    "--detach", is_flag=True, help="Do not wait until it serves; `lmi wait NAME` does, and asks it."
 )
 @click.option(
     "--check-handler", is_flag=True, help="Make the handler's warm-up call in a worker on this machine first."

@@ -69,6 +69,11 @@ class Record:
     def current(self) -> Generation | None:
         return self.generations[-1] if self.generations else None
 
+    def silent(self, server: str) -> bool:
+        """Local: whether it was asked for an answer, and gave none."""
+        asked = (i for i in self.intents if i.action == "ProbeServer" and i.names.get("server") == server)
+        return any(intent.outcome is None for intent in asked)
+
     def sent(self, server: str) -> bool:
         """SageMaker: whether the endpoint was told to serve this config, and nothing was settled since."""
         return any(i.action in _SENDING and i.names.get("config") == server for i in self.intents)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lmi_deploy.core.cloud_actions import AwaitService
 from lmi_deploy.core.events import Event, Finished, Notice
 from lmi_deploy.core.observed import Observed
-from lmi_deploy.core.plan import Action, Plan
+from lmi_deploy.core.plan import Action, AwaitReady, Plan, ProbeServer, TakeAddress
 from lmi_deploy.core.record import Generation
 from lmi_deploy.decide.diff import CLEARING, PROBES, elsewhere, generation, proof
 from lmi_deploy.errors import RECORDED, UNBEGUN, Interrupted, LmiError, NoCapacity, QuotaExceeded
@@ -20,10 +20,14 @@ from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.diagnose import explain
 from lmi_deploy.steps.looking import Case, look
 
+_WAITS = (AwaitService, AwaitReady)
+_SEEN = (AwaitReady, ProbeServer, TakeAddress)
+"""Target local: `lmi wait` knows these by what is there; a probe that was begun and not ended would mean silence."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """`detach`: end once the endpoint is on its way; `lmi wait` does the rest."""
+    """`detach`: end once the server is on its way; `lmi wait` does the rest."""
 
     probe: bool = True
     detach: bool = False
@@ -79,9 +83,7 @@ class _Round:
 
     def _raise(self, plan: Plan, perform: Perform, journal: Journal) -> Generator[Event, None, bool]:
         """Whether it ended before the wait for service, which was wished."""
-        waits = next(
-            (n for n, a in enumerate(plan.actions) if isinstance(a, AwaitService)), len(plan.actions)
-        )
+        waits = next((n for n, a in enumerate(plan.actions) if isinstance(a, _WAITS)), len(plan.actions))
         now, later = plan.actions[:waits], plan.actions[waits:]
         yield from apply(replace(plan, actions=now), perform, journal, self.deps.clock)
         if self.wish.detach and later:
@@ -95,7 +97,8 @@ class _Round:
 
     def _leave(self, later: Sequence[Action], journal: Journal) -> Iterator[Event]:
         for action in later:
-            journal.intend(action)
+            if not isinstance(action, _SEEN):
+                journal.intend(action)
         name = self.case.spec.name
         yield Notice(text=f"{name} is on its way; `lmi wait {name}` waits for it and asks for a real answer")
 

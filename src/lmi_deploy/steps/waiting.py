@@ -12,6 +12,7 @@ from lmi_deploy.core.record import DeploymentRef, Generation
 from lmi_deploy.decide.diff import rollback, waiting
 from lmi_deploy.errors import LmiError
 from lmi_deploy.steps.apply import apply
+from lmi_deploy.steps.bringing import split
 from lmi_deploy.steps.costs import interrupted
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.diagnose import explain
@@ -47,8 +48,10 @@ def roll_back(ref: DeploymentRef, deps: Deps) -> Iterator[Event]:
 
 def _bring(ref: DeploymentRef, plan: Plan, coming: Generation | None, deps: Deps) -> Iterator[Event]:
     journal, took = deps.journal(ref), 0
+    perform = deps.targets[ref.target].ending(ref)
+    before, after = split(plan)
     try:
-        for event in apply(plan, deps.targets[ref.target].ending(ref), journal, deps.clock):
+        for event in apply(before, perform, journal, deps.clock):
             if isinstance(event, Finished) and event.key.startswith(AwaitService.__name__):
                 took = round(event.seconds)
             yield event
@@ -58,3 +61,4 @@ def _bring(ref: DeploymentRef, plan: Plan, coming: Generation | None, deps: Deps
     if coming is not None:
         since = deps.clock.now().isoformat(timespec="seconds")
         journal.settle(replace(coming, since=since, took=coming.took or took))
+    yield from apply(after, perform, journal, deps.clock)

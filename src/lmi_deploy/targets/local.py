@@ -5,29 +5,28 @@ from __future__ import annotations
 import shutil
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from lmi_deploy.core import plan
 from lmi_deploy.core.artifact import Artifact
-from lmi_deploy.core.events import Event, Progress
+from lmi_deploy.core.events import Event
 from lmi_deploy.core.exchange import Head, HttpRequest
 from lmi_deploy.core.observed import Held, LocalHeld, LocalObserved, SeenServer
 from lmi_deploy.core.record import DeploymentRef, Record
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.engines.codec import Codec
+from lmi_deploy.engines.codec import Codec, codec_of
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.engines.registry import engine
-from lmi_deploy.errors import AccessError, DeployFailed, NotFound, Overdue
+from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.environments import Environments
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.state import State
 from lmi_deploy.ports.target import Outcome, Perform
-from lmi_deploy.targets.answers import TIMEOUT, prove
 from lmi_deploy.targets.http import INVOCATIONS, exchange
-from lmi_deploy.targets.logs import exception_line, last_lines, tail
+from lmi_deploy.targets.logs import tail
+from lmi_deploy.targets.proving import Proving
 from lmi_deploy.targets.stopping import DRAIN, stop
 
 Steps = Generator[Event, None, Outcome]
@@ -81,14 +80,35 @@ class LocalTarget:
     def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
         ref = DeploymentRef(name=spec.name, target="local")
         rise = _Rise(target=self, ref=ref, spec=spec, artifact=artifact, hub=hub)
-        return {**rise.performers(), **self.ending(ref)}
+        return {**self.ending(ref), **rise.performers()}
 
     def ending(self, ref: DeploymentRef) -> Perform:
         return {
             plan.StopServer: lambda action: self._stop(ref, action),
             plan.RemoveArtifact: lambda action: self._remove_artifact(ref, action),
             plan.RemoveDeployment: self._remove,
+            plan.AwaitReady: lambda action: self._coming(ref).wait(action),
+            plan.ProbeServer: lambda action: self._coming(ref).probe(action),
+            plan.TakeAddress: lambda action: self._coming(ref).take(action),
         }
+
+    def proving(self, ref: DeploymentRef, host: str, codec: Codec) -> Proving:
+        return Proving(
+            name=ref.name,
+            home=lambda server: self.state.server(ref.name, server),
+            server_of=self.server_of,
+            clock=self.clock,
+            host=host,
+            codec=codec,
+        )
+
+    def _coming(self, ref: DeploymentRef) -> Proving:
+        """What an `up` left on its way, by the record."""
+        record = self.state.read(ref.name)
+        if record is None or record.coming is None:
+            raise NotFound(f"{ref.name}: no record says what is coming", hint="`lmi up` writes one")
+        told = {key: str(value) for key, value in record.coming.summary.items()}
+        return self.proving(ref, record.coming.host, codec_of(told))
 
     def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
         host, port = self._place(ref)
@@ -99,12 +119,14 @@ class LocalTarget:
         return f"http://{host}:{port}{INVOCATIONS}"
 
     def _place(self, ref: DeploymentRef) -> tuple[str, int]:
+        """Where it serves, or will when what is coming has come."""
         record = self.state.read(ref.name)
-        if record is None or record.current is None:
+        told = (record.current or record.coming) if record else None
+        if told is None:
             raise NotFound(
                 f"{ref.name}: no deployment of that name answers here", hint="`lmi ls` lists what is here"
             )
-        return record.current.host, record.current.port
+        return told.host, told.port
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
         homes = self.state.servers(ref.name)
@@ -150,10 +172,13 @@ class _Rise:
             plan.FetchWeights: self._weights,
             plan.PutArtifact: self._artifact,
             plan.StartServer: self._start,
-            plan.AwaitReady: self._await,
-            plan.ProbeServer: self._probe,
+            **self._proving().performers(),
             plan.TakeAddress: self._take,
         }
+
+    def _proving(self) -> Proving:
+        codec = Codec(engine(self.spec.engine.name), self.spec.engine.handler, self.spec.model.task)
+        return self.target.proving(self.ref, self.spec.machine.host, codec)
 
     def _engine(self, action: plan.InstallEngine) -> Steps:
         return (yield from self.target.environments.install_engine(action.version, key=plan.key(action)))
@@ -208,45 +233,6 @@ class _Rise:
         )
         return self._server().start(launch)
 
-    def _await(self, action: plan.AwaitReady) -> Steps:
-        return (yield from self._ready(action.server, plan.key(action), timeout=action.timeout))
-
-    def _ready(self, server: str, key: str, *, timeout: int) -> Steps:
-        clock, home = self.target.clock, self._home(server)
-        begun = clock.monotonic()
-        while (seen := self._server().look(home)).phase in ("starting", "loading"):
-            waited = clock.monotonic() - begun
-            if waited > timeout:
-                raise Overdue(
-                    f"{server} did not load the model within {timeout} s",
-                    hint=f"raise timeouts.container_startup, or see {self._server().log(home)}",
-                    details=last_lines(self._server().log(home)),
-                )
-            yield Progress(key=key, done=round(waited, 1), total=None, unit="seconds", note=seen.phase)
-            clock.sleep(_POLL)
-        if seen.phase != "ready":
-            raise self._failed(home, seen)
-        return f"port {seen.port}"
-
-    def _failed(self, home: Path, seen: SeenServer) -> DeployFailed:
-        told = self._server().failure(home).splitlines() or last_lines(self._server().log(home))
-        why = exception_line(told) or (told[0] if told else seen.phase)
-        return DeployFailed(
-            f"the model server did not come up: {why}",
-            hint=f"the worker's last lines are above; all of them are in {self._server().log(home)}",
-            details=told,
-        )
-
-    def _probe(self, action: plan.ProbeServer) -> Steps:
-        seen = self._server().look(self._home(action.server))
-        if seen.port is None:
-            raise AccessError(f"{action.server} has no address yet", hint="run `lmi up` again")
-        send = partial(exchange, self.spec.machine.host, seen.port, name=self.ref.name, timeout=TIMEOUT)
-        codec = Codec(engine(self.spec.engine.name), self.spec.engine.handler, self.spec.model.task)
-        answer = prove(action.probe, codec, send, name=self.ref.name, clock=self.target.clock)
-        yield answer
-        return f"answered in {answer.seconds:.1f} s"
-
     def _take(self, action: plan.TakeAddress) -> Steps:
         mine, previous = self._home(action.server), self._home(action.previous)
         if action.loads_again:
@@ -254,10 +240,10 @@ class _Rise:
             self.target.server_of(previous).stop(previous, grace=DRAIN)
             self._server().stop(mine, grace=DRAIN)
             self._run(action.server, host=action.host, port=action.port)
-            yield from self._ready(action.server, plan.key(action), timeout=self.spec.machine.startup_timeout)
-        else:
-            self._server().take_over(mine, previous, host=action.host, port=action.port)
-        return f"{action.host}:{action.port}"
+            timeout = self.spec.machine.startup_timeout
+            yield from self._proving().ready(action.server, plan.key(action), timeout=timeout)
+            return f"{action.host}:{action.port}"
+        return (yield from self._proving().take(action))
 
     def _server(self) -> ModelServer:
         return self.target.servers[self.spec.machine.runtime]

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from lmi_deploy.core.observed import LocalObserved, SeenServer
-from lmi_deploy.core.record import DeploymentRef, Generation, Record
+from lmi_deploy.core.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.decide.standing import judge
 
 REF = DeploymentRef(name="m", target="local")
@@ -39,6 +39,14 @@ def test_a_server_that_came_up_once_and_is_silent_is_not_said_to_load(
 ) -> None:
     record = Record(ref=REF, generations=generations)
     assert judge(_seen(phase, record)) == ("starting", why)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_server_that_is_ready_and_unproved_is_told_from_one_that_gave_no_answer(asked: bool) -> None:
+    intents = (Intent(action="ProbeServer", names={"server": "s-1"}, outcome=None),) if asked else ()
+    standing, why = judge(_seen("ready", Record(ref=REF, coming=GENERATION, intents=intents)))
+    assert standing == ("failed" if asked else "starting")
+    assert ("did not finish" if asked else "nobody has asked it yet: `lmi wait` does") in why
 
 
 def test_a_server_without_a_record_is_told_from_another_generation() -> None:

@@ -65,7 +65,7 @@ def waiting(observed: Observed, *, timeout: int | None) -> tuple[Plan, Generatio
     """What is left of an `up` that ended before the deployment answered, and what it brings."""
     match observed:
         case LocalObserved():
-            return Plan(deployment=observed.ref.name, actions=()), None
+            return local.waiting(observed, timeout=timeout)
         case CloudObserved():
             return sagemaker_end.waiting(observed, timeout=timeout)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lmi_deploy.core.plan import Change
 from lmi_deploy.core.record import Generation
-from lmi_deploy.core.spec import Spec
+from lmi_deploy.core.spec import ProbeSpec, Spec
 
 _TOLD = frozenset({"engine", "option.model_id", "option.entryPoint"})
 """Properties that other words of the summary stand for."""
@@ -35,6 +35,28 @@ def told_of_model(spec: Spec) -> dict[str, str]:
         "tensor_parallel_degree": str(spec.engine.tensor_parallel_degree),
         "weights": spec.weights.selection,
     }
+
+
+def told_of_probe(spec: Spec) -> dict[str, str]:
+    """What `probe_of` reads."""
+    return {
+        "probe": spec.probe.body,
+        "probe_prompt": spec.probe.prompt,
+        "probe_content_type": spec.probe.content_type,
+        "probe_expect": spec.probe.expect,
+    }
+
+
+def probe_of(summary: Mapping[str, Any]) -> ProbeSpec | None:
+    """What a generation was asked, by its record; None where the record does not say."""
+    if not summary.get("probe"):
+        return None
+    return ProbeSpec(
+        prompt=str(summary.get("probe_prompt", "")),
+        body=str(summary["probe"]),
+        content_type=str(summary.get("probe_content_type", "application/json")),
+        expect=str(summary.get("probe_expect", "")),
+    )
 
 
 def told_of_properties(spec: Spec) -> dict[str, str]:

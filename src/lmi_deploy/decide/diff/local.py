@@ -24,11 +24,15 @@ from lmi_deploy.core.plan import (
 )
 from lmi_deploy.core.record import Generation
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.decide.diff.changes import changes, told_of_model, told_of_properties
+from lmi_deploy.decide.diff.changes import changes, probe_of, told_of_model, told_of_probe, told_of_properties
 from lmi_deploy.decide.runtimes import NEEDS, hands_over
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 
 ALIVE = frozenset({"starting", "loading", "ready"})
+PATIENCE = "container_startup"
+"""In a summary: the seconds that its server may take to load the model."""
+_PATIENCE = 600
+"""Where an older record does not say."""
 
 
 def server_name(spec: Spec, artifact: Artifact) -> str:
@@ -61,6 +65,30 @@ def teardown(observed: LocalObserved) -> Plan:
         return Plan(deployment=observed.ref.name, actions=())
     actions = tuple(_sweep(observed, keep_server=None, keep_artifact=None))
     return Plan(deployment=observed.ref.name, actions=(*actions, RemoveDeployment(name=observed.ref.name)))
+
+
+def waiting(observed: LocalObserved, *, timeout: int | None) -> tuple[Plan, Generation | None]:
+    """The end of an `up` whose server is on its way: the wait, the proof, the address, and the old generation's end."""
+    coming = observed.record.coming if observed.record else None
+    probe = probe_of(coming.summary) if coming else None
+    holder = _server(observed, observed.serving)
+    shared = coming is not None and holder is not None and holder.port == coming.port
+    if (
+        coming is None
+        or probe is None
+        or not _usable(observed, coming.server, None if shared else coming.port)
+    ):
+        return Plan(deployment=observed.ref.name, actions=()), None
+    patience = timeout or int(coming.summary.get(PATIENCE, 0)) or _PATIENCE
+    actions: list[Action] = [AwaitReady(server=coming.server, timeout=patience)]
+    actions.append(ProbeServer(server=coming.server, probe=probe))
+    if holder is not None and shared and holder.server != coming.server:
+        if not hands_over(coming.runtime, holder.runtime):  # to load it again takes the recipe: `lmi up`
+            return Plan(deployment=observed.ref.name, actions=()), None
+        take = TakeAddress(server=coming.server, host=coming.host, port=coming.port, previous=holder.server)
+        actions.append(take)
+    actions += _sweep(observed, keep_server=coming.server, keep_artifact=coming.artifact)
+    return Plan(deployment=observed.ref.name, actions=tuple(actions)), coming
 
 
 def _prepare(spec: Spec, artifact: Artifact, observed: LocalObserved, held: LocalHeld) -> Iterator[Action]:
@@ -119,11 +147,7 @@ def _usable(observed: LocalObserved, wanted: str, port: int | None) -> bool:
     present = _server(observed, wanted)
     if present is None or present.phase not in ALIVE:
         return False
-    intents = observed.record.intents if observed.record else ()
-    silent = any(
-        intent.action == ProbeServer.__name__ and intent.outcome is None and intent.names["server"] == wanted
-        for intent in intents
-    )
+    silent = observed.record is not None and observed.record.silent(wanted)
     return not silent and (port is None or present.port in (None, port))
 
 
@@ -157,6 +181,8 @@ def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
         "runtime": spec.machine.runtime,
         **({"image": spec.machine.image} if spec.machine.image else {}),
         "address": f"{spec.machine.host}:{spec.machine.port}",
+        PATIENCE: str(spec.machine.startup_timeout),
+        **told_of_probe(spec),
         **told_of_properties(spec),
     }
 

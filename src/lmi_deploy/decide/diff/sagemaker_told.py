@@ -16,10 +16,10 @@ from lmi_deploy.core.place import Placement, SageMakerPlace
 from lmi_deploy.core.plan import Plan
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.record import Generation
-from lmi_deploy.core.spec import ProbeSpec, Spec
+from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.cloud_wanted import patience, wanted_of
 from lmi_deploy.decide.costs import cost_of
-from lmi_deploy.decide.diff.changes import told_of_model, told_of_properties
+from lmi_deploy.decide.diff.changes import told_of_model, told_of_probe, told_of_properties
 from lmi_deploy.decide.diff.sagemaker_tags import tags_told
 
 MODEL: Final = "sagemaker_model"
@@ -39,10 +39,7 @@ def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
         "runtime": "sagemaker",
         **_place(place),
         PATIENCE: str(patience(spec)),
-        "probe": spec.probe.body,
-        "probe_prompt": spec.probe.prompt,
-        "probe_content_type": spec.probe.content_type,
-        "probe_expect": spec.probe.expect,
+        **told_of_probe(spec),
         **{f"environment.{key}": value for key, value in place.environment},
         **tags_told(place.tags),
         **told_of_properties(spec),
@@ -83,18 +80,6 @@ def scaling_of(summary: Mapping[str, Any]) -> Scaling | None:
         return None
     least, most, invocations = map(int, found.groups())
     return Scaling(least=least, most=most, invocations=invocations)
-
-
-def probe_of(summary: Mapping[str, Any]) -> ProbeSpec | None:
-    """What a generation was asked, by its record; None where the record does not say."""
-    if not summary.get("probe"):
-        return None
-    return ProbeSpec(
-        prompt=str(summary.get("probe_prompt", "")),
-        body=str(summary["probe"]),
-        content_type=str(summary.get("probe_content_type", "application/json")),
-        expect=str(summary.get("probe_expect", "")),
-    )
 
 
 def generation(

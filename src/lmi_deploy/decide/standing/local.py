@@ -29,6 +29,16 @@ def judge(observed: LocalObserved) -> tuple[Standing, str]:
             "drifted",
             "its model server is gone (killed, or the machine restarted); `lmi up` brings it back",
         )
+    return _unfinished(observed)
+
+
+def _unfinished(observed: LocalObserved) -> tuple[Standing, str]:
+    """Of a first `up` that was detached or broken off."""
+    record = observed.record
+    coming = record.coming.server if record and record.coming else None
+    ready = any(server.phase == "ready" and server.server == coming for server in observed.servers)
+    if record and coming and ready and not record.silent(coming):
+        return "starting", "its model server is ready, and nobody has asked it yet: `lmi wait` does"
     return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
 
 
