@@ -242,6 +242,22 @@ def test_of_two_ups_at_once_one_works(home: Home) -> None:
     home.up_serves("slow")
 
 
+def test_what_an_up_left_on_its_way_is_waited_for_and_asked(home: Home) -> None:
+    home.handler("slow", loads=2)
+    home.killed("up", at=FIRST_UP.index("AwaitReady"), when="before", action="AwaitReady")
+    assert home.status()[1]["standing"] == "starting"
+    assert "answered: slow to hello" in home.done("wait", "tiny")
+    assert home.status()[0] == 0
+    assert home.answer() == "slow to me"
+    home.handler("second", loads=1)
+    assert "`lmi wait tiny`" in home.done("up", "--yes", "--detach")
+    assert home.answer() == "slow to me", "it serves as before until the next one has answered"
+    home.done("wait", "tiny")
+    assert home.answer() == "second to me"
+    assert len(home.processes("lmi_deploy.server")) == 1
+    home.down_leaves_nothing()
+
+
 def test_a_port_that_a_stranger_holds_is_named_and_nothing_is_left(home: Home) -> None:
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", home.port))
