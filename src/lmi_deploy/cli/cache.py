@@ -8,7 +8,7 @@ from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import confirm
 from lmi_deploy.cli.options import json_option, yes_option
 from lmi_deploy.errors import NotFound, UsageRefused
-from lmi_deploy.ui.words import size
+from lmi_deploy.ui.words import counted, size
 
 
 @click.group("cache")
@@ -29,7 +29,7 @@ def ls(*, as_json: bool) -> None:
     entries = room.deps.environments.entries()
     room.view.rows([{"name": e.name, "kind": e.kind, "size": e.size, "path": str(e.path)} for e in entries])
     total = sum(entry.size for entry in entries)
-    room.view.note(f"{len(entries)} entries, {size(total)}")
+    room.view.note(f"{counted(len(entries), 'entry', 'entries')}, {size(total)}")
     room.view.result({"entries": len(entries), "bytes": total})
 
 
@@ -48,8 +48,10 @@ def rm(*, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool) ->
     if unknown := [name for name in chosen if name not in sizes]:
         hint = "`lmi cache ls` shows what there is"
         raise NotFound(f"{', '.join(unknown)}: nothing of that name is kept here", hint=hint)
-    entries = "1 entry" if len(chosen) == 1 else f"{len(chosen)} entries"
-    confirm(f"Free {entries} ({size(sum(sizes[name] for name in chosen))})?", yes=yes)
+    confirm(
+        f"Free {counted(len(chosen), 'entry', 'entries')} ({size(sum(sizes[name] for name in chosen))})?",
+        yes=yes,
+    )
     freed = sum(room.deps.environments.remove(name) for name in chosen)
     room.view.note(f"freed {size(freed)}")
     room.view.result({"removed": list(chosen), "bytes": freed})

@@ -15,6 +15,7 @@ from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.errors import NotFound
 from lmi_deploy.steps import down
 from lmi_deploy.steps.astray import astray
+from lmi_deploy.ui.words import counted
 
 
 @click.command("gc")
@@ -43,7 +44,11 @@ def command(
     """
     room = open_room(as_json=as_json)
     ended = _deployments(room, region, yes=yes) if deployments else 0
-    kept = f"no leftover was freed; {ended} deployments were taken away" if ended else "nothing was changed"
+    kept = (
+        f"no leftover was freed; {counted(ended, 'deployment')} taken away before"
+        if ended
+        else "nothing was changed"
+    )
     wish = BucketWish(bucket=bucket, region=region, profile=profile)
     freed = _bucket(room, wish, older_than, yes=yes, kept=kept)
     room.view.result({"freed": freed, "ended": ended})
@@ -58,7 +63,7 @@ def _deployments(room: Room, region: str, *, yes: bool) -> int:
         ]
     )
     if found:
-        confirm(f"Take away {len(found)} deployments?", yes=yes)
+        confirm(f"Take away {counted(len(found), 'deployment')}?", yes=yes)
     for one in found:
         room.carry_out(down.carry_out(down.prepare(one.ref, room.deps), room.deps))
     return len(found)
@@ -78,6 +83,6 @@ def _bucket(room: Room, wish: BucketWish, older_than: float, *, yes: bool, kept:
     if not found:
         room.view.note(f"nothing older than {older_than:g} h is left over in {there.where}")
     else:
-        confirm(f"Free {len(found)} leftovers?", yes=yes, kept=kept)
+        confirm(f"Free {counted(len(found), 'leftover')}?", yes=yes, kept=kept)
         there.clear(before=before)
     return len(found)

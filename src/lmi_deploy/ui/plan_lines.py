@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lmi_deploy.core.plan import Plan, title
-from lmi_deploy.ui.words import plain, size
+from lmi_deploy.ui.words import counted, plain, size
 
 _BYTE_FIGURES = frozenset({"weights", "to fetch", "to move", "device memory"})
 _SHOWN_WHEN_NEW = ("model", "commit", "engine", "runtime", "address")
@@ -17,7 +17,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     if plan.empty:
         yield f"{plan.deployment}: nothing to do, it is as the recipe says"
         return
-    yield f"{plan.deployment}: {len(plan.actions)} action{'s' * (len(plan.actions) != 1)}"
+    yield f"{plan.deployment}: {counted(len(plan.actions), 'action')}"
     for action in plan.actions:
         yield f"  + {title(action)}"
     if any(change.before for change in plan.changes):

@@ -29,6 +29,11 @@ def span(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
+def counted(count: int, one: str, more: str = "") -> str:
+    """`1 action`, `2 actions`; `more` where an s is not enough."""
+    return f"{count} {one if count == 1 else more or one + 's'}"
+
+
 def plain(text: str) -> str:
     """Somebody else's text without the control sequences that could drive a terminal."""
     text = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)", "", text)

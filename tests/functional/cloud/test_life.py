@@ -315,7 +315,7 @@ def test_what_expired_is_found_and_taken_away(house: CloudHouse) -> None:
     assert "expired" not in house.lmi("gc", "--yes").out
     house.clock.sleep(4000)
     asked = house.lmi("gc", stdin=b"\n", terminal=True)
-    assert (asked.code, "Take away 1 deployments? [y/N] " in asked.err) == (130, True)
+    assert (asked.code, "Take away 1 deployment? [y/N] " in asked.err) == (130, True)
     assert house.lmi("status", "tiny").code == 0
     found = house.lmi("gc", "--yes")
     assert "expired at" in found.out

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.ui.words import plain, size, span
+from lmi_deploy.ui.words import counted, plain, size, span
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,10 @@ def test_text_that_could_drive_a_terminal(text: str, shown: str) -> None:
 def test_nothing_that_drives_a_terminal_is_left(text: str) -> None:
     assert all(char in "\n\t" or (char >= " " and not "\x7f" <= char <= "\x9f") for char in plain(text))
     assert plain(plain(text)) == plain(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "more", "words"), [(1, "", "1 entry"), (2, "entries", "2 entries"), (0, "entries", "0 entries")]
+)
+def test_what_is_counted_agrees_with_its_number(count: int, more: str, words: str) -> None:
+    assert counted(count, "entry", more) == words
