@@ -1,10 +1,16 @@
-"""Several workers at once, seen by one generator: it ticks while they work, and ends them when it is ended."""
+"""Several workers at once, seen by one generator: it ticks while they work, and ends them when it is ended.
+
+They are few to begin with, and become more as long as the processors wait for the network: where they do not, more
+workers only take Python's lock from each other (`python -m benchmarks transfer`).
+"""
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
-from collections.abc import Generator
+import time
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -15,6 +21,30 @@ from lmi_deploy.transfer.slabs import Slabs, Stopped
 TICK = 0.2
 FAREWELL = 5.0
 """Seconds that workers get to end the part at hand; they are daemons, so that no stalled one keeps the command."""
+
+
+A_CORE = 2
+"""Workers for each processor, to begin with."""
+SPARE = 0.4
+"""Of the processors' time: where so much of it is unused, there may be more workers."""
+
+
+def processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Idleness:
+    """The share of the processors' time that this process did not use since it was asked before."""
+
+    def __init__(self) -> None:
+        self._count = processors()
+        self._at, self._used = time.monotonic(), time.process_time()
+
+    def __call__(self) -> float:
+        before, used = self._at, self._used
+        self._at, self._used = time.monotonic(), time.process_time()
+        passed = (self._at - before) * self._count
+        return 1.0 - (self._used - used) / passed if passed else 0.0
 
 
 @dataclass(slots=True)
@@ -30,34 +60,49 @@ class Crew:
     schedule: Schedule
     slabs: Slabs
     stop: threading.Event
+    idleness: Callable[[], float] = field(default_factory=Idleness)
+    first: int = field(default_factory=lambda: max(4, A_CORE * processors()))
+    _threads: list[threading.Thread] = field(default_factory=list)
     _said: queue.SimpleQueue[Outcome | None] = field(default_factory=queue.SimpleQueue)
 
-    def run(self, workers: int) -> Generator[Outcome | None, None, None]:
+    def run(self, most: int) -> Generator[Outcome | None, None, None]:
         """Yields what became of each file, and None on every tick between."""
-        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers)]
-        for thread in threads:
-            thread.start()
-        left = workers
+        ended, next_look = 0, time.monotonic() + TICK
+        self._start(min(self.first, most))
         try:
-            while left:
+            while ended < len(self._threads):
                 try:
                     outcome = self._said.get(timeout=TICK)
                 except queue.Empty:
                     yield None
-                    continue
-                if outcome is None:
-                    left -= 1
                 else:
-                    yield outcome
+                    if outcome is None:
+                        ended += 1
+                    else:
+                        yield outcome
+                if not ended and time.monotonic() >= next_look:
+                    next_look = time.monotonic() + TICK
+                    self._grow(most)
         finally:
-            self._end(threads)
+            self._end()
 
-    def _end(self, threads: list[threading.Thread]) -> None:
+    def _start(self, count: int) -> None:
+        for _ in range(count):
+            thread = threading.Thread(target=self._work, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def _grow(self, most: int) -> None:
+        now = len(self._threads)
+        if now < most and self.idleness() > SPARE:
+            self._start(min(now, most - now))
+
+    def _end(self) -> None:
         self.stop.set()
         self.schedule.stop()
         self.slabs.stop()
-        for thread in threads:
-            thread.join(FAREWELL / len(threads))
+        for thread in self._threads:
+            thread.join(FAREWELL / len(self._threads))
 
     def _work(self) -> None:
         try:
