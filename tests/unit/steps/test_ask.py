@@ -103,7 +103,8 @@ def test_a_rate_needs_two_tokens_and_time_between_them(
 
 
 @pytest.mark.parametrize(
-    ("status", "hint"), [(400, "the request is at fault"), (424, "see `lmi logs tiny`"), (503, "see `lmi logs tiny`")]
+    ("status", "hint"),
+    [(400, "the request is at fault"), (424, "see `lmi logs tiny`"), (503, "see `lmi logs tiny`")],
 )
 def test_a_refusal_carries_the_servers_words(tmp_path: Path, status: int, hint: str) -> None:
     head = Head(status=status, reason="No", headers=())
