@@ -11,11 +11,11 @@ from lmi_deploy.core.observed import Observed
 from lmi_deploy.core.plan import Action, AwaitReady, Plan, ProbeServer, TakeAddress
 from lmi_deploy.core.record import Generation
 from lmi_deploy.decide.diff import CLEARING, PROBES, elsewhere, generation, proof
-from lmi_deploy.errors import RECORDED, UNBEGUN, Interrupted, LmiError, NoCapacity, QuotaExceeded
+from lmi_deploy.errors import RECORDED, UNBEGUN, LmiError, NoCapacity, QuotaExceeded
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.target import Perform, Target
 from lmi_deploy.steps.apply import apply
-from lmi_deploy.steps.costs import left_standing
+from lmi_deploy.steps.costs import interrupted, left_standing
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.diagnose import explain
 from lmi_deploy.steps.looking import Case, look
@@ -74,7 +74,8 @@ class _Round:
             error.hint = "; ".join(filter(None, (error.hint, *self._advice(error))))
             raise
         except KeyboardInterrupt:
-            raise self._interrupted() from None
+            hint = RECORDED if split(self.case.plan)[0].actions else UNBEGUN
+            raise interrupted(self.case.ref, self.deps, hint=hint) from None
         if detached:
             return
         # Settled before the old generation is cleared away: from here on the new one is what serves.
@@ -136,12 +137,6 @@ class _Round:
             yield f"{self.case.spec.name} still serves as it did before, at {self._target.address(self.case.ref)}"
         if "costing" not in error.message:
             yield left_standing(seen, self.deps)
-
-    def _interrupted(self) -> Interrupted:
-        seen = self._seen()
-        standing = left_standing(seen, self.deps) if seen else "what is there could not be looked at"
-        hint = RECORDED if split(self.case.plan)[0].actions else UNBEGUN
-        return Interrupted("interrupted" + (f": {standing}" if standing else ""), hint=hint)
 
 
 def prove(case: Case, target: Target, deps: Deps) -> Iterator[Event]:

@@ -30,7 +30,6 @@ from lmi_deploy.targets.proving import Proving
 from lmi_deploy.targets.stopping import DRAIN, stop
 
 Steps = Generator[Event, None, Outcome]
-_POLL = 0.1
 _RUNTIME = "runtime"
 """In a server's home: the runtime that it was started with."""
 
