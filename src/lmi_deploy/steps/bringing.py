@@ -74,8 +74,8 @@ class _Round:
             error.hint = "; ".join(filter(None, (error.hint, *self._advice(error))))
             raise
         except KeyboardInterrupt:
-            hint = RECORDED if split(self.case.plan)[0].actions else UNBEGUN
-            raise interrupted(self.case.ref, self.deps, hint=hint) from None
+            hint = RECORDED if before.actions else UNBEGUN
+            raise interrupted(case.ref, deps, hint=hint) from None
         if detached:
             return
         # Settled before the old generation is cleared away: from here on the new one is what serves.
