@@ -40,8 +40,9 @@ picture: setup  ## Run the quickstart and draw its output as docs/quickstart.svg
 bench: setup  ## Measure every published figure, write benchmarks/results/ and the README's table
 	@$(BIN)/python -m benchmarks
 
-fuzz: setup  ## 100,000 generated recipes
+fuzz: setup  ## 100,000 generated recipes, and 20 times the examples of each property test
 	@$(BIN)/python -m tools.fuzz --cases 100000
+	@$(BIN)/python -m pytest -q tests/unit -m hypothesis --hypothesis-profile=fuzz -n 2
 
 wheelhouse: setup  ## Fill the folder wheelhouse/ for machines without a registry (about 3 GB; LMI_WHEELHOUSE=wheelhouse there)
 	@$(BIN)/python -m tools.wheelhouse wheelhouse

@@ -1,25 +1,30 @@
-"""`python -m benchmarks [NAME ...]`: measure, write `results/<name>.json`, then the README's table.
+"""Measure the published figures: write results/<name>.json for each benchmark, then the README's table.
 
 A missed aim is shown, and is no error; only a benchmark that does not work is.
 """
 
 from __future__ import annotations
 
+import argparse
+import ast
 import importlib
 import sys
 import time
+from pathlib import Path
 
 from benchmarks import table
 from benchmarks.measure import say
 from benchmarks.result import Figure, Result
 
+_FOLDER = Path(__file__).parent
 
-def main(names: list[str]) -> int:
-    unknown = [name for name in names if name not in table.ORDER]
-    if unknown:
-        print(f"no benchmark {unknown[0]!r}; there are: {', '.join(table.ORDER)}", file=sys.stderr)
-        return 2
-    for name in names or table.ORDER:
+
+def main(arguments: list[str]) -> int:
+    given = _parser().parse_args(arguments)
+    if given.help:
+        print("\n\n".join(_description(name) for name in given.names) or _overview())
+        return 0
+    for name in given.names or table.ORDER:
         say(f"== {name}")
         begun = time.monotonic()
         result: Result = importlib.import_module(f"benchmarks.{name}").run()
@@ -29,6 +34,46 @@ def main(names: list[str]) -> int:
         say(f"== {name}: measured in {time.monotonic() - begun:.0f} s")
     table.main(["--write"])
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", add_help=False)
+    parser.add_argument("names", nargs="*", metavar="NAME", type=_benchmark)
+    parser.add_argument("-h", "--help", action="store_true")
+    return parser
+
+
+def _benchmark(name: str) -> str:
+    if name not in table.ORDER:
+        raise argparse.ArgumentTypeError(f"no benchmark {name!r}; there are: {', '.join(table.ORDER)}")
+    return name
+
+
+def _overview() -> str:
+    width = max(map(len, table.ORDER))
+    lines = [f"  {name:{width}}  {_docstring(name).splitlines()[0]}" for name in table.ORDER]
+    return "\n".join(
+        [
+            "usage: python -m benchmarks [-h] [NAME ...]",
+            "",
+            (__doc__ or "").strip(),
+            "",
+            "Benchmarks (without a NAME: all of them, in this order):",
+            *lines,
+            "",
+            "`python -m benchmarks NAME --help` says more of one.",
+        ]
+    )
+
+
+def _description(name: str) -> str:
+    return f"usage: python -m benchmarks {name}\n\n{_docstring(name)}"
+
+
+def _docstring(name: str) -> str:
+    """Read, not imported: what a benchmark imports may be missing, and takes time."""
+    source = (_FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    return ast.get_docstring(ast.parse(source)) or ""
 
 
 def _shown(figure: Figure) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -16,6 +18,14 @@ def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """This process's, without what makes Python slower than it is for users."""
     kept = {key: value for key, value in os.environ.items() if key not in _NOT_FOR_CHILDREN}
     return {**kept, **(more or {})}
+
+
+@contextmanager
+def scratch_folder(build: Path = ROOT / ".build") -> Iterator[Path]:
+    """A temporary folder on the disk of the checkout: /tmp may be memory, and smaller than the files."""
+    build.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=build) as folder:
+        yield Path(folder)
 
 
 def say(text: str) -> None:

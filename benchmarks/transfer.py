@@ -1,6 +1,8 @@
 """Weights from the Hub into S3, both over TLS on this machine: streamed, and as one would do it without lmi.
 
-`python -m benchmarks transfer`; LMI_BENCH_MIB is the size of each of the four files (1024).
+Needs Go 1.22 or newer, which builds the two servers. Environment variables:
+LMI_BENCH_MIB        size of each of the four files in MiB (1024)
+LMI_BENCH_LARGE_GIB  size of the one file that shows that memory stays the same, in GiB (40; it is never stored)
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ import os
 import random
 import shutil
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks.measure import ROOT, ratios, say
+from benchmarks.measure import ratios, say, scratch_folder
 from benchmarks.result import Figure, Result
 from benchmarks.transfer_servers import Servers, missing, servers
 from benchmarks.transfer_watch import Seen, watched
@@ -47,15 +48,15 @@ def run() -> Result:
     size = int(os.environ.get("LMI_BENCH_MIB", "1024")) * MIB
     figures: list[Figure] = []
     details: dict[str, Any] = {"files": f"{COUNT} x {size // MIB} MiB", "samples": {}}
-    with tempfile.TemporaryDirectory(dir=ROOT / ".build") as folder:
+    with scratch_folder() as folder:
         for rate, name, aim in ((0, "", 1.7), (CAP, ", Hub capped at 60 MB/s a connection", 2.2)):
             with servers(count=COUNT, size=size, rate=rate) as far:
-                seen = _turns(far, _ends(far, Path(folder)), details, f"end to end{name}")
+                seen = _turns(far, _ends(far, folder), details, f"end to end{name}")
                 figures += _against(f"Hub to S3{name}", seen["lmi"], seen["staged"], aim)
                 figures += _memory(seen["lmi"], size) if rate == 0 else []
-        figures += _cached(Path(folder), size, details)
+        figures += _cached(folder, size, details)
         figures += _second()
-        figures += _uploads(Path(folder), size, details)
+        figures += _uploads(folder, size, details)
     figures += _large(details)
     return Result(
         what="4 files from a Hub to S3, both stand-ins in Go over TLS on the loopback of the machine that is measured",

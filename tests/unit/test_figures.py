@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+import benchmarks.__main__
 from benchmarks import table
+from benchmarks.measure import scratch_folder
 from benchmarks.result import RESULTS, Figure
 
 FILES = sorted(RESULTS.glob("*.json"))
@@ -62,3 +64,32 @@ def test_the_verdict_on_a_figure_follows_from_its_value_and_its_aim(file: Path) 
 )
 def test_amounts_are_as_short_as_they_are_true(number: float, unit: str, shown: str) -> None:
     assert table.amount(number, unit) == shown
+
+
+@pytest.mark.parametrize("name", table.ORDER)
+def test_each_benchmark_has_help_and_does_not_run_for_it(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert benchmarks.__main__.main([name, "--help"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == f"usage: python -m benchmarks {name}"
+    assert len(shown) > 2
+
+
+def test_help_lists_the_benchmarks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert benchmarks.__main__.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n  {name} " in shown for name in table.ORDER)
+
+
+def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        benchmarks.__main__.main(["transfers"])
+    assert ended.value.code == 2
+    assert "no benchmark 'transfers'; there are: startup" in capsys.readouterr().err
+
+
+def test_the_scratch_folder_needs_nothing_that_an_earlier_run_left(tmp_path: Path) -> None:
+    with scratch_folder(tmp_path / ".build") as folder:
+        assert folder.is_dir()
+    assert not folder.exists()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.core.oids import oid_of
@@ -14,6 +14,7 @@ from tests.support import hub_faults
 from tests.support.hub import LocalHub, serve_hub
 from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 from tests.support.hub_faults import LARGE, SMALL
+from tests.support.properties import examples
 
 ONE_FAULT = {
     **hub_faults.ONE_FAULT,
@@ -52,7 +53,7 @@ BREAKS = st.sampled_from(
 CUTS = st.builds(Cut, st.integers(0, SIZE), st.booleans())
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(40, shared_fixture=True)
 @given(st.lists(BREAKS | CUTS, max_size=4))
 def test_any_row_of_faults_ends_in_the_right_bytes(
     hub: LocalHub, tmp_path_factory: pytest.TempPathFactory, row: list[Action]

@@ -4,7 +4,7 @@ from contextlib import suppress
 
 import pytest
 from huggingface_hub import close_session
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.core.weights import weights_prefix
@@ -17,6 +17,7 @@ from tests.support.fake_store import FakeStore
 from tests.support.hub import LocalHub
 from tests.support.hub_client import HubClient
 from tests.support.hub_faults import LARGE, SMALL
+from tests.support.properties import examples
 from tests.support.pushing import pushed, way
 
 PART = 8 << 20
@@ -94,7 +95,7 @@ BREAKS = st.sampled_from(
 CUTS = st.builds(Cut, st.integers(0, 17 << 20), st.booleans())
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(12, shared_fixture=True)
 @given(st.lists(BREAKS | CUTS | st.just(Flip(77)), max_size=4))
 def test_any_row_of_faults_ends_in_the_right_bytes_or_in_none(
     hub: LocalHub, client: HubClient, row: list[Action]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.core.artifact import Artifact
@@ -33,6 +33,7 @@ from lmi_deploy.decide.diff.local import server_name, summary
 from lmi_deploy.decide.render import render
 from lmi_deploy.decide.resolve import resolve
 from tests.support.nouns import facts, recipe
+from tests.support.properties import examples
 
 REF = DeploymentRef(name="m", target="local")
 PORT, OTHER_PORT = 8080, 8090
@@ -40,7 +41,7 @@ SPEC = resolve(recipe(), facts())
 ARTIFACT = render(SPEC)
 WANTED = server_name(SPEC, ARTIFACT)
 OTHERS = ("old0", "old1")
-MANY = settings(derandomize=True, max_examples=300)
+MANY = examples(300)
 PHASES = st.sampled_from(["starting", "loading", "ready", "failed", "draining", "gone"])
 
 

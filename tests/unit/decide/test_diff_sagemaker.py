@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.core.cloud_actions import (
@@ -41,6 +41,7 @@ from lmi_deploy.decide.diff import diff, generation, rollback, teardown
 from lmi_deploy.decide.render import render
 from lmi_deploy.errors import NotFound, Refused
 from tests.support.cloud_nouns import placed_spec
+from tests.support.properties import examples
 
 SCALED = Scaling(least=1, most=4, invocations=100)
 SPECS = {
@@ -52,7 +53,7 @@ SPECS = {
 SPEC = SPECS["plain"]
 ARTIFACT = render(SPEC)
 REF = SPEC.ref
-MANY = settings(derandomize=True, max_examples=100)
+MANY = examples(100)
 STATUSES = (
     *("Creating", "Updating", "SystemUpdating", "RollingBack", "InService"),
     *("OutOfService", "Deleting", "Failed", "UpdateRollbackFailed"),

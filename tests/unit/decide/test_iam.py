@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.core.hosting import resource_name
@@ -44,7 +44,6 @@ def allowed(document: dict[str, Any], action: str, resource: str, **context: str
 
 
 @given(st.sampled_from(EXTRAS))
-@settings(deadline=None)
 def test_documents_are_what_iam_takes(extra: str) -> None:
     documents = json.loads(json.dumps(policies(grown(extra)).documents))
     assert set(documents) == {"deployer", "execution", "trust"}

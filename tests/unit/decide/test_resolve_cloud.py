@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from lmi_deploy.catalog import instances, limits
@@ -20,6 +20,7 @@ from lmi_deploy.decide.resolve import resolve
 from lmi_deploy.errors import RecipeError, Unresolvable
 from tests.support.cloud_nouns import CLOUD, GB, cloud_facts, cloud_recipe
 from tests.support.nouns import facts
+from tests.support.properties import examples
 
 ACCOUNT = CLOUD.account
 TYPE = st.sampled_from(["ml.g5.xlarge", "ml.g5.12xlarge", "ml.p4d.24xlarge"]) | st.sampled_from(
@@ -90,7 +91,7 @@ REGION = st.sampled_from(limits.names("regions"))
 
 
 @given(RECIPE, REGION, SIZE, st.sampled_from([{}, {"num_attention_heads": 12}]))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_resolve_is_total(written: dict[str, Any], region: str, size: int, config: dict[str, Any]) -> None:
     try:
         recipe = parse(json.dumps(written), "r.yaml")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.core.facts import FileEntry, ModelListing
@@ -123,7 +123,6 @@ def test_any_name_becomes_one_that_can_be_a_deployments(model_id: str) -> None:
     assert len(name) <= 40
 
 
-@settings(deadline=None)
 @given(st.text(max_size=40), st.text(max_size=20), st.sampled_from([None, "text-generation", "x\ny: z"]))
 def test_a_hostile_repository_adds_no_line_to_the_recipe(
     architecture: str, tag: str, pipeline: str | None

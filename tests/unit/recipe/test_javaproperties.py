@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lmi_deploy.core.javaproperties import parse_properties, reads_alike, write_line, write_properties
 from tests.support.java_properties import JavaProperties, java, java_properties
+from tests.support.properties import examples
 
 HARD = " \t\n\r\f\\=:#!u0aZ.\x00\x01\x7f\x85\xa0éß\u2028\ufeff\uffff\U0001f600\U0010ffff"
 TEXT = st.text(HARD, max_size=12) | st.text(max_size=8)
@@ -18,7 +19,7 @@ FILES = st.lists(
     st.sampled_from([*" \t\f\r\n\\=:#!abu", "\\u00e9", "\\ud83d\\ude00", "\\n", "key", "=value", "\r\n"]),
     max_size=40,
 ).map(lambda pieces: "".join(pieces).encode("latin-1"))
-MANY = settings(max_examples=1000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = examples(1000)
 
 
 @pytest.fixture(scope="module")

@@ -3,17 +3,18 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.errors import Unresolvable, UsageRefused
 from lmi_deploy.transfer.parts import COUNT, LARGEST, LEAST, MIB, MOST, USUAL, part_count, part_size, spans
 from lmi_deploy.transfer.settings import TransferSettings
+from tests.support.properties import examples
 
 GIB = 1 << 30
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.one_of(st.integers(1, 300 * MIB), st.integers(1, LARGEST), st.sampled_from([40 * GIB, 200 * GIB])))
 def test_the_limits_of_s3_are_kept(size: int) -> None:
     each = part_size(size)
@@ -22,7 +23,7 @@ def test_the_limits_of_s3_are_kept(size: int) -> None:
     assert (part_count(size) - 1) * each < size <= part_count(size) * each
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.integers(1, 3000 * MIB))
 def test_the_parts_are_the_file(size: int) -> None:
     found = list(spans(size))

@@ -1,0 +1,17 @@
+"""One Hypothesis profile for all property tests; each run chooses it here, or by pytest's --hypothesis-profile.
+
+`local`: random examples, failures are kept in .hypothesis/. `ci`: the same examples in each run, nothing is kept.
+`fuzz`: `make fuzz`. None depends on the speed of the machine: no deadline, no health check of speed.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# The first draw of text builds Hypothesis' character tables: seconds on a fresh clone or a busy machine.
+_ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+settings.register_profile("local", _ANY_SPEED)
+settings.register_profile("ci", _ANY_SPEED, derandomize=True, database=None)
+settings.register_profile("fuzz", _ANY_SPEED, max_examples=2000)
+settings.load_profile("ci" if os.environ.get("LMI_CI") or os.environ.get("CI") else "local")
