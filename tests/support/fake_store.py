@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from lmi_deploy.core.crc32 import crc32_of
@@ -20,7 +20,6 @@ _MODIFIED = "2026-01-01T00:00:00+00:00"
 @dataclass
 class _Parts:
     upload: Upload
-    tags: Mapping[str, str]
     parts: dict[int, tuple[Part, bytes]] = field(default_factory=dict)
 
 
@@ -111,13 +110,13 @@ class FakeStore:
                 raise self._conflict(source)
             return self._keep(key, content)
 
-    def begin(self, key: str, *, tags: Mapping[str, str]) -> Upload:
+    def begin(self, key: str) -> Upload:
         with self._lock:
             self.calls.append("begin")
             _check_key(key)
             self._count += 1
             upload = Upload(key=key, upload_id=f"upload-{self._count}", begun=_MODIFIED)
-            self._uploads[upload.upload_id] = _Parts(upload, tags)
+            self._uploads[upload.upload_id] = _Parts(upload)
             return upload
 
     def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:

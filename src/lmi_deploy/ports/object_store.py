@@ -10,7 +10,7 @@ condition that did not hold. An unknown outcome (a lost reply) is settled by loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -91,7 +91,7 @@ class ObjectStore(Protocol):
         this one). With `etag`, Conflict when the source was replaced meanwhile.
         """
 
-    def begin(self, key: str, *, tags: Mapping[str, str]) -> Upload:
+    def begin(self, key: str) -> Upload:
         """A multipart upload whose object will carry a full-object CRC32."""
 
     def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:

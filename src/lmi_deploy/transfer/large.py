@@ -59,8 +59,7 @@ class LargeFile:
             if reading.upload is None:
                 reading.upload, reading.kept = fullest(self._ends.store, self.entry.size, self._uploads)
             if reading.upload is None:
-                tags = {"lmi-oid": self.entry.oid}
-                reading.upload = self._ends.store.begin(self._ends.key(self.entry), tags=tags)
+                reading.upload = self._ends.store.begin(self._ends.key(self.entry))
             return reading.upload
 
     def _send(self, reading: Reading, upload: Upload, span: Span, view: memoryview) -> None:

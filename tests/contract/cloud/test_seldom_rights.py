@@ -113,6 +113,29 @@ def test_without_the_bucket_s_rules_there_is_no_advice(ada: Principal) -> None:
     assert advice in done(ada, *push)
 
 
+def test_a_model_of_many_parts_is_pushed_with_the_printed_permissions(ada: Principal) -> None:
+    """An object tag on the upload would need s3:PutObjectTagging: no model over 8 MiB could be deployed."""
+    write_large(Path("model/model.safetensors"))
+    told = done(ada, *UP)
+    assert "not authorized" not in told
+    assert not [action for action, _ in ada.asked if "Tagging" in action and "Object" in action]
+
+
+def test_a_tagged_model_in_s3_is_copied_with_the_printed_permissions(ada: Principal) -> None:
+    """Its tags stay where they are: no printed policy can read them, nor write them to the copies."""
+    s3 = ada.aws.client("s3")
+    s3.create_bucket(Bucket="a-bucket-of-theirs")
+    for file in Path("model").iterdir():
+        s3.put_object(
+            Bucket="a-bucket-of-theirs", Key=f"m/{file.name}", Body=file.read_bytes(), Tagging="a=b"
+        )
+    deploying(ada, SERVING.replace("./model", "s3://a-bucket-of-theirs/m/"))
+    assert "not authorized" not in done(ada, "weights", "push", "r.yaml", "--create-bucket")
+    copies = s3.list_objects_v2(Bucket=BUCKET, Prefix="weights/")["Contents"]
+    assert copies
+    assert all(s3.get_object_tagging(Bucket=BUCKET, Key=one["Key"])["TagSet"] == [] for one in copies)
+
+
 def test_an_upload_that_was_cut_off_is_gone_on_with(ada: Principal) -> None:
     write_large(Path("model/model.safetensors"))
     ada.aws.fault(PARTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -106,6 +107,30 @@ def test_s3_and_the_other_services(strict: Emulated) -> None:
     runtime = denied(clients("sagemaker-runtime"), "InvokeEndpoint", EndpointName="x", Body=b"")
     assert runtime[0] == "AccessDeniedException"
     assert clients("sts").get_caller_identity()["Arn"] == f"arn:aws:iam::{ACCOUNT}:user/reader"
+
+
+PUT_TAGS = (
+    r"not authorized to perform: s3:PutObjectTagging on resource: arn:aws:s3:::weights-and-artifacts/w/"
+)
+
+
+def test_object_tags_need_their_own_permission(strict: Emulated) -> None:
+    """On upload, on a multipart upload, and where a copy takes tags over; a copy without tags needs none."""
+    objects = allow(["s3:GetObject", "s3:PutObject"], f"arn:aws:s3:::{BUCKET}/*")
+    s3 = user(strict, "tagless", objects)("s3")
+    for operation, more in (("PutObject", {"Body": b""}), ("CreateMultipartUpload", {})):
+        code, message = denied(s3, operation, Bucket=BUCKET, Key="w/x", Tagging="a=b", **more)
+        assert code == "AccessDenied"
+        assert re.search(PUT_TAGS, message)
+        s3._make_api_call(operation, {"Bucket": BUCKET, "Key": "w/x", **more})
+    strict.client("s3").put_object(Bucket=BUCKET, Key="w/tagged", Body=b"", Tagging="a=b")
+    copy = {"Bucket": BUCKET, "Key": "w/copy", "CopySource": f"{BUCKET}/w/tagged"}
+    assert "perform: s3:GetObjectTagging" in denied(s3, "CopyObject", **copy)[1]
+    s3.copy_object(**copy, TaggingDirective="REPLACE")
+    tags = allow(["s3:GetObjectTagging", "s3:PutObjectTagging"], f"arn:aws:s3:::{BUCKET}/*")
+    s3 = user(strict, "tagging", objects, tags)("s3")
+    s3.copy_object(**copy)
+    s3.put_object(Bucket=BUCKET, Key="w/x", Body=b"", Tagging="a=b")
 
 
 def test_one_secret_and_no_other(strict: Emulated) -> None:

@@ -129,7 +129,7 @@ def test_over_tls_no_payload_is_hashed_twice(
     store = _store(_watched(over_tls, sent), over_tls, bucket, replace(ONCE, endpoint_url=over_tls.url))
     store.put("k", b"x" * 100)
     assert sent.pop("PUT") == "UNSIGNED-PAYLOAD"
-    upload = store.begin("m", tags={})
+    upload = store.begin("m")
     content = memoryview(b"y" * 3_000_000)
     part = store.put_part(upload, 1, content, crc32=crc32_of(content))
     assert sent["PUT"] == "UNSIGNED-PAYLOAD"

@@ -115,7 +115,7 @@ def test_pieces_of_another_source_are_found_out_and_copied_again(moto: S3Server,
     moto.make_bucket(bucket)
     store = moto.store(bucket, settings=PIECES)
     store.put("from", BODY)
-    upload, wrong = store.begin("to", tags={}), os.urandom(PIECE)
+    upload, wrong = store.begin("to"), os.urandom(PIECE)
     store.put_part(upload, 2, memoryview(wrong), crc32=crc32_of(wrong))
     copied = store.copy("from", "to", size=len(BODY))
     assert b"".join(store.read("to")) == BODY
@@ -128,7 +128,7 @@ def test_parts_cut_otherwise_are_of_no_use_and_go(moto: S3Server, bucket: str) -
     store = moto.store(bucket, settings=PIECES)
     store.put("from", BODY)
     part = BODY[: 8 << 20]
-    store.put_part(store.begin("to", tags={}), 1, memoryview(part), crc32=crc32_of(part))
-    other = store.begin("to-and-not-this-key", tags={})
+    store.put_part(store.begin("to"), 1, memoryview(part), crc32=crc32_of(part))
+    other = store.begin("to-and-not-this-key")
     assert store.copy("from", "to", size=len(BODY)).checksum == crc32_of(BODY)
     assert [upload.upload_id for upload in store.uploads("")] == [other.upload_id]

@@ -42,7 +42,7 @@ def s3_error(code: str, status: int = 400, message: str = "no", **headers: str) 
 
 
 def sent(store: S3Store, key: str = "w/model.safetensors") -> tuple[Upload, list[Part]]:
-    upload = store.begin(key, tags={})
+    upload = store.begin(key)
     return upload, [put_part(store, upload, number, piece) for number, piece in enumerate(PIECES, 1)]
 
 
@@ -147,7 +147,7 @@ def test_another_object_of_that_name_is_not_taken_for_ours(store: S3Store, proxy
 
 @pytest.mark.parametrize("size", [1000, len(PIECES[0])])
 def test_a_byte_that_flips_on_its_way_up_is_sent_again(store: S3Store, proxy: Proxy, size: int) -> None:
-    upload = store.begin("k", tags={})
+    upload = store.begin("k")
     content = PIECES[0][:size]
     flipped = _flip_once(proxy, "partNumber")
     part = put_part(store, upload, 1, content)
@@ -377,7 +377,7 @@ def test_somebody_elses_bucket_gets_no_byte(versity: S3Server, proxy: Proxy, buc
     sniped = versity.behind(proxy.url).store(bucket, owner="999988887777")
     for attempt in (
         lambda: sniped.put("k", b"x"),
-        lambda: sniped.begin("k", tags={}),
+        lambda: sniped.begin("k"),
         lambda: sniped.get("k"),
     ):
         with pytest.raises(AccessError, match="does not belong to account 999988887777"):
@@ -428,7 +428,7 @@ def test_every_request_states_the_expected_owner(store: S3Store, proxy: Proxy) -
     store.put("k", b"x")
     store.get("k")
     store.copy("k", "k2", size=1)
-    store.abort(store.begin("gone", tags={}))
+    store.abort(store.begin("gone"))
     store.look("absent")
     list(store.list(""))
     list(store.read("k"))

@@ -62,7 +62,7 @@ def test_it_says_what_botocore_says(store: S3Store, proxy: Proxy) -> None:
 
 def test_parts_are_lean_too(store: S3Store, proxy: Proxy) -> None:
     content = bytes(range(256)) * 4096
-    upload = store.begin("whole", tags={})
+    upload = store.begin("whole")
     part = store.put_part(upload, 1, memoryview(content), crc32=crc32_of(content))
     assert lean(proxy)[-1]
     store.complete(upload, [part], crc32=crc32_of(content), size=len(content))

@@ -50,7 +50,7 @@ def test_a_key_that_another_would_take_for_another_is_never_written(strict: Obje
     strict.put("from", b"x")
     for write in (
         lambda: strict.put(key, b"x"),
-        lambda: strict.begin(key, tags={}),
+        lambda: strict.begin(key),
         lambda: strict.copy("from", key, size=1),
     ):
         with pytest.raises(UsageRefused) as caught:

@@ -89,7 +89,7 @@ def test_what_is_used_stays(store: FakeStore, manifest: Manifest) -> None:
 
 def test_what_nothing_uses_goes_wholly(store: FakeStore, manifest: Manifest) -> None:
     store.objects["weights/org--model/other/file"] = b"stays"
-    store.begin(f"{weights_prefix(manifest.name)}model.safetensors", tags={})
+    store.begin(f"{weights_prefix(manifest.name)}model.safetensors")
     assert remove(store, manifest.name, used=()) == sum(map(len, FILES.values()))
     assert store.objects.keys() == {"weights/org--model/other/file"}
     assert store.uploads("") == ()
@@ -98,9 +98,9 @@ def test_what_nothing_uses_goes_wholly(store: FakeStore, manifest: Manifest) -> 
 
 
 def test_uploads_that_nobody_will_finish_are_found_by_age(store: FakeStore) -> None:
-    old = store.begin(f"weights/{BEGUN}/model.safetensors", tags={})
+    old = store.begin(f"weights/{BEGUN}/model.safetensors")
     for theirs in ("somebody/elses", "weights/resnet/2019/model.pt"):
-        store.begin(theirs, tags={})
+        store.begin(theirs)
     assert orphans(store, before=EARLIER) == ()
     assert orphans(store, before=LATER) == (old,)
     give_up(store, orphans(store, before=LATER))

@@ -215,7 +215,7 @@ def test_a_part_that_was_changed_in_the_bucket_is_sent_again(source: MadeUp, sto
     listing = source.listing()
     name = weights_name("org/model", "c" * 40, listing.files)
     key = f"{weights_prefix(name)}model-1.safetensors"
-    upload = store.begin(key, tags={})
+    upload = store.begin(key)
     wrong, right = os.urandom(USUAL), FILES["model-1.safetensors"][USUAL : 2 * USUAL]
     for number, body in ((1, wrong), (2, right), (3, b"of another size")):
         store.put_part(upload, number, memoryview(body), crc32=crc32_of(body))
@@ -229,7 +229,7 @@ def test_of_several_uploads_the_fullest_goes_on_and_the_others_end(source: MadeU
     listing = source.listing()
     key = f"{weights_prefix(weights_name('org/model', 'c' * 40, listing.files))}model-1.safetensors"
     for count in (1, 2, 0):
-        upload = store.begin(key, tags={})
+        upload = store.begin(key)
         for number in range(1, count + 1):
             body = FILES["model-1.safetensors"][(number - 1) * USUAL : number * USUAL]
             store.put_part(upload, number, memoryview(body), crc32=crc32_of(body))

@@ -68,6 +68,7 @@ def _prepare(client: Any) -> None:
     # Sent as a header by hand: botocore then reads the checksum of the answer and leaves the sum to us, who go on
     # with it after a broken connection.
     events.register("before-call.s3.GetObject", _ask_for_checksum)
+    events.register("before-call.s3.CopyObject", _copy_without_annotations)
     events.register("before-call.s3", _stay_in_region)
     events.register("before-call.s3", _send_small_bodies_at_once)
 
@@ -82,6 +83,12 @@ def _leave_payload_unsigned(request: Any, **_: Any) -> None:
 
 def _ask_for_checksum(params: dict[str, Any], **_: Any) -> None:
     params["headers"]["x-amz-checksum-mode"] = "ENABLED"
+
+
+def _copy_without_annotations(params: dict[str, Any], **_: Any) -> None:
+    # Taking them over, S3's default, needs s3:GetObjectAnnotation and s3:PutObjectAnnotation. Sent as a header, as
+    # the oldest botocore that we work with does not know the parameter (AnnotationDirective).
+    params["headers"]["x-amz-object-annotation-directive"] = "EXCLUDE"
 
 
 def _stay_in_region(context: dict[str, Any], **_: Any) -> None:

@@ -64,8 +64,18 @@ def is_large(calls: Calls, size: int) -> bool:
 
 
 def copy_at_once(calls: Calls, origin: Origin, key: str, *, encryption: Mapping[str, Any]) -> Stored:
-    """With a full-object CRC32, which S3 computes from the bytes that it copies."""
-    answer = calls("copy_object", key=key, ChecksumAlgorithm="CRC32", **origin.parameters, **encryption)
+    """With a full-object CRC32, which S3 computes from the bytes that it copies.
+
+    Tags of the source stay there: taking them over, S3's default, needs s3:GetObjectTagging and s3:PutObjectTagging.
+    """
+    answer = calls(
+        "copy_object",
+        key=key,
+        ChecksumAlgorithm="CRC32",
+        TaggingDirective="REPLACE",
+        **origin.parameters,
+        **encryption,
+    )
     made = answer["CopyObjectResult"]
     return Stored(
         key=key,

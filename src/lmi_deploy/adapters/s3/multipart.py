@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlencode
 
 from lmi_deploy.adapters.s3.calls import Calls
 from lmi_deploy.adapters.s3.payload import Payload
@@ -12,15 +11,16 @@ from lmi_deploy.errors import IntegrityError, NotFound
 from lmi_deploy.ports.object_store import Part, Stored, Upload
 
 
-def begin(calls: Calls, key: str, *, tags: Mapping[str, str], encryption: Mapping[str, Any]) -> Upload:
-    """Where the reply is lost, another one is begun: the first stays for `lmi gc` and the lifecycle rule."""
-    tagging = {"Tagging": urlencode(tags)} if tags else {}
+def begin(calls: Calls, key: str, *, encryption: Mapping[str, Any]) -> Upload:
+    """Where the reply is lost, another one is begun: the first stays for `lmi gc` and the lifecycle rule.
+
+    Without tags: S3 would demand s3:PutObjectTagging for them. Metadata needs no permission of its own.
+    """
     answer = calls(
         "create_multipart_upload",
         key=key,
         ChecksumAlgorithm="CRC32",
         ChecksumType="FULL_OBJECT",
-        **tagging,
         **encryption,
     )
     return Upload(key=key, upload_id=answer["UploadId"])

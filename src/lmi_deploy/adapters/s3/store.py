@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -148,9 +148,9 @@ class S3Store:
             return copying.copy_at_once(self._calls, origin, key, encryption=self._encryption)
         return self._copy_in_parts(origin, key)
 
-    def begin(self, key: str, *, tags: Mapping[str, str]) -> Upload:
+    def begin(self, key: str) -> Upload:
         _check_key(key)
-        return multipart.begin(self._calls, key, tags=tags, encryption=self._encryption)
+        return multipart.begin(self._calls, key, encryption=self._encryption)
 
     def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:
         return multipart.put_part(self._calls, upload, number, body=body, crc32=crc32)
@@ -198,7 +198,7 @@ class S3Store:
             return None
 
     def _copy_anew(self, origin: copying.Origin, key: str) -> Stored:
-        new = copying.Begun(self.begin(key, tags={}))
+        new = copying.Begun(self.begin(key))
         try:
             return copying.copy_in_parts(self._calls, origin, new, self.complete)
         except NotFound:

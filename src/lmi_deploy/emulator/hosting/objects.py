@@ -87,3 +87,12 @@ def s3_backend(account: str) -> Any:
     from moto.backends import get_backend
 
     return get_backend("s3")[account]["aws"]
+
+
+def has_tags(account: str, path: str) -> bool:
+    """Whether moto keeps tags of the object at `bucket/key`."""
+    bucket, _, key = path.partition("/")
+    backend = s3_backend(account)
+    held = backend.buckets.get(bucket)
+    found = held.keys.get(key) if held is not None else None
+    return found is not None and bool(backend.tagger.get_tag_dict_for_resource(found.arn))

@@ -9,6 +9,7 @@ from typing import Final
 from urllib.parse import parse_qs, unquote
 from xml.sax.saxutils import escape
 
+from lmi_deploy.emulator.hosting.objects import has_tags
 from lmi_deploy.emulator.iam.policies import Request
 
 FREE: Final = ("sts:GetCallerIdentity",)
@@ -81,16 +82,37 @@ def _s3(sent: Sent) -> Iterator[Request]:
     if not bucket:
         yield Request("s3:ListAllMyBuckets", "*")
     elif key:
-        yield Request(_object_action(sent), f"{arn}/{key}")
-        if "x-amz-copy-source" in sent.headers:
-            source = unquote(sent.headers["x-amz-copy-source"]).lstrip("/").partition("?")[0]
-            yield Request("s3:GetObject", f"arn:aws:s3:::{source}")
+        yield from _object(sent, bucket, key)
     elif sent.method == "POST" and "delete" in sent.query:
         for text in sent.body.decode("utf-8", "replace").split("<Key>")[1:]:
             yield Request("s3:DeleteObject", f"{arn}/{text.partition('</Key>')[0]}")
     else:
         prefix = {"s3:prefix": sent.query["prefix"]} if "prefix" in sent.query else {}
         yield Request(_bucket_action(sent), arn, prefix)
+
+
+def _object(sent: Sent, bucket: str, key: str) -> Iterator[Request]:
+    """Tags have permissions of their own: those that a request brings, and those that a copy takes over.
+
+    Sources: S3's API reference on PutObject ("to successfully set the tag-set ... s3:PutObjectTagging") and on
+    x-amz-tagging-directive (COPY unless stated), S3's user guide, "Required permissions for Amazon S3 API operations".
+    """
+    arn = f"arn:aws:s3:::{bucket}/{key}"
+    yield Request(_object_action(sent), arn)
+    if sent.headers.get("x-amz-tagging"):
+        yield Request("s3:PutObjectTagging", arn)
+    if "x-amz-copy-source" in sent.headers:
+        source = unquote(sent.headers["x-amz-copy-source"]).lstrip("/").partition("?")[0]
+        yield Request("s3:GetObject", f"arn:aws:s3:::{source}")
+        if _takes_tags_over(sent) and has_tags(sent.account, source):
+            yield Request("s3:GetObjectTagging", f"arn:aws:s3:::{source}")
+            yield Request("s3:PutObjectTagging", arn)
+
+
+def _takes_tags_over(sent: Sent) -> bool:
+    """A copy of one part of an upload (UploadPartCopy) has no tags."""
+    directive = sent.headers.get("x-amz-tagging-directive", "COPY")
+    return directive.upper() == "COPY" and "uploadId" not in sent.query
 
 
 def _object_action(sent: Sent) -> str:
