@@ -25,6 +25,9 @@ from lmi_deploy.cli.options import json_option
 @click.option("--engine-dir", metavar="DIR", help="DJL's Python engine, unpacked; else it is fetched once.")
 @click.option("--proxy", is_flag=True, help="Let clients come through a byte proxy, with faults of its own.")
 @click.option("--enforce-iam", is_flag=True, help="Check every call against its caller's policies.")
+@click.option(
+    "--lag", metavar="SECONDS", help="Eventual consistency, as AWS has it; or tags=S,reads=S,roles=S."
+)
 @click.option("--no-containers", is_flag=True, help="Start no model servers; invocations are echoed.")
 @click.option("--stop-after", type=float, metavar="SECONDS", help="End by itself.")
 @click.option(

@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from lmi_deploy.emulator.announcing import tell_end
+from lmi_deploy.emulator.lag import parse_lag
 from lmi_deploy.emulator.program import Settings, run
 from lmi_deploy.emulator.rule_files import load_rules
 from lmi_deploy.emulator.wiring import without_containers, workshop
@@ -43,6 +44,11 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--engine-dir", type=Path, help="DJL's Python engine, unpacked (else fetched into the cache)")
     add("--no-containers", action="store_true", help="start no model servers; invocations are echoed")
     add("--enforce-iam", action="store_true", help="check every call against its caller's policies")
+    add(
+        "--lag",
+        default="0",
+        help="eventual consistency: SECONDS, or tags=SECONDS,reads=SECONDS,roles=SECONDS (0)",
+    )
     add("--stop-after", type=float, metavar="SECONDS", help="end by itself after so many real seconds")
     add("--parent-pid", type=int, metavar="PID", help="end when this process does")
     add("--json", action="store_true", help="JSON Lines on stdout, the last one the result")
@@ -66,6 +72,7 @@ def require_sound(given: argparse.Namespace) -> None:
             f"--s3 {given.s3}: expected an address that begins with http:// or https://",
             hint="for example --s3 http://127.0.0.1:9000",
         )
+    parse_lag(given.lag)
     if python is not None and not (python.is_file() and os.access(python, os.X_OK)):
         raise UsageRefused(f"--python {python}: no program is there", hint="name a Python interpreter")
     if engine is not None and not (engine / ENGINE).is_file():
@@ -86,6 +93,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
         stop_after=given.stop_after,
         parent=given.parent_pid,
         enforce_iam=given.enforce_iam,
+        lag=parse_lag(given.lag),
     )
 
 

@@ -100,7 +100,10 @@ class Front:
             if form.get("Action") == OPERATION:
                 status, body = simulated(self.world.account, form)
                 return web.Response(status=status, body=body, content_type="text/xml")
-        return await self.moto.answer(request, signature.service if signature else "sts")
+        answer = await self.moto.answer(request, signature.service if signature else "sts")
+        if signature is not None and signature.service == "iam":
+            self.world.roles.note()
+        return answer
 
     async def _denied(self, guard: Guard, request: web.Request, signature: Signature) -> web.Response | None:
         sent = Sent(

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ from lmi_deploy.emulator.announcing import announce, environment_of
 from lmi_deploy.emulator.beside.cloudwatch import TableAlarms
 from lmi_deploy.emulator.beside.metrics import Metrics
 from lmi_deploy.emulator.beside.moto import Moto
+from lmi_deploy.emulator.beside.tag_index import TagIndex
 from lmi_deploy.emulator.byteproxy import ByteProxy
 from lmi_deploy.emulator.clock import TurnedClock
 from lmi_deploy.emulator.front import Front
@@ -39,6 +40,7 @@ from lmi_deploy.emulator.jobs.courses import JobCourses
 from lmi_deploy.emulator.jobs.hosts import Hosts
 from lmi_deploy.emulator.jobs.laying import JobLayer
 from lmi_deploy.emulator.jobs.optimizations import Optimizations
+from lmi_deploy.emulator.lag import Lag
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.rules import FaultRules, Rule
 from lmi_deploy.emulator.runtime.invoking import Runtime
@@ -63,6 +65,7 @@ class Settings:
     proxy: bool = False
     rules: tuple[Rule, ...] = ()
     enforce_iam: bool = False
+    lag: Lag = field(default_factory=Lag)
     as_json: bool = False
     stop_after: float | None = None
     parent: int | None = None
@@ -88,7 +91,7 @@ class Emulator:
         skew = max(_read_skew(self._skew), store.latest() - time.time())
         clock = TurnedClock(speed=settings.speed, skew=skew)
         objects: Fetching = OutsideObjects(settings.s3, environ) if settings.s3 else MotoObjects(ACCOUNT)
-        roles = MotoRoles(ACCOUNT)
+        roles = MotoRoles(ACCOUNT, clock.now, lag=settings.lag.roles)
         self.world = World(
             clock=clock,
             store=store,
@@ -101,6 +104,8 @@ class Emulator:
             optimizations=_Nobody(),
             jobs=_Nobody(),
             keys=(keys := ContainerKeys()),
+            tags=TagIndex(store, clock.now, settings.lag.tags),
+            lag=settings.lag,
         )
         self._logs = _log_groups(clock, settings.folder)
         made_by = Instances(self.world, Layer(objects, roles), workshop, self._logs, work / "hosting")

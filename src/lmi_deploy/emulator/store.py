@@ -5,8 +5,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,13 +15,16 @@ from urllib.parse import quote
 from lmi_deploy.errors import Refused, UsageRefused
 
 Row = dict[str, Any]
+Watcher = Callable[[str, str, Row | None, Row | None], None]
+"""Told of every change: the table's kind and region, the record before it and after it."""
 
 
 class Table:
     """Records by name. A change is on disk, whole, before the call returns."""
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, changed: Callable[[Row | None, Row | None], None]) -> None:
         self._folder = folder
+        self._changed = changed
         self._rows: dict[str, Row] = {}
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -32,14 +36,17 @@ class Table:
         return self._rows.get(name)
 
     def put(self, name: str, row: Row) -> None:
-        self._rows[name] = row
+        before, self._rows[name] = self._rows.get(name), row
         if self._folder is not None:
             write_whole(self._path(name), json.dumps({"name": name, "row": row}).encode())
+        self._changed(before, row)
 
     def drop(self, name: str) -> Row | None:
         if self._folder is not None:
             self._path(name).unlink(missing_ok=True)
-        return self._rows.pop(name, None)
+        dropped = self._rows.pop(name, None)
+        self._changed(dropped, None)
+        return dropped
 
     def rows(self) -> Iterator[tuple[str, Row]]:
         yield from list(self._rows.items())
@@ -55,6 +62,7 @@ class Store:
     def __init__(self, root: Path | None) -> None:
         self.root = root
         self._tables: dict[tuple[str, str], Table] = {}
+        self._watchers: list[Watcher] = []
         if root is not None:
             for path in sorted((root / "tables").glob("*/*/")):
                 self.table(path.parent.name, path.name)
@@ -62,16 +70,26 @@ class Store:
     def table(self, kind: str, region: str) -> Table:
         key = (kind, region)
         if key not in self._tables:
-            self._tables[key] = Table(self.root / "tables" / kind / region if self.root else None)
+            folder = self.root / "tables" / kind / region if self.root else None
+            self._tables[key] = Table(folder, partial(self._tell, kind, region))
         return self._tables[key]
+
+    def watch(self, watcher: Watcher) -> None:
+        self._watchers.append(watcher)
+
+    def every_row(self) -> Iterator[tuple[str, str, Row]]:
+        """All records, with the kind and the region of their tables."""
+        for (kind, region), table in list(self._tables.items()):
+            yield from ((kind, region, row) for _, row in table.rows())
+
+    def _tell(self, kind: str, region: str, before: Row | None, after: Row | None) -> None:
+        for watcher in self._watchers:
+            watcher(kind, region, before, after)
 
     def latest(self) -> float:
         """The latest moment at which a record was made or changed; time must not be before it."""
         moments = (
-            float(row.get(key) or 0.0)
-            for table in self._tables.values()
-            for _, row in table.rows()
-            for key in ("created", "modified")
+            float(row.get(key) or 0.0) for _, _, row in self.every_row() for key in ("created", "modified")
         )
         return max(moments, default=0.0)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from lmi_deploy.emulator.clock import TurnedClock
+from lmi_deploy.emulator.lag import Lag
 from lmi_deploy.emulator.rules import FaultRules
 from lmi_deploy.emulator.store import Row, Store, Table
 
@@ -23,8 +24,11 @@ class Credentials:
 class Roles(Protocol):
     """Roles as IAM keeps them."""
 
+    def note(self) -> None:
+        """IAM was changed."""
+
     def trusts(self, arn: str, service: str) -> bool:
-        """Whether the role is there and lets the service assume it."""
+        """Whether the role is there, known everywhere by now, and lets the service assume it."""
 
     def allows(self, arn: str, action: str, resource: str) -> bool:
         """Whether the role's own policies allow it."""
@@ -57,6 +61,13 @@ class Jobs(Protocol):
         """End one whose record says Stopping."""
 
 
+class Tags(Protocol):
+    """The tagging API's index."""
+
+    def shown(self, table: str, region: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """ARNs with their tags, as the index has them by now."""
+
+
 class Alarms(Protocol):
     def ringing(self, region: str, name: str) -> bool | None:
         """Whether the CloudWatch alarm is in ALARM; None when there is none of that name."""
@@ -80,6 +91,8 @@ class World:
     optimizations: Hosting
     jobs: Jobs
     keys: Keys
+    tags: Tags
+    lag: Lag = field(default_factory=Lag)
     account: str = ACCOUNT
     address: str = ""
     """Where the emulator listens."""

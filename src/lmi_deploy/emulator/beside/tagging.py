@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.sagemaker.naming import KINDS
-from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.world import Ask, Operation, World, tag_list
 
@@ -17,10 +16,10 @@ def get_resources(world: World, ask: Ask) -> Mapping[str, Any]:
     params = ask.params
     arns = params.get("ResourceARNList")
     found = [
-        row
-        for row in _tagged(world, ask)
-        if all(_fits(row["tags"], wanted) for wanted in params.get("TagFilters", ()))
-        and (arns is None or row["arn"] in arns)
+        (arn, tags)
+        for arn, tags in _tagged(world, ask)
+        if all(_fits(tags, wanted) for wanted in params.get("TagFilters", ()))
+        and (arns is None or arn in arns)
     ]
     try:
         start = int(params.get("PaginationToken") or "0")
@@ -29,21 +28,19 @@ def get_resources(world: World, ask: Ask) -> Mapping[str, Any]:
     stop = start + int(params.get("ResourcesPerPage", PAGE))
     return {
         "ResourceTagMappingList": [
-            {"ResourceARN": row["arn"], "Tags": tag_list(row)} for row in found[start:stop]
+            {"ResourceARN": arn, "Tags": tag_list({"tags": tags})} for arn, tags in found[start:stop]
         ],
         "PaginationToken": str(stop) if stop < len(found) else "",
     }
 
 
-def _tagged(world: World, ask: Ask) -> Iterator[Row]:
-    """What has tags, of the types asked for (`sagemaker`, `sagemaker:endpoint`)."""
+def _tagged(world: World, ask: Ask) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """What has tags by the index, which may lag behind, of the types asked for (`sagemaker`, `sagemaker:endpoint`)."""
     wanted = ask.params.get("ResourceTypeFilters")
     for kind in KINDS:
         if wanted and not {"sagemaker", f"sagemaker:{kind.arn}"} & set(wanted):
             continue
-        for _, row in sorted(world.table(kind.table, ask.region).rows()):
-            if row["tags"]:
-                yield row
+        yield from world.tags.shown(kind.table, ask.region)
 
 
 def _fits(tags: Mapping[str, str], wanted: Mapping[str, Any]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from lmi_deploy.emulator.iam.policies import Document, Request, allows, read_document, trusts
@@ -12,12 +13,30 @@ _HOURS: Final = 12
 
 
 class MotoRoles:
-    def __init__(self, account: str) -> None:
+    def __init__(self, account: str, now: Callable[[], float] = time.time, *, lag: float = 0.0) -> None:
+        """`lag`: seconds until a new role is known everywhere.
+
+        "As a service that is accessed through computers in data centers around the world, IAM uses a distributed
+        computing model called eventual consistency. Any change that you make in IAM [...] takes time to become visible
+        from all possible endpoints." (IAM user guide, "Changes that I make are not always immediately visible")
+        """
         self._account = account
+        self._now = now
+        self._lag = lag
+        self._since: dict[str, float] = {}
+        """When each role was made, by moto's id of it; one from before our start is old."""
+
+    def note(self) -> None:
+        """To be called after every change of IAM: moto's own dates are not those of our clock."""
+        if self._lag:
+            ids = iam_backend(self._account).roles.keys()
+            self._since = {one: self._since.get(one, self._now()) for one in ids}
 
     def trusts(self, arn: str, service: str) -> bool:
         role = self._role(arn)
-        return role is not None and trusts(read_document(role.assume_role_policy_document), service)
+        if role is None or self._now() < self._since.get(role.id, 0.0) + self._lag:
+            return False
+        return trusts(read_document(role.assume_role_policy_document), service)
 
     def allows(self, arn: str, action: str, resource: str) -> bool:
         role = self._role(arn)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.sagemaker.lists import page
-from lmi_deploy.emulator.sagemaker.naming import ENDPOINT_CONFIG, MODEL, found, require_new
+from lmi_deploy.emulator.sagemaker.naming import ENDPOINT_CONFIG, MODEL, drop, found, require_new, seen_rows
 from lmi_deploy.emulator.sagemaker.rows import asked_for, new_row
 from lmi_deploy.emulator.wire.errors import refused
 from lmi_deploy.emulator.world import Ask, Operation, World
@@ -39,7 +39,7 @@ def describe_endpoint_config(world: World, ask: Ask) -> Mapping[str, Any]:
 
 
 def list_endpoint_configs(world: World, ask: Ask) -> Mapping[str, Any]:
-    rows, token = page(world.table(ENDPOINT_CONFIG.table, ask.region).rows(), ask.params)
+    rows, token = page(seen_rows(world, ask, ENDPOINT_CONFIG), ask.params)
     told = [
         {"EndpointConfigName": name, "EndpointConfigArn": row["arn"], "CreationTime": row["created"]}
         for name, row in rows
@@ -49,8 +49,7 @@ def list_endpoint_configs(world: World, ask: Ask) -> Mapping[str, Any]:
 
 def delete_endpoint_config(world: World, ask: Ask) -> None:
     """Also one that an endpoint serves with; it can then not be found again, and serves on."""
-    found(world, ask, ENDPOINT_CONFIG, ask.params["EndpointConfigName"])
-    world.table(ENDPOINT_CONFIG.table, ask.region).drop(ask.params["EndpointConfigName"])
+    drop(world, ask, ENDPOINT_CONFIG, ask.params["EndpointConfigName"])
 
 
 def variants_of(params: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.sagemaker.lists import page
-from lmi_deploy.emulator.sagemaker.naming import MODEL, found, require_new
+from lmi_deploy.emulator.sagemaker.naming import MODEL, drop, found, require_new, seen_rows
 from lmi_deploy.emulator.sagemaker.registry import require_container_image
 from lmi_deploy.emulator.sagemaker.roles import require_role
 from lmi_deploy.emulator.sagemaker.rows import asked_for, new_row
@@ -44,14 +44,13 @@ def describe_model(world: World, ask: Ask) -> Mapping[str, Any]:
 
 
 def list_models(world: World, ask: Ask) -> Mapping[str, Any]:
-    rows, token = page(world.table(MODEL.table, ask.region).rows(), ask.params)
+    rows, token = page(seen_rows(world, ask, MODEL), ask.params)
     told = [{"ModelName": name, "ModelArn": row["arn"], "CreationTime": row["created"]} for name, row in rows]
     return {"Models": told, "NextToken": token or None}
 
 
 def delete_model(world: World, ask: Ask) -> None:
-    found(world, ask, MODEL, ask.params["ModelName"])
-    world.table(MODEL.table, ask.region).drop(ask.params["ModelName"])
+    drop(world, ask, MODEL, ask.params["ModelName"])
 
 
 def containers_of(params: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +24,7 @@ ENDPOINT: Final = Kind("endpoints", "endpoint", "endpoint")
 PROCESSING_JOB: Final = Kind("processing-jobs", "processing-job", "processing job")
 INFERENCE_COMPONENT: Final = Kind("inference-components", "inference-component", "inference component")
 OPTIMIZATION_JOB: Final = Kind("optimization-jobs", "optimization-job", "optimization job")
+_READ_LATE: Final = (MODEL, ENDPOINT_CONFIG)
 KINDS: Final = (MODEL, ENDPOINT_CONFIG, ENDPOINT, PROCESSING_JOB, INFERENCE_COMPONENT, OPTIMIZATION_JOB)
 
 
@@ -32,10 +34,38 @@ def arn_of(world: World, region: str, kind: Kind, name: str) -> str:
 
 
 def found(world: World, ask: Ask, kind: Kind, name: str) -> Row:
+    """The record, read as SageMaker reads it: one that is new may not be seen yet."""
     row = world.table(kind.table, ask.region).get(name)
-    if row is None:
-        raise refused(f'Could not find {kind.words} "{arn_of(world, ask.region, kind, name)}".')
+    if row is None or not is_seen(world, kind, row):
+        raise absent(world, ask, kind, name)
     return row
+
+
+def drop(world: World, ask: Ask, kind: Kind, name: str) -> None:
+    """A write: it knows what is there, as one that creates does."""
+    if world.table(kind.table, ask.region).drop(name) is None:
+        raise absent(world, ask, kind, name)
+
+
+def seen_rows(world: World, ask: Ask, kind: Kind) -> Iterator[tuple[str, Row]]:
+    """What a list has to choose from."""
+    rows = world.table(kind.table, ask.region).rows()
+    yield from ((name, row) for name, row in rows if is_seen(world, kind, row))
+
+
+def is_seen(world: World, kind: Kind, row: Row) -> bool:
+    """Whether reads find it by now (`--lag reads=`).
+
+    "If the dependent entities are not yet in DynamoDB, this causes a validation error. If you repeat your read request
+    after a short time, the response should return the latest data." (API reference, CreateEndpoint). Of the rest none
+    is behind: AWS's own waiters (botocore's `EndpointInService`, `ProcessingJobCompletedOrStopped`) take an endpoint
+    or a job that is not found for a failure, at once after it was created.
+    """
+    return kind not in _READ_LATE or world.clock.now() >= row["created"] + world.lag.reads
+
+
+def absent(world: World, ask: Ask, kind: Kind, name: str) -> ApiError:
+    return refused(f'Could not find {kind.words} "{arn_of(world, ask.region, kind, name)}".')
 
 
 def require_new(world: World, ask: Ask, kind: Kind, name: str) -> str:

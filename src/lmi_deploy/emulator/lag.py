@@ -1,0 +1,47 @@
+"""Eventual consistency on demand (`--lag`): for how long AWS does not know everywhere what it has accepted."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Final
+
+from lmi_deploy.errors import UsageRefused
+
+HINT: Final = "--lag 5 is all of them; --lag tags=300,reads=5,roles=10 is each on its own"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """Seconds, of which docs/emulator.md has the sources."""
+
+    tags: float = 0.0
+    """Until the tagging API shows a new resource, a changed tag or a deletion."""
+    reads: float = 0.0
+    """Until SageMaker finds a new model or endpoint configuration: Describe, List, and what names it."""
+    roles: float = 0.0
+    """Until SageMaker can assume a new role."""
+
+
+def parse_lag(text: str) -> Lag:
+    """`SECONDS`, or `NAME=SECONDS,...` with the names of `Lag`; UsageRefused for anything else."""
+    names = [field.name for field in dataclasses.fields(Lag)]
+    if "=" not in text:
+        return Lag(**dict.fromkeys(names, _seconds(text, text)))
+    given: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, seconds = part.partition("=")
+        if name not in names or name in given:
+            raise UsageRefused(f"--lag {text}: expected each of {', '.join(names)} once at most", hint=HINT)
+        given[name] = _seconds(seconds, text)
+    return Lag(**given)
+
+
+def _seconds(text: str, whole: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise UsageRefused(f"--lag {whole}: {text!r} is not a number of seconds", hint=HINT)
+    return seconds
