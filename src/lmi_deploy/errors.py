@@ -68,11 +68,19 @@ class NoCredentials(AccessError):
 
 
 class NotFound(LmiError):
-    """What was named does not exist where it was looked for."""
+    """What was named does not exist where it was looked for. `arn` is its ARN, where AWS's answer has it."""
+
+    def __init__(self, message: str, *, hint: str = "", details: Sequence[str] = (), arn: str = "") -> None:
+        super().__init__(message, hint=hint, details=details)
+        self.arn = arn
 
 
 class CloudError(LmiError):
     """A service answered with an error of its own."""
+
+
+class RoleNotAssumable(CloudError):
+    """SageMaker cannot assume the role: it is new and not known everywhere yet, not there, or does not trust it."""
 
 
 class Conflict(LmiError):

@@ -11,6 +11,7 @@ from lmi_deploy.adapters.model_folder import FolderFiles
 from lmi_deploy.adapters.remembered import RememberedFolder
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.core.transfer_job import job_prefix, read_order
 from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.ports.cloud import Depot
 from lmi_deploy.ports.journal import Journal
@@ -40,6 +41,7 @@ class CloudHouse(House):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.cloud = FakeCloud(self.clock)
+        self.cloud.jobs.work = self.carry
 
     def deps(self) -> Deps:
         plain = super().deps()
@@ -71,6 +73,17 @@ class CloudHouse(House):
 
     def seen(self) -> CloudObserved:
         return self.sagemaker().survey(REF)
+
+    def carry(self, job: str) -> None:
+        """What the instances of a transfer job do."""
+        depot = self.depot_of_a_job()
+        found = depot.store.get(f"{job_prefix(job)}in/order.json")
+        assert found is not None
+        for _ in depot.weights.push_shard(read_order(found[0]), self.hub, number=0, count=1, key=job):
+            pass
+
+    def depot_of_a_job(self) -> Depot:
+        return self.depot()
 
     def depot(self) -> Depot:
         depot = self.cloud.depot(self.cloud.cloud(), self.bucket)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lmi_deploy.core.record import KEPT_GENERATIONS, Record
-from lmi_deploy.core.transfer_job import job_prefix, read_order
+from lmi_deploy.ports.cloud import Depot
 from tests.support.cloud_house import RECIPE, CloudHouse, write_recipe
 from tests.support.fake_hosting import NO_CAPACITY
 from tests.support.fate import Blow, Fate, FatedCloud
@@ -32,7 +32,7 @@ class CrashHouse(CloudHouse):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.cloud: FatedCloud = FatedCloud(self.clock)
-        self.cloud.jobs.work = self._carry
+        self.cloud.jobs.work = self.carry
 
     def struck(self, blow: Blow | None, *argv: str) -> Ran | None:
         """A command that meets its fate; None where it died. What it did is in `house.cloud.fate` until the next."""
@@ -53,7 +53,7 @@ class CrashHouse(CloudHouse):
 
     def restore(self, photo: Photo) -> None:
         (self.cloud, self.clock), remembered = copy.deepcopy(photo[0]), photo[1]
-        self.cloud.jobs.work = self._carry
+        self.cloud.jobs.work = self.carry
         for path in (self.root / "state").rglob("*.json"):
             path.unlink()
         for path, content in remembered.items():
@@ -101,13 +101,9 @@ class CrashHouse(CloudHouse):
         things = [*state["endpoints"], *state["configs"], *state["models"], *state["tags"], *state["jobs"]]
         return [*things, *self.cloud.scalers.kept, *objects, *self.lmi("ls").out.split()]
 
-    def _carry(self, job: str) -> None:
-        """What the instances of a job do: nobody's crash ends it."""
-        depot = self.cloud.plainly(self.bucket)
-        found = depot.store.get(f"{job_prefix(job)}in/order.json")
-        assert found is not None
-        for _ in depot.weights.push_shard(read_order(found[0]), self.hub, number=0, count=1, key=job):
-            pass
+    def depot_of_a_job(self) -> Depot:
+        """Nobody's crash ends what its instances do."""
+        return self.cloud.plainly(self.bucket)
 
     def _bury(self) -> None:
         """The process has ended, for all to see: its number belongs to another one."""

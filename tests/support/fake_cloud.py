@@ -197,6 +197,7 @@ class FakeJobs:
         self.world.call("start")
         if name in self.started:
             raise Conflict(f"processing job {name}: it exists already", hint="look whether it is ours")
+        self.world.require_role(f"processing job {name}")
         self.started[name] = (settings, self.world.clock.monotonic())
         self.world.tagged("processing-job", name, tags)
         self.world.trouble.lose("start")

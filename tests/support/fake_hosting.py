@@ -18,10 +18,11 @@ from lmi_deploy.core.hosting import (
     SeenModel,
 )
 from lmi_deploy.core.recipe import Pairs
-from lmi_deploy.errors import CloudError, Conflict, LmiError, NotFound, QuotaExceeded
+from lmi_deploy.errors import CloudError, Conflict, LmiError, NotFound, QuotaExceeded, RoleNotAssumable
 from lmi_deploy.ports.account import Caller
 from lmi_deploy.ports.clock import Clock
 from tests.support.fake_account import CALLER
+from tests.support.fake_tags import FakeTags
 
 NO_CAPACITY = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
 ANSWER = b'{"generated_text": "OK", "choices": [{"message": {"content": "OK"}, "finish_reason": "stop"}]}'
@@ -70,20 +71,26 @@ class World:
     startup: float = 300.0
     """Seconds until an endpoint is created or updated."""
     tag_lag: float = 0.0
-    """Seconds until the tag search finds what was made."""
+    """Seconds that the tag search is behind: what was made, changed, deleted."""
+    read_lag: float = 0.0
+    """Seconds until a new model or endpoint config is found, as the emulator's `--lag reads=` has it."""
+    role_lag: float = 0.0
+    """Seconds, of this world's time, until its roles can be assumed."""
     trouble: Trouble = field(default_factory=Trouble)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
     configs: dict[str, SeenEndpointConfig] = field(default_factory=dict)
     models: dict[str, SeenModel] = field(default_factory=dict)
-    tags: dict[str, Pairs] = field(default_factory=dict)
-    """By ARN."""
     made: dict[str, float] = field(default_factory=dict)
+    """By ARN: when."""
     quotas: dict[str, float] = field(default_factory=dict)
     """How many instances endpoints may have; absent: 100."""
     prints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What the containers of an endpoint print, once they run."""
     answer: Answer = answers_well
     calls: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.tags = FakeTags(self.clock)
 
     def arn(self, kind: ResourceKind, name: str) -> str:
         where = f"{self.caller.region}:{self.caller.account}"
@@ -104,10 +111,20 @@ class World:
     def resources(self) -> Iterator[Resource]:
         """What the tag search finds by now."""
         self._turn()
-        for arn, tags in sorted(self.tags.items()):
-            if tags and self.clock.monotonic() >= self.made[arn] + self.tag_lag:
-                kind, _, name = arn.split(":", 5)[5].partition("/")
-                yield Resource(kind=kind, name=name, arn=arn, tags=tags)  # type: ignore[arg-type]
+        yield from self.tags.shown(self.tag_lag)
+
+    def is_seen(self, kind: ResourceKind, name: str) -> bool:
+        """Whether reads find the model or endpoint config by now."""
+        there = self.models if kind == "model" else self.configs
+        return name in there and self.clock.monotonic() >= self.made[self.arn(kind, name)] + self.read_lag
+
+    def require_seen(self, kind: ResourceKind, name: str) -> None:
+        if not self.is_seen(kind, name):
+            raise NotFound(f"{kind} {name}: not found", hint="check its name", arn=self.arn(kind, name))
+
+    def require_role(self, what: str) -> None:
+        if self.clock.monotonic() < self.role_lag:
+            raise RoleNotAssumable(f"{what}: SageMaker refused: Could not assume role", hint="look at it")
 
     def reason(self, config: str) -> str:
         instance = self.configs[config].settings.instance
@@ -150,11 +167,11 @@ class FakeHosting:
 
     def endpoint_config(self, name: str) -> SeenEndpointConfig | None:
         self.world.call("endpoint_config")
-        return self.world.configs.get(name)
+        return self.world.configs.get(name) if self.world.is_seen("endpoint-config", name) else None
 
     def model(self, name: str) -> SeenModel | None:
         self.world.call("model")
-        return self.world.models.get(name)
+        return self.world.models.get(name) if self.world.is_seen("model", name) else None
 
     def tags(self, arn: str) -> Pairs:
         self.world.call("tags")
@@ -164,6 +181,7 @@ class FakeHosting:
         world = self.world
         world.call("create_model")
         _new(name, world.models, "model")
+        world.require_role(f"model {name}")
         world.models[name] = SeenModel(name=name, arn=world.arn("model", name), settings=settings)
         world.tagged("model", name, tags)
         world.trouble.lose("create_model")
@@ -172,7 +190,7 @@ class FakeHosting:
         world = self.world
         world.call("create_endpoint_config")
         _new(name, world.configs, "endpoint config")
-        _there(settings.model, world.models, "model")
+        world.require_seen("model", settings.model)
         arn, now = world.arn("endpoint-config", name), world.clock.now().isoformat()
         world.configs[name] = SeenEndpointConfig(name=name, arn=arn, settings=settings, created=now)
         world.tagged("endpoint-config", name, tags)
@@ -182,7 +200,7 @@ class FakeHosting:
         world = self.world
         world.call("create_endpoint")
         _new(name, world.endpoints, "endpoint")
-        _there(config, world.configs, "endpoint config")
+        world.require_seen("endpoint-config", config)
         world.require_quota(config)
         begun = SeenEndpoint(
             name=name,
@@ -205,8 +223,8 @@ class FakeHosting:
         world = self.world
         world.call("update_endpoint")
         before = self._settled(name)
-        _there(before.config, world.configs, "endpoint config")
-        _there(config, world.configs, "endpoint config")
+        world.require_seen("endpoint-config", before.config)
+        world.require_seen("endpoint-config", config)
         world.require_quota(config)
         now = world.clock.now()
         late = (now + timedelta(seconds=world.startup)).isoformat()

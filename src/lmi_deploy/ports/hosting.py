@@ -1,9 +1,10 @@
 """SageMaker's hosting, in our own words.
 
 Every create states its tags; "already exists" raises Conflict, and the caller looks: it may be our own, whose reply was
-lost. Conflict, too, where an endpoint is in progress and cannot be updated or deleted; NotFound where what is named is
-not there. A lost reply to an update or a deletion is settled inside. Deleting what is not there is no error. Throttling
-is waited out inside, within bounds. Failures: AccessError (credentials; rights, with action, resource
+lost. Conflict, too, where an endpoint is in progress and cannot be updated or deleted. NotFound where what is named is
+not there, with its ARN, and RoleNotAssumable for a model's role: AWS is eventually consistent, and both may have been
+made a moment ago. A lost reply to an update or a deletion is settled inside. Deleting what is not there is no error.
+Throttling is waited out inside, within bounds. Failures: AccessError (credentials; rights, with action, resource
 and principal named; network), CloudError (the service's own words), QuotaExceeded, NoCapacity, Conflict.
 """
 

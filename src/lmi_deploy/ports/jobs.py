@@ -25,7 +25,7 @@ class Jobs(Protocol):
     def job(self, name: str) -> SeenJob | None: ...
 
     def start(self, name: str, settings: JobSettings, tags: Pairs) -> None:
-        """Conflict where a job of this name exists."""
+        """Conflict where a job of this name exists; RoleNotAssumable as in the port Hosting."""
 
     def stop(self, name: str) -> None:
         """What has ended already is no error."""

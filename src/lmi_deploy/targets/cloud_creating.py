@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 
 from lmi_deploy import __version__
 from lmi_deploy.core.cloud_actions import CreateEndpoint, CreateEndpointConfig, CreateModel
 from lmi_deploy.core.cloud_tags import tags_of
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.hosting import TAG, TAG_EXPIRES, TAG_VERSION, SeenEndpoint, SeenEndpointConfig, SeenModel
+from lmi_deploy.core.plan import Action, key
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.errors import Conflict, Refused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.target import Outcome
+from lmi_deploy.targets.propagation import Propagation
 
 Steps = Generator[Event, None, Outcome]
 Found = SeenModel | SeenEndpointConfig | SeenEndpoint
+Shown = TypeVar("Shown", SeenModel, SeenEndpointConfig, SeenEndpoint)
 MADE, ADOPTED = "made", "there already, and ours"
 
 
@@ -30,43 +34,66 @@ class Creating:
     spec: Spec
     cloud: Cloud
     clock: Clock
+    propagation: Propagation
 
     def model(self, action: CreateModel) -> Steps:
-        yield from ()
-        hosting = self.cloud.hosting
+        hosting, name = self.cloud.hosting, action.model
         try:
-            hosting.create_model(action.model, action.settings, self._tags())
+            yield from self.propagation.until_assumable(
+                action.settings.role,
+                lambda: hosting.create_model(name, action.settings, self._tags()),
+                key=key(action),
+            )
         except Conflict:
-            found = hosting.model(action.model)
-            return self._adopted("model", action.model, found, found and found.settings == action.settings)
+            found = yield from self._shown(lambda: hosting.model(name), action)
+            return self._adopted("model", name, found, found and found.settings == action.settings)
+        self.propagation.made.add(name)
         return MADE
 
     def endpoint_config(self, action: CreateEndpointConfig) -> Steps:
-        yield from ()
-        hosting = self.cloud.hosting
+        hosting, name = self.cloud.hosting, action.config
         try:
-            hosting.create_endpoint_config(action.config, action.settings, self._tags())
+            yield from self.propagation.until_found(
+                "model",
+                action.settings.model,
+                lambda: hosting.create_endpoint_config(name, action.settings, self._tags()),
+                key=key(action),
+            )
         except Conflict:
-            found = hosting.endpoint_config(action.config)
+            found = yield from self._shown(lambda: hosting.endpoint_config(name), action)
             equal = found and found.settings == action.settings
-            return self._adopted("endpoint config", action.config, found, equal)
+            return self._adopted("endpoint config", name, found, equal)
+        self.propagation.made.add(name)
         return MADE
 
     def endpoint(self, action: CreateEndpoint) -> Steps:
-        yield from ()
-        hosting = self.cloud.hosting
+        hosting, name = self.cloud.hosting, action.endpoint
         try:
-            hosting.create_endpoint(action.endpoint, action.config, self._tags(expires=True))
+            yield from self.propagation.until_found(
+                "endpoint-config",
+                action.config,
+                lambda: hosting.create_endpoint(name, action.config, self._tags(expires=True)),
+                key=key(action),
+            )
         except Conflict:
-            found = hosting.endpoint(action.endpoint)
+            found = yield from self._shown(lambda: hosting.endpoint(name), action)
             equal = found and action.config in (found.config, found.pending)
-            return self._adopted("endpoint", action.endpoint, found, equal)
+            return self._adopted("endpoint", name, found, equal)
         return MADE
+
+    def _shown(
+        self, look: Callable[[], Shown | None], action: Action
+    ) -> Generator[Event, None, Shown | None]:
+        """What SageMaker says exists already."""
+        return (
+            yield from self.propagation.until_shown(look, what=key(action).partition(":")[2], key=key(action))
+        )
 
     def _adopted(self, kind: str, name: str, found: Found | None, equal: object) -> Outcome:
         """By our tag and every field that was sent; Refused for whatever else has the name."""
         owner = dict(self.cloud.hosting.tags(found.arn)).get(TAG) if found else None
         if found is not None and equal and owner == self.spec.name:
+            self.propagation.made.add(name)
             return ADOPTED
         why = "is not ours" if owner != self.spec.name else "has other settings than its name stands for"
         raise Refused(

@@ -21,6 +21,7 @@ from lmi_deploy.ports.cloud import Cloud, Depot
 from lmi_deploy.ports.jobs import SeenJob
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.target import Outcome
+from lmi_deploy.targets.propagation import Propagation
 
 Luggage = Callable[[], Mapping[str, bytes]]
 """What the job needs of us, by file name: `start.py` and the wheels."""
@@ -50,7 +51,7 @@ class TransferJobs:
             return "there already"
         tried = self._attempt(action)
         if self.cloud.jobs.job(tried.job) is None:
-            self._start(tried, spec, tags)
+            yield from self._start(tried, spec, tags)
         ended = yield from self._watched(tried, plan.key(action))
         if not self._complete(action):
             raise self._failure(tried, ended)
@@ -69,7 +70,7 @@ class TransferJobs:
     def _complete(self, action: RunTransferJob) -> bool:
         return self.depot.store.look(manifest_key(action.weights)) is not None
 
-    def _start(self, action: RunTransferJob, spec: Spec, tags: Pairs) -> None:
+    def _start(self, action: RunTransferJob, spec: Spec, tags: Pairs) -> Iterator[Event]:
         order = Order(
             job=action.job,
             bucket=self.depot.bucket,
@@ -82,8 +83,11 @@ class TransferJobs:
         told = f"{job_prefix(action.job)}in/"
         self.depot.store.put(f"{told}order.json", order_text(order).encode())
         settings = self._handed(action.settings, ours=self._packed(action.job), told=told)
+        jobs = self.cloud.jobs
         try:
-            self.cloud.jobs.start(action.job, settings, tags)
+            yield from Propagation(cloud=self.cloud, clock=self.clock).until_assumable(
+                settings.role, lambda: jobs.start(action.job, settings, tags), key=plan.key(action)
+            )
         except Conflict:
             return  # a reply was lost: it runs, and is watched
 

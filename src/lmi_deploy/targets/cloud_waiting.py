@@ -19,6 +19,7 @@ from lmi_deploy.errors import AccessError, CloudError, Conflict, DeployFailed, L
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud, Depot
 from lmi_deploy.ports.target import Outcome
+from lmi_deploy.targets.propagation import Propagation
 
 Steps = Generator[Event, None, Outcome]
 _PACE: Final = (1.0, 2.0, 3.0, 5.0, 8.0)
@@ -192,8 +193,9 @@ def settled(endpoint: str, action: Action, *, cloud: Cloud, clock: Clock) -> Ste
     return seen.status if seen else ""
 
 
-def update(action: UpdateEndpoint, *, cloud: Cloud, clock: Clock) -> Steps:
+def update(action: UpdateEndpoint, propagation: Propagation) -> Steps:
     """One UpdateEndpoint, once nothing else is under way."""
+    cloud, clock = propagation.cloud, propagation.clock
     seen = cloud.hosting.endpoint(action.endpoint)
     if seen is not None and action.config == seen.pending:
         return "begun before"
@@ -203,7 +205,12 @@ def update(action: UpdateEndpoint, *, cloud: Cloud, clock: Clock) -> Steps:
             f"{action.endpoint}: the endpoint is {status or 'gone'} and cannot be updated",
             hint="`lmi up` makes it anew",
         )
-    cloud.hosting.update_endpoint(action.endpoint, action.config, keep_count=action.keep_count)
+    yield from propagation.until_found(
+        "endpoint-config",
+        action.config,
+        lambda: cloud.hosting.update_endpoint(action.endpoint, action.config, keep_count=action.keep_count),
+        key=key(action),
+    )
     return "begun"
 
 

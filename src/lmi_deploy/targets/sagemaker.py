@@ -34,6 +34,7 @@ from lmi_deploy.targets.answers import TIMEOUT, prove
 from lmi_deploy.targets.cloud_creating import Creating
 from lmi_deploy.targets.cloud_job import Luggage, TransferJobs, clear_jobs, stop_job
 from lmi_deploy.targets.cloud_storing import Storing, remove_artifact
+from lmi_deploy.targets.propagation import Propagation
 
 P = ParamSpec("P")
 Steps = Generator[Event, None, Outcome]
@@ -85,7 +86,8 @@ class SageMakerTarget:
 
     def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
         ref, cloud = spec.ref, self.cloud(spec.cloud.region)
-        creating = Creating(spec=spec, cloud=cloud, clock=self.clock)
+        propagation = Propagation(cloud=cloud, clock=self.clock)
+        creating = Creating(spec=spec, cloud=cloud, clock=self.clock, propagation=propagation)
         storing = Storing(
             spec=spec, artifact=artifact, hub=hub, files=self.files, depot=lambda: self.opened(ref)
         )
@@ -97,6 +99,7 @@ class SageMakerTarget:
 
         return {
             **self.ending(ref),
+            cloud_plan.UpdateEndpoint: lambda action: cloud_waiting.update(action, propagation),
             cloud_plan.MakeBucket: lambda action: _make_bucket(cloud, action),
             cloud_plan.PushWeights: storing.push,
             cloud_plan.RunTransferJob: lambda action: self._job(spec, action),
@@ -111,7 +114,9 @@ class SageMakerTarget:
         cloud = self.cloud(ref.region)
         hosting, clock = cloud.hosting, self.clock
         return {
-            cloud_plan.UpdateEndpoint: lambda action: cloud_waiting.update(action, cloud=cloud, clock=clock),
+            cloud_plan.UpdateEndpoint: lambda action: cloud_waiting.update(
+                action, Propagation(cloud=cloud, clock=clock)
+            ),
             cloud_plan.AwaitService: lambda action: self._await(ref, action),
             cloud_plan.ProbeEndpoint: lambda action: self._probe(ref, action, self._codec(ref)),
             cloud_plan.SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling),

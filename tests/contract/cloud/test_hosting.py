@@ -162,13 +162,3 @@ def test_a_quota_is_told_with_its_name_its_value_and_the_remedy(aws: Emulated, c
     assert "servicequotas" in caught.value.hint
     assert "request-service-quota-increase --region us-east-1" in caught.value.hint
     assert "--desired-value 2" in caught.value.hint
-
-
-def test_a_role_that_was_just_made_is_waited_for(
-    aws: Emulated, hosting: SageMakerHosting, told: Told
-) -> None:
-    body = '{"__type": "ValidationException", "message": "Could not assume role arn:aws:iam::1:role/new."}'
-    aws.fault(on("CreateModel", times=3, do={"answer": {"status": 400, "body": body}}))
-    hosting.create_model("patient", model_settings(aws), TAGS)
-    assert hosting.model("patient") is not None
-    assert 10 < told.clock.slept < 60

@@ -30,11 +30,8 @@ from lmi_deploy.core.hosting import (
     SeenModel,
 )
 from lmi_deploy.core.recipe import Pairs
-from lmi_deploy.errors import CloudError, Conflict, NotFound
+from lmi_deploy.errors import Conflict, NotFound
 
-_ROLE_PATIENCE: Final = 60.0
-"""Seconds until a role that was just made can be assumed."""
-_UNASSUMED: Final = "Could not assume role"
 _KEPT: Final = ({"VariantPropertyType": "DesiredWeight"}, {"VariantPropertyType": "DataCaptureConfig"})
 """What an update that keeps the number of instances does not keep."""
 
@@ -79,19 +76,9 @@ class SageMakerHosting:
         return tag_pairs(list(tags))
 
     def create_model(self, name: str, settings: ModelSettings, tags: Pairs) -> None:
-        asked = {**model_request(settings), "ModelName": name, "Tags": tag_list(tags)}
-        clock = self._api.clock
-        deadline, count = clock.monotonic() + _ROLE_PATIENCE, 0
-        while True:
-            try:
-                self._change("create_model", "model", name, **asked)
-                return
-            except CloudError as exc:
-                # A role is known everywhere only some seconds after it was made.
-                if _UNASSUMED not in exc.message or clock.monotonic() >= deadline:
-                    raise
-            count += 1
-            clock.sleep(min(2.0**count, 15.0))
+        self._change(
+            "create_model", "model", name, ModelName=name, Tags=tag_list(tags), **model_request(settings)
+        )
 
     def create_endpoint_config(self, name: str, settings: EndpointConfigSettings, tags: Pairs) -> None:
         self._change(

@@ -17,6 +17,7 @@ from lmi_deploy.errors import (
     NoCapacity,
     NotFound,
     QuotaExceeded,
+    RoleNotAssumable,
 )
 
 _DENIED: Final = frozenset(
@@ -30,6 +31,7 @@ _QUOTA: Final = re.compile(
     r"delta of (?P<wanted>[\d.]+)\b",
     re.DOTALL,
 )
+_ABSENT_ARN: Final = re.compile(r'Could not find [a-z ]+ "(arn:[^"\s]+)"')
 _EXPLICIT_DENY: Final = re.compile(r"explicit deny in an? ([a-z -]+?) ?policy")
 
 
@@ -178,6 +180,14 @@ def _absent(fault: Fault, subject: Subject) -> LmiError:
     return NotFound(
         f"{subject.what}: not found in {subject.region}: {fault.message}",
         hint="check its name and the region (endpoint.region, AWS_REGION)",
+        arn=told[1] if (told := _ABSENT_ARN.search(fault.message)) else "",
+    )
+
+
+def _not_assumable(fault: Fault, subject: Subject) -> LmiError:
+    return RoleNotAssumable(
+        f"{subject.what}: {subject.at} refused {subject.action}: {fault.message}",
+        hint="check the role's name and its trust policy: `lmi iam RECIPE` prints it",
     )
 
 
@@ -190,6 +200,7 @@ _BY_CODE: Final[Mapping[str, Callable[[Fault, Subject], LmiError]]] = {
 }
 _BY_WORDS: Final[Mapping[str, Callable[[Fault, Subject], LmiError]]] = {
     "Could not find": _absent,
+    "Could not assume role": _not_assumable,
     "already existing": _exists,
     "already exists": _exists,
     "Cannot update in-progress": _in_progress,

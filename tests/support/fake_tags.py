@@ -1,0 +1,43 @@
+"""Tags as SageMaker has them now, and as the tag search has them: some seconds old."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lmi_deploy.core.hosting import Resource
+from lmi_deploy.core.recipe import Pairs
+from lmi_deploy.ports.clock import Clock
+
+
+class FakeTags(dict[str, Pairs]):
+    """By ARN. What is written and taken away here is remembered with its time."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._past: dict[str, list[tuple[float, Pairs]]] = {}
+
+    def __setitem__(self, arn: str, tags: Pairs) -> None:
+        super().__setitem__(arn, tags)
+        self._note(arn, tags)
+
+    def __delitem__(self, arn: str) -> None:
+        super().__delitem__(arn)
+        self._note(arn, ())
+
+    def pop(self, arn: str, *otherwise: Any) -> Any:
+        if arn in self:
+            self._note(arn, ())
+        return super().pop(arn, *otherwise)
+
+    def shown(self, lag: float) -> Iterator[Resource]:
+        """What the tag search finds that is `lag` seconds behind: deletions, too."""
+        for arn, past in sorted(self._past.items()):
+            known = [tags for since, tags in past if since + lag <= self._clock.monotonic()]
+            if known and known[-1]:
+                kind, _, name = arn.split(":", 5)[5].partition("/")
+                yield Resource(kind=kind, name=name, arn=arn, tags=known[-1])  # type: ignore[arg-type]
+
+    def _note(self, arn: str, tags: Pairs) -> None:
+        self._past.setdefault(arn, []).append((self._clock.monotonic(), tags))
