@@ -8,9 +8,10 @@ import os
 import sys
 from pathlib import Path
 
+from lmi_deploy.server.composition import Options
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.naming import name_of
-from lmi_deploy.server.program import Options, Program
+from lmi_deploy.server.program import Program
 
 
 def main() -> int:

@@ -8,8 +8,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from lmi_deploy.server import answers
 from lmi_deploy.server.answers import Reply
-from lmi_deploy.server.httpwire import BadExpectation, Malformed, Request, RequestReader, TooLarge
+from lmi_deploy.server.httpwire import Malformed, Request
+from lmi_deploy.server.log import Log
 from lmi_deploy.server.refusals import Refusal
+from lmi_deploy.server.request_reader import BadExpectation, Idle, RequestReader, TooLarge, TooSlow
 from lmi_deploy.server.settings import ServerSettings
 from lmi_deploy.server.stream import Stream
 from lmi_deploy.server.wire import Pair
@@ -97,7 +99,11 @@ class Connection(Stream):
     """Serves one client until it leaves, an error closes the connection, or the server drains."""
 
     def __init__(
-        self, settings: ServerSettings, application: Application, opened: Callable[[Connection], None]
+        self,
+        settings: ServerSettings,
+        application: Application,
+        opened: Callable[[Connection], None],
+        log: Log,
     ) -> None:
         super().__init__()
         self.settings = settings
@@ -109,7 +115,8 @@ class Connection(Stream):
         self._aside: set[asyncio.Task[None]] = set()
         self._application = application
         self._opened = opened
-        self._requests = RequestReader(self, max_body=settings.max_request_size)
+        self._log = log
+        self._requests = RequestReader(self, max_body=settings.max_request_size, limits=settings.time_limits)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -137,11 +144,23 @@ class Connection(Stream):
         except asyncio.CancelledError:
             self.abort()
             raise
+        except Exception as exc:  # noqa: BLE001 (whatever it is, the socket is not left open)
+            self._failed(exc)
         finally:
             for task in self._aside:
                 task.cancel()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Close once the client has read what was written, or does not read it."""
+        limits = self.settings.time_limits
         self.close()
-        await self.closed()
+        try:
+            async with asyncio.timeout(limits.body + self.unsent / limits.slowest):
+                await self.closed()
+        except TimeoutError:
+            self.abort()
+            await self.closed()
 
     async def send(self, raw: bytes) -> None:
         """Hand bytes to the socket; waits when the client is far behind, and gives up when it stands still."""
@@ -165,6 +184,10 @@ class Connection(Stream):
                 return
             self._between = False
             request = await self._requests.body(request)
+        except Idle:
+            self.keep = bool(self._aside)  # what waits for its answer is no idle client
+        except TooSlow:
+            await self._bare(408, "Request Timeout", keep=False)
         except Malformed:
             await self._malformed()
         except TooLarge as exc:
@@ -189,8 +212,14 @@ class Connection(Stream):
             await self._application(exchange)
         except (OSError, EOFError, Hangup):
             self.abort()
+        except Exception as exc:  # noqa: BLE001 (as in `run`)
+            self._failed(exc)
         if exchange.status >= 400 or (self.draining and len(self._aside) == 1):
             self.close()
+
+    def _failed(self, exc: Exception) -> None:
+        self._log.defect("a connection failed, and is closed", exc)
+        self.abort()
 
     async def _malformed(self) -> None:
         message = "Invalid HTTP message."

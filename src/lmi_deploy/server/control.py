@@ -108,7 +108,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 def _asked(line: bytes) -> Said:
     try:
         asked = json.loads(line)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise ControlError("one JSON object on one line is expected") from exc
     if not isinstance(asked, dict):
         raise ControlError("one JSON object on one line is expected")

@@ -10,6 +10,7 @@ from lmi_deploy.server import answers, refusals
 from lmi_deploy.server.answers import Reply, json_reply
 from lmi_deploy.server.connection import Application, Exchange, Hangup
 from lmi_deploy.server.inference import Inference
+from lmi_deploy.server.log import Log
 from lmi_deploy.server.management import Management
 from lmi_deploy.server.models import Models, health
 from lmi_deploy.server.properties import hash_order
@@ -33,12 +34,14 @@ class FrontEnd:
         *,
         settings: ServerSettings,
         panic: Callable[[], None],
+        log: Log,
     ) -> None:
         self._inference = inference
         self._management = management
         self._models = models
         self._settings = settings
         self._panic = panic
+        self._log = log
         self._rates = Rates(settings.keys)
 
     async def both(self, exchange: Exchange) -> None:
@@ -58,11 +61,21 @@ class FrontEnd:
         try:
             await answer(exchange)
         except Refusal as refusal:
-            status = refusal.status_by(self._settings.keys)
-            await exchange.reply(answers.refusal_reply(refusal, status))
-            self._count("wlm" if refusal.kind.startswith("Wlm") else "server", status)
+            await self._refuse(exchange, refusal)
+        except (OSError, EOFError, Hangup):
+            raise  # the client left, or must notice that its answer ends here
+        except Exception as exc:
+            self._log.defect(f"{exchange.request.method} {exchange.request.target[:200]} failed", exc)
+            if exchange.status:
+                raise Hangup from exc
+            await self._refuse(exchange, refusals.defect())
         else:
             self._count("model", exchange.status)
+
+    async def _refuse(self, exchange: Exchange, refusal: Refusal) -> None:
+        status = refusal.status_by(self._settings.keys)
+        await exchange.reply(answers.refusal_reply(refusal, status))
+        self._count("wlm" if refusal.kind.startswith("Wlm") else "server", status)
 
     def _count(self, kind: str, status: int) -> None:
         if status >= 500 or status == 424:

@@ -9,36 +9,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from lmi_deploy.server.stream import Stream
-
 LONGEST_LINE = 4096
 MOST_HEADER_BYTES = 8192
 
 _VERSION = re.compile(r"\S+/\d+\.\d+")
 _NAME = re.compile(r"[^\x00-\x20\x7f-\xff:=,;]+")
 _BAD_VALUE = re.compile(r"[\x00\x0b\x0c\r]")
-_DIGITS = re.compile(r"\d+")
+_DIGITS = re.compile(r"[0-9]+")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _BLANK = (" ", "\t")
-_END_OF_HEAD = re.compile(rb"\n\r?\n")
-_SPACE, _DELETE = 0x20, 0x7F
-_SKIPPED = bytes([*range(33), _DELETE])  # before a request, as the real server's parser does
+_LONGEST_BODY = 2**63 - 1  # Netty reads a Content-Length as a Java long, and the size of a chunk as an int
+_LONGEST_CHUNK = 2**31 - 1
 
 
 class Malformed(Exception):
     """Not HTTP: answered with 400 and the connection closed."""
-
-
-class TooLarge(Exception):
-    """The body is over the limit; `kept` tells whether the connection can go on."""
-
-    def __init__(self, *, kept: bool) -> None:
-        super().__init__("request body over max_request_size")
-        self.kept = kept
-
-
-class BadExpectation(Exception):
-    """An `Expect` other than 100-continue."""
 
 
 @dataclass(slots=True)
@@ -65,96 +50,7 @@ class Request:
         return Request(self.method, self.target, kept, self.body, self.sized)
 
 
-class RequestReader:
-    """Reads one request after the other from a connection."""
-
-    def __init__(self, stream: Stream, *, max_body: int) -> None:
-        self._stream = stream
-        self._max_body = max_body
-
-    async def head(self) -> Request | None:
-        """The next request without its body, or None when the client has gone."""
-        have = self._stream.have
-        while True:
-            if have and (have[0] <= _SPACE or have[0] == _DELETE):
-                self._stream.used(len(have) - len(have.lstrip(_SKIPPED)))
-            if ended := _END_OF_HEAD.search(have):
-                return _request(self._stream.take(ended.end())[: ended.start()])
-            if not have and self._stream.at_end:
-                return None
-            if have:
-                _check_begun(bytes(have))
-            await self._more(len(have))
-
-    async def body(self, request: Request) -> Request:
-        """The request with its body."""
-        coding = request.header("transfer-encoding")
-        chunked = coding is not None and coding.strip().lower().endswith("chunked")
-        length = _length(request)
-        if (expected := request.header("expect")) is not None:
-            self._expectation(expected, length=0 if chunked else length)
-        if chunked:
-            request = request.without("content-length")
-            request.sized = False
-            request.body = await self._chunks()
-        elif length > self._max_body:
-            await self._skip(length)
-            raise TooLarge(kept=True)
-        else:
-            request.sized = request.header("content-length") is not None
-            request.body = await self._stream.exactly(length) if length else b""
-        return request
-
-    async def _more(self, before: int) -> None:
-        try:
-            await self._stream.more(before + 1)
-        except EOFError:
-            if self._stream.have.strip(_SKIPPED):
-                raise  # it left in the middle of a head
-
-    async def _line(self, limit: int) -> bytes:
-        have = self._stream.have
-        while (end := have.find(b"\n")) < 0:
-            if len(have) > limit:
-                raise Malformed("line too long")
-            await self._stream.more(len(have) + 1)
-        line = self._stream.take(end + 1)[:-1].removesuffix(b"\r")
-        if len(line) > limit:
-            raise Malformed("line too long")
-        return line
-
-    def _expectation(self, expected: str, *, length: int) -> None:
-        if expected.strip().lower() != "100-continue":
-            raise BadExpectation(expected)
-        if length > self._max_body:
-            raise TooLarge(kept=False)
-        self._stream.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-
-    async def _chunks(self) -> bytes:
-        parts: list[bytes] = []
-        room = self._max_body
-        while size := _chunk_size(await self._line(LONGEST_LINE)):
-            room -= size
-            if room < 0:
-                raise TooLarge(kept=False)
-            parts.append(await self._stream.exactly(size))
-            await self._line(LONGEST_LINE)
-        while await self._line(MOST_HEADER_BYTES):
-            continue  # trailers are read and dropped
-        return b"".join(parts)
-
-    async def _skip(self, length: int) -> None:
-        while length > 0:
-            try:
-                await self._stream.more()
-            except EOFError:
-                return
-            here = min(length, len(self._stream.have))
-            self._stream.used(here)
-            length -= here
-
-
-def _request(head: bytes) -> Request:
+def parse_head(head: bytes) -> Request:
     """A whole head, without the empty line at its end."""
     first, *lines = _lines(head)
     if len(first) > LONGEST_LINE:
@@ -169,11 +65,11 @@ def _lines(head: bytes) -> list[str]:
     return [line.removesuffix("\r") for line in head.decode("latin-1").split("\n")]
 
 
-def _check_begun(have: bytes) -> None:
+def check_begun(have: bytes) -> None:
     """`Malformed` as soon as a head that is not all there yet can be none: nothing more needs to come."""
     begun, newline, rest = have.rpartition(b"\n")
     if newline:
-        _request(begun)
+        parse_head(begun)
         left = MOST_HEADER_BYTES - sum(map(len, _lines(begun)[1:]))
     else:
         left = LONGEST_LINE
@@ -201,17 +97,35 @@ def _header(line: str) -> tuple[str, str]:
     return name, value.strip()
 
 
-def _length(request: Request) -> int:
+def is_chunked(request: Request) -> bool:
+    """`Malformed` for a coding that is not exactly `chunked`, once: two readers would see its end in two places."""
+    if request.header("transfer-encoding") is None:
+        return False
+    codings = [value.lower() for name, value in request.headers if name.lower() == "transfer-encoding"]
+    if codings != ["chunked"]:
+        raise Malformed(f"transfer-encoding {codings}")
+    return True
+
+
+def body_length(request: Request) -> int:
     if (stated := request.header("content-length")) is None:
         return 0
     values = {value for key, value in request.headers if key.lower() == "content-length"}
     if len(values) > 1 or not _DIGITS.fullmatch(stated):
         raise Malformed(f"content-length {sorted(values)}")
-    return int(stated)
+    return _bounded(stated, 10, _LONGEST_BODY)
 
 
-def _chunk_size(line: bytes) -> int:
+def chunk_size(line: bytes) -> int:
     text = line.split(b";")[0].strip().decode("latin-1")
     if not _HEX.fullmatch(text):
         raise Malformed(f"chunk size {text!r}")
-    return int(text, 16)
+    return _bounded(text, 16, _LONGEST_CHUNK)
+
+
+def _bounded(digits: str, base: int, most: int) -> int:
+    """Digits are counted before they are read: a number takes time that grows with the square of them."""
+    digits = digits.lstrip("0") or "0"
+    if len(digits) > len(str(most)) or int(digits, base) > most:
+        raise Malformed(f"a number of {len(digits)} digits, at most {most}")
+    return int(digits, base)

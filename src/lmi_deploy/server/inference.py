@@ -38,7 +38,7 @@ class Inference:
         self._settings = settings
         self._log = log
         self._metrics = metrics
-        self._results = Results()
+        self._results = Results(log)
 
     async def __call__(self, exchange: Exchange) -> None:
         asked = read_input(exchange.request, exchange.request_id, named=self._settings.handler_may_be_named)

@@ -6,6 +6,7 @@ import asyncio
 import socket
 
 from lmi_deploy.server.connection import Application, Connection
+from lmi_deploy.server.log import Log
 from lmi_deploy.server.settings import ServerSettings
 
 BACKLOG = 1024
@@ -15,9 +16,10 @@ LINGER = 1.0  # seconds in which a kept connection may still ask, after its port
 class Listener:
     """Accepts on one socket at a time; the socket can be given away or replaced."""
 
-    def __init__(self, settings: ServerSettings, application: Application) -> None:
+    def __init__(self, settings: ServerSettings, application: Application, log: Log) -> None:
         self._settings = settings
         self._application = application
+        self._log = log
         self.port = 0  # told even after the socket went to another server
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
@@ -27,6 +29,11 @@ class Listener:
     @property
     def listening(self) -> socket.socket | None:
         return self._socket
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
 
     def reserve(self, host: str, port: int) -> None:
         """Bind, but do not listen: the port is ours, and clients are still refused. OSError when it is taken."""
@@ -80,7 +87,7 @@ class Listener:
             task.cancel()
 
     def _connection(self) -> Connection:
-        return Connection(self._settings, self._application, self._opened)
+        return Connection(self._settings, self._application, self._opened, self._log)
 
     def _opened(self, connection: Connection) -> None:
         connection.draining = self._draining

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import sys
+import traceback
 
 
 class Log:
@@ -19,6 +20,12 @@ class Log:
 
     def error(self, what: str, **facts: object) -> None:
         self.event(what, level="ERROR", **facts)
+
+    def defect(self, what: str, exc: BaseException) -> None:
+        """Something that no client may bring about: told with its traceback, so that it can be mended."""
+        self.error(what, why=f"{type(exc).__name__}: {exc}")
+        for line in "".join(traceback.format_exception(exc)).rstrip().splitlines():
+            self._write(f"ERROR {line}")
 
     def worker(self, pid: int, level: str, line: str) -> None:
         self._write(f"{level:<5} [worker {pid}] {line}")

@@ -4,56 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import json
 import os
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from urllib.parse import urlsplit
 
-from lmi_deploy.server.async_shift import AsyncShift
-from lmi_deploy.server.command import Engine
-from lmi_deploy.server.control import SOCKET_NAME, WATCH_SECONDS, Control
-from lmi_deploy.server.desk import Desk, State
-from lmi_deploy.server.devices import Place, gpus_here
-from lmi_deploy.server.frontend import FrontEnd
-from lmi_deploy.server.inference import Inference
-from lmi_deploy.server.listener import LINGER, Listener
+from lmi_deploy.server.composition import Composition, Options
+from lmi_deploy.server.control import WATCH_SECONDS
+from lmi_deploy.server.desk import State
+from lmi_deploy.server.listener import LINGER
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.management import Management
-from lmi_deploy.server.metrics import Metrics
-from lmi_deploy.server.models import Models
 from lmi_deploy.server.pool import Pool
-from lmi_deploy.server.properties import ModelSettings, Surroundings
-from lmi_deploy.server.settings import ServerSettings, management_apart, read_settings
-from lmi_deploy.server.shift import Shift, SyncShift
+from lmi_deploy.server.settings import ServerSettings, read_settings
 from lmi_deploy.server.stated import BadSettings
 from lmi_deploy.server.store import models_in
-from lmi_deploy.server.worker import LoadFailure, Worker
+from lmi_deploy.server.worker import LoadFailure
 
 FAILURE_FILE = "failure.json"
 ENDED_BY_SIGNAL = 128
 PANIC = 137  # what SERVING_FAIL_FAST ends with
 SHOWN_FAILED = 3.0  # seconds in which /ping still tells of a failed load, when the port was bound before it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The command line, read."""
-
-    model_dir: Path
-    engine_dir: Path
-    python: Path
-    run_dir: Path
-    host: str
-    port: int
-    model_name: str
-    config: Path | None
-    labels: Mapping[str, str]
-    drain_seconds: float
-    foreground: bool = False  # ends at once when who started it is gone
 
 
 class Program:
@@ -95,46 +66,18 @@ class Program:
             self._control.close()
 
     def _build(self, settings: ServerSettings) -> None:
-        options = self._options
         self._settings = settings
-        self._engine = Engine(
-            folder=options.engine_dir,
-            python=options.python,
-            run_dir=options.run_dir,
+        composition = Composition(
+            options=self._options,
             environ=self._environ,
-            largest_blob=settings.largest_blob,
-            numbers=itertools.count(),
-            tcp=settings.tcp_workers,
-            log_level=settings.log_level,
-        )
-        around = Surroundings(defaults=settings.keys, environ=self._environ, gpus=gpus_here(self._environ))
-        self._metrics = Metrics(kept=settings.metrics)
-        self._models = Models(
-            new_shift=self._new_shift, surroundings=around, log=self._log, metrics=self._metrics
-        )
-        self._inference = Inference(self._models, settings, self._log, metrics=self._metrics)
-        management = Management(self._models, self._log, self._metrics)
-        front = FrontEnd(self._inference, management, self._models, settings=settings, panic=self._panicked)
-        apart = management_apart(settings.keys)
-        self._listener = Listener(settings, front.inference_only if apart else front.both)
-        self._second = Listener(settings, front.management_only) if apart else None
-        desk = Desk(
-            state=self._state,
-            model=options.model_name,
-            labels=options.labels,
-            models=self._models,
-            counts=self._inference.counts,
-            listener=self._listener,
-            end=self._ending.set,
             log=self._log,
+            state=self._state,
+            end=self._ending.set,
+            panic=self._panicked,
         )
-        self._control = Control(options.run_dir / SOCKET_NAME, desk.verbs(), desk.give_socket)
-
-    def _new_shift(self, settings: ModelSettings, place: Place) -> Shift:
-        worker = Worker(self._engine, settings, place, self._log)
-        return (
-            AsyncShift(worker, self._log) if settings.async_mode else SyncShift(worker, settings, self._log)
-        )
+        parts = composition.parts(settings)
+        self._metrics, self._models, self._inference = parts.metrics, parts.models, parts.inference
+        self._listener, self._second, self._control = parts.listener, parts.second, parts.control
 
     def _listen_to_signals(self) -> None:
         loop = asyncio.get_running_loop()

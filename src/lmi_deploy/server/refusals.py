@@ -83,3 +83,7 @@ def broken_by_null_key() -> Refusal:
 
 def untranslatable(message: str) -> Refusal:
     return Refusal(400, "TranslateException", message)
+
+
+def defect() -> Refusal:
+    return Refusal(500, "InternalServerException", "The request could not be handled: see the server's log.")

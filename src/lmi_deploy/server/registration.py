@@ -72,7 +72,7 @@ def read_registration(request: Request, query: Mapping[str, str]) -> Registratio
 def _body(raw: bytes) -> dict[str, str]:
     try:
         said = json.loads(raw)
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise Refusal(500, "JsonSyntaxException", str(exc)) from exc
     if not isinstance(said, dict):
         return {}

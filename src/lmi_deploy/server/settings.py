@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lmi_deploy.core.javaproperties import parse_properties
+from lmi_deploy.server.request_reader import USUAL_LIMITS, TimeLimits
 from lmi_deploy.server.stated import integer, java_properties, true
 from lmi_deploy.server.wire import LARGEST_BLOB, Pair
 
@@ -25,6 +26,7 @@ class ServerSettings:
     fail_fast: bool = False
     max_request_size: int = 64 * MEBIBYTE
     chunked_read_timeout: float = 120.0
+    time_limits: TimeLimits = USUAL_LIMITS
     request_id_key: str = "x-request-id"
     largest_blob: int = LARGEST_BLOB
     cors: tuple[Pair, ...] = ()

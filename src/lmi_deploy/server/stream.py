@@ -84,6 +84,11 @@ class Stream(asyncio.BufferedProtocol):
         """Whether the other side is so far behind that it should be waited for, with `drain`."""
         return self._behind is not None
 
+    @property
+    def unsent(self) -> int:
+        """Bytes that were written and are not out yet."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
+
     async def drain(self) -> None:
         """Until the other side has read enough; ConnectionError when it left."""
         if self._behind is not None:

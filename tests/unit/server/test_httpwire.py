@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from lmi_deploy.server.httpwire import BadExpectation, Malformed, Request, RequestReader, TooLarge
+from lmi_deploy.server.httpwire import Malformed, Request
+from lmi_deploy.server.request_reader import BadExpectation, RequestReader, TooLarge
 from tests.support.streams import stream_of
 
 
@@ -66,7 +67,11 @@ def test_a_folded_header_is_one_value() -> None:
         b"POST / HTTP/1.1\r\nContent-Length: abc\r\n\r\n",
         b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
         b"POST / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nabcdef",
+        b"POST / HTTP/1.1\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: 9223372036854775808\r\n\r\n",
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n80000000\r\n",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"f" * 4000 + b"\r\n",
     ],
 )
 def test_what_is_malformed(raw: bytes) -> None:
@@ -79,6 +84,22 @@ def test_a_chunked_body_with_a_trailer_beats_content_length() -> None:
     request, _ = read(head + b"3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nT: 1\r\n\r\n")
     assert request is not None
     assert (request.body, request.sized, request.header("content-length")) == (b"abcde", False, None)
+
+
+@pytest.mark.parametrize(
+    "codings",
+    [("gzip, chunked",), ("identity",), ("chunked, chunked",), ("chunked", "chunked"), ("xchunked",), ("",)],
+)
+def test_a_transfer_encoding_that_is_not_chunked_once_is_malformed(codings: tuple[str, ...]) -> None:
+    head = "".join(f"Transfer-Encoding: {coding}\r\n" for coding in codings).encode()
+    with pytest.raises(Malformed):
+        read(b"POST / HTTP/1.1\r\nContent-Length: 1\r\n" + head + b"\r\n1\r\na\r\n0\r\n\r\n")
+
+
+def test_zeros_before_a_length_do_not_count() -> None:
+    request, _ = read(b"POST / HTTP/1.1\r\nContent-Length: " + b"0" * 3000 + b"2\r\n\r\nab")
+    assert request is not None
+    assert request.body == b"ab"
 
 
 def test_an_expectation_is_met_before_the_body_is_read() -> None:

@@ -56,3 +56,12 @@ def test_what_is_refused() -> None:
     with pytest.raises(Refusal, match='For input string: "abc"') as number:
         asked({"url": "file:/m", "batch_size": "abc"})
     assert [found.value.status for found in (missing, null, number)] == [400, 500, 409]
+
+
+@pytest.mark.parametrize(
+    "raw", [b"[" * 200_000, b'{"url": ' * 200_000, b'{"batch_size": ' + b"9" * 5000 + b"}"]
+)
+def test_a_hostile_body_is_refused_as_any_other_that_is_no_json(raw: bytes) -> None:
+    with pytest.raises(Refusal) as caught:
+        read_registration(Request("POST", "/models", JSON, raw), {})
+    assert (caught.value.status, caught.value.kind) == (500, "JsonSyntaxException")

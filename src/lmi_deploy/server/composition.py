@@ -1,0 +1,115 @@
+"""The parts of a server, made from its command line and settings and put together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.server.async_shift import AsyncShift
+from lmi_deploy.server.command import Engine
+from lmi_deploy.server.control import SOCKET_NAME, Control
+from lmi_deploy.server.desk import Desk, State
+from lmi_deploy.server.devices import Place, gpus_here
+from lmi_deploy.server.frontend import FrontEnd
+from lmi_deploy.server.inference import Inference
+from lmi_deploy.server.listener import Listener
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.management import Management
+from lmi_deploy.server.metrics import Metrics
+from lmi_deploy.server.models import Models
+from lmi_deploy.server.properties import ModelSettings, Surroundings
+from lmi_deploy.server.settings import ServerSettings, management_apart
+from lmi_deploy.server.shift import Shift, SyncShift
+from lmi_deploy.server.worker import Worker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The command line, read."""
+
+    model_dir: Path
+    engine_dir: Path
+    python: Path
+    run_dir: Path
+    host: str
+    port: int
+    model_name: str
+    config: Path | None
+    labels: Mapping[str, str]
+    drain_seconds: float
+    foreground: bool = False  # ends at once when who started it is gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a running server consists of. `second`: the port of management, where it has one of its own."""
+
+    metrics: Metrics
+    models: Models
+    inference: Inference
+    listener: Listener
+    second: Listener | None
+    control: Control
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composition:
+    """`end` asks the program to end; `panic` ends it at once."""
+
+    options: Options
+    environ: Mapping[str, str]
+    log: Log
+    state: State
+    end: Callable[[], None]
+    panic: Callable[[], None]
+
+    def parts(self, settings: ServerSettings) -> Parts:
+        """All of them, nothing started."""
+        log = self.log
+        metrics = Metrics(kept=settings.metrics)
+        models = self._models(settings, metrics)
+        inference = Inference(models, settings, log, metrics=metrics)
+        management = Management(models, log, metrics)
+        front = FrontEnd(inference, management, models, settings=settings, panic=self.panic, log=log)
+        apart = management_apart(settings.keys)
+        listener = Listener(settings, front.inference_only if apart else front.both, log)
+        desk = Desk(
+            state=self.state,
+            model=self.options.model_name,
+            labels=self.options.labels,
+            models=models,
+            counts=inference.counts,
+            listener=listener,
+            end=self.end,
+            log=log,
+        )
+        return Parts(
+            metrics=metrics,
+            models=models,
+            inference=inference,
+            listener=listener,
+            second=Listener(settings, front.management_only, log) if apart else None,
+            control=Control(self.options.run_dir / SOCKET_NAME, desk.verbs(), desk.give_socket),
+        )
+
+    def _models(self, settings: ServerSettings, metrics: Metrics) -> Models:
+        options, environ, log = self.options, self.environ, self.log
+        engine = Engine(
+            folder=options.engine_dir,
+            python=options.python,
+            run_dir=options.run_dir,
+            environ=environ,
+            largest_blob=settings.largest_blob,
+            numbers=itertools.count(),
+            tcp=settings.tcp_workers,
+            log_level=settings.log_level,
+        )
+        around = Surroundings(defaults=settings.keys, environ=environ, gpus=gpus_here(environ))
+
+        def new_shift(model: ModelSettings, place: Place) -> Shift:
+            worker = Worker(engine, model, place, log)
+            return AsyncShift(worker, log) if model.async_mode else SyncShift(worker, model, log)
+
+        return Models(new_shift=new_shift, surroundings=around, log=log, metrics=metrics)

@@ -1,0 +1,170 @@
+"""What a connection costs the server when its client is silent, slow or hostile: a limited time, and never a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from lmi_deploy.server.answers import Reply
+from lmi_deploy.server.connection import Application, Exchange
+from lmi_deploy.server.httpwire import Request
+from lmi_deploy.server.listener import Listener
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.request_reader import RequestReader, TimeLimits
+from lmi_deploy.server.settings import ServerSettings
+
+PATIENCE = 20.0
+SHORT = 0.1
+LONG = 60.0
+
+
+def limits(*, idle: float = LONG, head: float = LONG, body: float = LONG) -> ServerSettings:
+    return ServerSettings(
+        keys={}, time_limits=TimeLimits(idle=idle, head=head, body=body, slowest=1_000_000_000)
+    )
+
+
+@asynccontextmanager
+async def listening(application: Application, settings: ServerSettings) -> AsyncIterator[Listener]:
+    listener = Listener(settings, application, Log())
+    listener.reserve("127.0.0.1", 0)
+    await listener.open()
+    try:
+        yield listener
+    finally:
+        listener.close()
+        listener.abort()
+
+
+async def echo(exchange: Exchange) -> None:
+    await exchange.reply(Reply(200, body=exchange.request.body or b"none"))
+
+
+async def until_closed(listener: Listener, *pieces: bytes, pause: float = 0.0) -> bytes:
+    """All that the server sends until it closes the connection, which it is given these pieces on."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+    reading = asyncio.create_task(received(reader))
+    for piece in pieces:
+        if not reading.done():
+            writer.write(piece)
+            await asyncio.sleep(pause)
+    async with asyncio.timeout(PATIENCE):
+        told = await reading
+    writer.close()
+    return told
+
+
+async def received(reader: asyncio.StreamReader) -> bytes:
+    """All that comes; a reset by a server that was not done reading is an end, too."""
+    told = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := await reader.read(65536):
+            told += piece
+    return told
+
+
+async def abandoned(listener: Listener) -> None:
+    """Until the server keeps no connection."""
+    async with asyncio.timeout(PATIENCE):
+        while listener.connections:
+            await asyncio.sleep(0.01)
+
+
+def asked(settings: ServerSettings, *pieces: bytes, pause: float = 0.0, by: Application = echo) -> bytes:
+    async def go() -> bytes:
+        async with listening(by, settings) as listener:
+            told = await until_closed(listener, *pieces, pause=pause)
+            await abandoned(listener)
+            return told
+
+    return asyncio.run(go())
+
+
+def test_a_silent_client_is_closed_when_its_time_is_over() -> None:
+    assert asked(limits(idle=SHORT)) == b""
+    told = asked(limits(idle=SHORT), b"GET / HTTP/1.1\r\n\r\n")
+    assert told.startswith(b"HTTP/1.1 200 OK")
+    assert told.endswith(b"none")
+
+
+def test_line_ends_do_not_keep_a_connection() -> None:
+    assert asked(limits(idle=SHORT), *[b"\r\n"] * 8, pause=SHORT / 4) == b""
+
+
+def test_a_head_that_does_not_end_is_408() -> None:
+    drip = [b"GET / HTTP/1.1\r\n", *[b"X: y\r\n"] * 8]
+    assert asked(limits(head=SHORT), *drip, pause=SHORT / 4).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
+@pytest.mark.parametrize(
+    "head", [b"Content-Length: 9", b"Content-Length: 999999999", b"Transfer-Encoding: chunked"]
+)
+def test_a_body_that_does_not_come_is_408(head: bytes) -> None:
+    settings = dataclasses.replace(limits(body=SHORT), max_request_size=1000)
+    if b"999999999" in head:
+        settings = dataclasses.replace(settings, time_limits=TimeLimits(body=SHORT, slowest=100_000_000_000))
+    told = asked(settings, b"POST / HTTP/1.1\r\n" + head + b"\r\n\r\n")
+    assert told.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+
+
+def test_chunks_that_trickle_do_not_gain_time_without_end() -> None:
+    head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    told = asked(limits(body=4 * SHORT), head, *[b"1\r\na\r\n"] * 40, pause=SHORT / 4)
+    assert told.startswith(b"HTTP/1.1 408")
+
+
+def test_a_large_body_has_more_time() -> None:
+    settings = dataclasses.replace(limits(), time_limits=TimeLimits(body=0.0, idle=SHORT, slowest=1))
+    told = asked(settings, b"POST / HTTP/1.1\r\nContent-Length: 6\r\n\r\n", b"abc", b"def", pause=SHORT)
+    assert told.endswith(b"abcdef")
+
+
+def test_a_long_answer_is_no_idle_connection() -> None:
+    async def slow(exchange: Exchange) -> None:
+        await asyncio.sleep(4 * SHORT)
+        await echo(exchange)
+
+    # The second one came in one piece with the first, so both are answered beside what is read on.
+    told = asked(limits(idle=SHORT), b"GET / HTTP/1.1\r\n\r\n" * 2, by=slow)
+    assert told.count(b"HTTP/1.1 200 OK") == 2
+
+
+def test_a_client_that_reads_nothing_is_given_up() -> None:
+    async def large(exchange: Exchange) -> None:
+        await exchange.reply(Reply(400, body=bytes(20_000_000)))
+
+    async def go() -> None:
+        async with listening(large, limits(body=SHORT)) as listener:
+            reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+            reader._transport.pause_reading()  # type: ignore[attr-defined]
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            while not listener.connections:
+                await asyncio.sleep(0.01)
+            await abandoned(listener)
+            writer.transport.abort()
+
+    asyncio.run(go())
+
+
+def test_an_unexpected_exception_closes_the_connection_and_is_logged(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(exchange: Exchange) -> None:
+        raise KeyError("nobody thought of this")
+
+    async def unreadable(reader: RequestReader, request: Request) -> Request:
+        raise ZeroDivisionError("nor of this")
+
+    assert asked(limits(), b"GET / HTTP/1.1\r\n\r\n", by=broken) == b""
+    assert "KeyError: 'nobody thought of this'" in (told := capsys.readouterr().out)
+    assert "Traceback" in told
+    assert asked(limits(), b"GET / HTTP/1.1\r\n\r\n" * 2, by=broken) == b""
+    assert "KeyError" in capsys.readouterr().out
+    monkeypatch.setattr(RequestReader, "body", unreadable)
+    assert asked(limits(), b"GET / HTTP/1.1\r\n\r\n") == b""
+    assert "ZeroDivisionError: nor of this" in capsys.readouterr().out
