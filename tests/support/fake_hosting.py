@@ -192,7 +192,9 @@ class FakeHosting:
         _new(name, world.configs, "endpoint config")
         world.require_seen("model", settings.model)
         arn, now = world.arn("endpoint-config", name), world.clock.now().isoformat()
-        world.configs[name] = SeenEndpointConfig(name=name, arn=arn, settings=settings, created=now)
+        world.configs[name] = SeenEndpointConfig(
+            name=name, arn=arn, settings=settings, created=now, models=(settings.model,)
+        )
         world.tagged("endpoint-config", name, tags)
         world.trouble.lose("create_endpoint_config")
 

@@ -93,6 +93,8 @@ class SeenEndpointConfig:
     arn: str
     settings: EndpointConfigSettings
     created: str = ""
+    models: tuple[str, ...] = ()
+    """Of every production and shadow variant: what an endpoint with this config runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lmi_deploy.core.hosting import Resource, Scaling, SeenEndpoint, SeenEndpointConfig
+from lmi_deploy.core.hosting import Resource, ResourceKind, Scaling, SeenEndpoint, SeenEndpointConfig
 from lmi_deploy.core.record import DeploymentRef, Record
 
 
@@ -82,10 +82,14 @@ class CloudObserved:
     record: Record | None
     endpoint: SeenEndpoint | None
     config: SeenEndpointConfig | None = None
-    """Of the endpoint; None where it was not looked at or is gone."""
+    """Of the endpoint; None where it was not looked at (`missing` says whether it is gone)."""
     resources: tuple[Resource, ...] = ()
     stranger: str = ""
     """Why the endpoint of this name is not ours to touch; empty where it is, or where there is none."""
+    ownership: str = ""
+    """What says that an endpoint without our tag is this deployment's all the same; empty where nothing does."""
+    missing: tuple[tuple[ResourceKind, str], ...] = ()
+    """Config and models of the endpoint that do not exist any more: SageMaker deletes them under a live endpoint."""
     artifacts: tuple[str, ...] = ()
     torn: tuple[str, ...] = ()
     """Artifacts that were not written, or not removed, to the end."""

@@ -13,18 +13,28 @@ _FREE = frozenset({"Failed", "Deleting"})
 
 def hourly(observed: Observed, deps: Deps) -> str:
     """In words; empty where nothing costs, or nobody can tell."""
-    if not isinstance(observed, CloudObserved) or observed.endpoint is None or observed.stranger:
+    if not isinstance(observed, CloudObserved) or observed.endpoint is None:
         return ""
-    endpoint, generation = observed.endpoint, generation_of(observed)
-    if endpoint.status in _FREE or generation is None or not generation.instance:
+    if observed.stranger and not observed.ownership:
+        return ""
+    endpoint, instance = observed.endpoint, _instance(observed)
+    if endpoint.status in _FREE or not instance:
         return ""
     try:
-        price = deps.cloud(observed.ref.region).prices.hourly(generation.instance)
+        price = deps.cloud(observed.ref.region).prices.hourly(instance)
     except LmiError:
         return ""
     count = max(endpoint.count, endpoint.wanted_count, 1)
-    what = f"{count} x {generation.instance}"
+    what = f"{count} x {instance}"
     return f"{money(count * price.hourly, price.currency)} an hour ({what}; {price.source})" if price else ""
+
+
+def _instance(observed: CloudObserved) -> str:
+    """Its type: by the config that serves, else by the record."""
+    if observed.config is not None and observed.config.settings.instance:
+        return observed.config.settings.instance
+    generation = generation_of(observed)
+    return generation.instance if generation else ""
 
 
 def generation_of(observed: CloudObserved) -> Generation | None:

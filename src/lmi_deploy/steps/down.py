@@ -13,10 +13,11 @@ from lmi_deploy.core.plan import Action, Plan, RemoveDeployment, StopServer, tit
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.decide.diff import teardown, weights_named
+from lmi_deploy.decide.ownership import require_no_lost_tag
 from lmi_deploy.errors import DeployFailed, Refused
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.steps.apply import apply, apply_on
-from lmi_deploy.steps.costs import interrupted
+from lmi_deploy.steps.costs import hourly, interrupted
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.rehearse import NoJournal
 
@@ -46,7 +47,11 @@ def prepare(ref: DeploymentRef, deps: Deps, extent: Extent | None = None) -> End
     """What would be taken away; an empty plan when there is nothing. Refused where what is there is not ours."""
     extent = extent or Extent()
     seen = deps.targets[ref.target].survey(ref)
+    if isinstance(seen, CloudObserved) and seen.ownership:
+        require_no_lost_tag(seen, cost=hourly(seen, deps))
     purge, notices = _weights(seen, deps) if extent.purge else ((), ())
+    if isinstance(seen, CloudObserved) and seen.stranger:
+        notices = (*notices, f"{seen.stranger}; it is left alone")
     plan = teardown(seen, logs=extent.logs, purge=purge)
     if isinstance(seen, CloudObserved) and seen.stranger and plan.empty:
         raise Refused(seen.stranger, hint="nothing of it was touched")

@@ -70,6 +70,6 @@ def _world(observed: Observed) -> list[object]:
     match observed:
         case LocalObserved(servers=servers):
             return [*told, sorted(server.server for server in servers)]
-        case CloudObserved(endpoint=endpoint, resources=resources):
+        case CloudObserved(endpoint=endpoint, resources=resources, missing=missing):
             status = [endpoint.status, endpoint.config] if endpoint else []
-            return [*told, *status, sorted((resource.kind, resource.name) for resource in resources)]
+            return [*told, *status, sorted((resource.kind, resource.name) for resource in resources), missing]

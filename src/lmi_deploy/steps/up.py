@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lmi_deploy.core.artifact import Artifact
-from lmi_deploy.core.cloud_actions import RunTransferJob
+from lmi_deploy.core.cloud_actions import DeleteEndpoint, RunTransferJob
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.diff import FOUNDING, summary
 from lmi_deploy.decide.places.job import job_notices
 from lmi_deploy.decide.render import render
 from lmi_deploy.decide.resolve import resolve
-from lmi_deploy.decide.standing import missed
+from lmi_deploy.decide.standing import missed, missing_parts
 from lmi_deploy.steps.apply import apply
 from lmi_deploy.steps.bringing import Wish, bring, prove
 from lmi_deploy.steps.deps import Deps
@@ -38,7 +38,7 @@ def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
     spec = resolve(recipe, facts)
     of_code = check_own_code(recipe, spec)
     case = look(spec, render(spec), deps, probe=probe)
-    told = [missed(case.observed)]
+    told = [missed(case.observed), missing_parts(case.observed, replaced=case.does(DeleteEndpoint))]
     if case.does(CARRYING):
         told += of_code
     if case.does(RunTransferJob):

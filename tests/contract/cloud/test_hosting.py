@@ -53,7 +53,24 @@ def test_settings_read_back_equal(aws: Emulated, cloud: Cloud, case: str) -> Non
     found = cloud.hosting.endpoint_config(name)
     assert found is not None
     assert found.settings == config
+    assert found.models == (name,)
     assert found.created.endswith("+00:00")
+
+
+def test_every_model_of_a_config_is_known(aws: Emulated, cloud: Cloud) -> None:
+    """What an endpoint with it runs may not be deleted: shadow variants run, too."""
+    for name in ("variants-a", "variants-b"):
+        cloud.hosting.create_model(name, model_settings(aws), TAGS)
+    variant = {"VariantName": "a", "ModelName": "variants-a", "InstanceType": "ml.g5.xlarge"}
+    shadow = {"VariantName": "s", "ModelName": "variants-b", "InstanceType": "ml.g5.xlarge"}
+    aws.client("sagemaker").create_endpoint_config(
+        EndpointConfigName="variants",
+        ProductionVariants=[{**variant, "InitialInstanceCount": 1}],
+        ShadowProductionVariants=[{**shadow, "InitialInstanceCount": 1}],
+    )
+    found = cloud.hosting.endpoint_config("variants")
+    assert found is not None
+    assert found.models == ("variants-a", "variants-b")
 
 
 def test_a_volume_and_a_host_image_read_back_too(aws: Emulated, cloud: Cloud) -> None:

@@ -13,7 +13,7 @@ from tests.support.cloud_house import RECIPE, CloudHouse, write_recipe
 from tests.support.fake_hosting import answers_well
 
 CHANGED = ("--set", "options.dtype=fp32")
-ANSWER_ONLY = [*("endpoint", "tagged", "invoke")]
+ANSWER_ONLY = ["endpoint", "tagged", "endpoint_config", "model", "invoke"]
 
 
 def steps(lines: list[dict[str, str]]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from lmi_deploy.adapters.aws.calls import Access, Service
 from lmi_deploy.adapters.aws.invoking import Runtime
 from lmi_deploy.adapters.aws.resources import (
+    endpoint_config_models,
     endpoint_config_request,
     endpoint_config_settings,
     model_request,
@@ -59,6 +60,7 @@ class SageMakerHosting:
             arn=str(told["EndpointConfigArn"]),
             settings=endpoint_config_settings(told),
             created=moment(told.get("CreationTime")),
+            models=endpoint_config_models(told),
         )
 
     def model(self, name: str) -> SeenModel | None:

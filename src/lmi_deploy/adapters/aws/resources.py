@@ -81,6 +81,12 @@ def endpoint_config_settings(told: Mapping[str, Any]) -> EndpointConfigSettings:
     )
 
 
+def endpoint_config_models(told: Mapping[str, Any]) -> tuple[str, ...]:
+    """Of DescribeEndpointConfig's answer. A variant of inference components names no model of its own."""
+    variants = (*(told.get("ProductionVariants") or ()), *(told.get("ShadowProductionVariants") or ()))
+    return tuple(sorted({str(variant["ModelName"]) for variant in variants if variant.get("ModelName")}))
+
+
 def seen_endpoint(told: Mapping[str, Any]) -> SeenEndpoint:
     """Of DescribeEndpoint's answer."""
     pending = told.get("PendingDeploymentSummary") or {}

@@ -36,6 +36,7 @@ from lmi_deploy.decide.cloud_wanted import Wanted, WantedEndpointConfig, patienc
 from lmi_deploy.decide.diff.changes import changes
 from lmi_deploy.decide.diff.sagemaker_tags import tagging
 from lmi_deploy.decide.diff.sagemaker_told import MODEL, SCALING, figures, scaling_words, summary
+from lmi_deploy.decide.ownership import require_no_lost_tag
 from lmi_deploy.errors import NotFound, Refused
 
 _FOR_GOOD = frozenset({"Failed", "OutOfService", "Deleting"})
@@ -62,6 +63,7 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudHel
 
 def _require_ours(spec: Spec, wanted: Wanted, observed: CloudObserved) -> None:
     endpoint = observed.endpoint
+    require_no_lost_tag(observed)
     if observed.stranger:
         raise Refused(
             observed.stranger, hint="choose another name in the recipe; nothing of theirs was touched"
@@ -194,6 +196,8 @@ def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld)
     if stays and endpoint is not None and endpoint.status != "UpdateRollbackFailed":
         if endpoint.status in SETTLING:
             yield from _settle(spec, coming(endpoint))
+        if live := wanted.endpoint_config(endpoint.config):
+            yield from _restore(wanted, live, observed)
         yield from _scale(spec, observed, made=False, instance="")
         yield from tagging(observed, tags_of(spec))
         return
@@ -209,10 +213,23 @@ def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld)
 
 
 def _settings(wanted: Wanted, chosen: WantedEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
-    if wanted.model not in named(observed, "model"):
+    if wanted.model not in _existing(observed, "model"):
         yield CreateModel(model=wanted.model, settings=wanted.settings)
-    if chosen.name not in named(observed, "endpoint-config"):
+    if chosen.name not in _existing(observed, "endpoint-config"):
         yield CreateEndpointConfig(config=chosen.name, settings=chosen.settings)
+
+
+def _restore(wanted: Wanted, live: WantedEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
+    """What was deleted under an endpoint that serves on: the next update or the next instance needs it."""
+    if ("model", wanted.model) in observed.missing:
+        yield CreateModel(model=wanted.model, settings=wanted.settings)
+    if ("endpoint-config", live.name) in observed.missing:
+        yield CreateEndpointConfig(config=live.name, settings=live.settings)
+
+
+def _existing(observed: CloudObserved, kind: ResourceKind) -> set[str]:
+    """Names that the tag search found, without those that were looked for and are gone."""
+    return named(observed, kind) - {name for each, name in observed.missing if each == kind}
 
 
 def _update(spec: Spec, chosen: WantedEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
@@ -260,10 +277,14 @@ def _instance(observed: CloudObserved) -> str:
 
 
 def _endpoint_config_lost(endpoint: SeenEndpoint, wanted: Wanted, observed: CloudObserved) -> bool:
-    """Whether what serves was made by a config that is gone: such an endpoint serves on, and cannot be updated."""
+    """Whether what serves was made by a config that is gone, and cannot be made again from this recipe.
+
+    Such an endpoint serves on; SageMaker refuses to update it (`Could not find endpoint configuration`,
+    hashicorp/terraform-provider-aws#40048).
+    """
     if endpoint.status in SETTLING or wanted.endpoint_config(endpoint.config) is not None:
         return False
-    return observed.config is None and endpoint.config not in named(observed, "endpoint-config")
+    return ("endpoint-config", endpoint.config) in observed.missing
 
 
 def _clear(
@@ -274,9 +295,9 @@ def _clear(
     configs = {config.name for config in wanted.configs} | {generation.server for generation in kept}
     models = {wanted.model} | {str(generation.summary.get(MODEL, "")) for generation in kept}
     stored = {stored_id(spec, artifact)} | {generation.artifact for generation in kept}
-    for name in sorted(named(observed, "endpoint-config") - configs):
+    for name in sorted(_existing(observed, "endpoint-config") - configs):
         yield DeleteEndpointConfig(config=name)
-    for name in sorted(named(observed, "model") - models):
+    for name in sorted(_existing(observed, "model") - models):
         yield DeleteModel(model=name)
     for name in sorted({*observed.artifacts, *observed.torn} - stored):
         yield RemoveArtifact(artifact=name)

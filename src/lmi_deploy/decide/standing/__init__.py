@@ -16,6 +16,19 @@ def judge(observed: Observed) -> tuple[Standing, str]:
             return sagemaker.judge(observed)
 
 
+def missing_parts(observed: Observed, *, replaced: bool) -> str:
+    """Config and models that were deleted under the endpoint. `replaced`: it is deleted and created again for that."""
+    if not isinstance(observed, CloudObserved) or not (words := sagemaker.missing_words(observed)):
+        return ""
+    if not replaced:
+        return words
+    name = observed.ref.name
+    return (
+        f"{words}. This plan has other settings: it deletes the endpoint {name} and creates it again, and {name} "
+        "answers nothing meanwhile. To update without that, run `lmi up` with the recipe that serves first"
+    )
+
+
 def missed(observed: Observed) -> str:
     """What an earlier `up` was bringing, and why it does not serve; empty where there is no such thing."""
     match observed:

@@ -5,14 +5,22 @@ from __future__ import annotations
 from lmi_deploy.core.hosting import SETTLING, SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.record import Record, Standing
+from lmi_deploy.decide.ownership import lost_tag_words
 
 
 def judge(observed: CloudObserved) -> tuple[Standing, str]:
     """The standing, and the reason when it is not in step."""
+    if words := lost_tag_words(observed):
+        return "drifted", words
     if observed.stranger:
         return "absent", observed.stranger
     if observed.endpoint is not None:
-        return _of_endpoint(observed.endpoint, observed.record)
+        standing, why = _of_endpoint(observed.endpoint, observed.record)
+        return (
+            ("drifted", missing_words(observed))
+            if standing == "in-step" and observed.missing
+            else (standing, why)
+        )
     if not observed.exists:
         return "absent", f"nothing of that name is in {observed.ref.region or 'this region'}"
     if observed.record and observed.record.current:
@@ -55,6 +63,18 @@ def _of_endpoint(endpoint: SeenEndpoint, record: Record | None) -> tuple[Standin
             )
         case other:
             return "drifted", f"the endpoint is {other}, which this lmi does not know{why}"
+
+
+def missing_words(observed: CloudObserved) -> str:
+    """Which parts of the endpoint were deleted under it; empty where all exist."""
+    if not observed.missing:
+        return ""
+    parts = " and ".join(f"{kind.replace('-', ' ')} {name}" for kind, name in observed.missing)
+    was = "were" if len(observed.missing) > 1 else "was"
+    return (
+        f"the {parts} {was} deleted, not by lmi; the endpoint serves on, but cannot be updated, scaled or repaired: "
+        "`lmi up` with the recipe that serves creates what is missing"
+    )
 
 
 def _to(endpoint: SeenEndpoint) -> str:
