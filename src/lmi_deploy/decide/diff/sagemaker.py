@@ -10,11 +10,7 @@ from lmi_deploy.core.buckets import default_bucket
 from lmi_deploy.core.cloud_actions import (
     AwaitService,
     CreateEndpoint,
-    CreateEndpointConfig,
-    CreateModel,
     DeleteEndpoint,
-    DeleteEndpointConfig,
-    DeleteModel,
     MakeBucket,
     ProbeEndpoint,
     PushWeights,
@@ -25,17 +21,17 @@ from lmi_deploy.core.cloud_actions import (
 )
 from lmi_deploy.core.cloud_tags import tags_of
 from lmi_deploy.core.delivery import carried_files, stored_id, weights_of
-from lmi_deploy.core.hosting import SETTLING, TAG_BUCKET, ResourceKind, SeenEndpoint, resource_name
+from lmi_deploy.core.hosting import SETTLING, TAG_BUCKET, SeenEndpoint, resource_name
 from lmi_deploy.core.observed import CloudHeld, CloudObserved
-from lmi_deploy.core.plan import Action, Plan, PutArtifact, RemoveArtifact
+from lmi_deploy.core.plan import Action, Plan, PutArtifact
 from lmi_deploy.core.recipe import Pairs
-from lmi_deploy.core.record import KEPT_GENERATIONS, Generation
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.transfer_job import JobSettings
 from lmi_deploy.decide.cloud_wanted import Wanted, WantedEndpointConfig, patience, wanted_of
 from lmi_deploy.decide.diff.changes import changes
+from lmi_deploy.decide.diff.sagemaker_parts import clear, create_settings, is_config_lost, named, restore
 from lmi_deploy.decide.diff.sagemaker_tags import tagging
-from lmi_deploy.decide.diff.sagemaker_told import MODEL, SCALING, figures, scaling_words, summary
+from lmi_deploy.decide.diff.sagemaker_told import SCALING, figures, scaling_words, summary
 from lmi_deploy.decide.ownership import require_no_lost_tag
 from lmi_deploy.errors import NotFound, Refused
 
@@ -50,7 +46,7 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudHel
     actions = (
         *_stock(spec, artifact, observed, held),
         *_serve(spec, wanted, observed, held),
-        *_clear(spec, artifact, wanted, observed),
+        *clear(spec, artifact, wanted, observed),
     )
     current = observed.record.current if observed.record and observed.serving else None
     return Plan(
@@ -112,11 +108,6 @@ def coming(endpoint: SeenEndpoint) -> str:
 def _ours(config: str, wanted: Wanted, observed: CloudObserved) -> bool:
     known = {g.server for g in observed.record.generations} if observed.record else set()
     return wanted.endpoint_config(config) is not None or config in known | named(observed, "endpoint-config")
-
-
-def named(observed: CloudObserved, kind: ResourceKind) -> set[str]:
-    """Names of what was found of ours."""
-    return {resource.name for resource in observed.resources if resource.kind == kind}
 
 
 def _intended(observed: CloudObserved, *kinds: type[Action]) -> bool:
@@ -189,7 +180,7 @@ def _require_default(spec: Spec) -> None:
 def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld) -> Iterator[Action]:
     endpoint, chosen = observed.endpoint, wanted.chosen(held.avoid)
     lost = endpoint is not None and (
-        endpoint.status in _FOR_GOOD or _endpoint_config_lost(endpoint, wanted, observed)
+        endpoint.status in _FOR_GOOD or is_config_lost(endpoint, wanted, observed)
     )
     made = endpoint is None or lost
     stays = endpoint is not None and not made and wanted.endpoint_config(coming(endpoint)) is not None
@@ -197,11 +188,11 @@ def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld)
         if endpoint.status in SETTLING:
             yield from _settle(spec, coming(endpoint))
         if live := wanted.endpoint_config(endpoint.config):
-            yield from _restore(wanted, live, observed)
+            yield from restore(wanted, live, observed)
         yield from _scale(spec, observed, made=False, instance="")
         yield from tagging(observed, tags_of(spec))
         return
-    yield from _settings(wanted, chosen, observed)
+    yield from create_settings(wanted, chosen, observed)
     if lost:
         yield DeleteEndpoint(endpoint=spec.name)
     if made:
@@ -210,26 +201,6 @@ def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld)
         yield from _scale(spec, observed, made=True, instance="")
         return
     yield from _update(spec, chosen, observed)
-
-
-def _settings(wanted: Wanted, chosen: WantedEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
-    if wanted.model not in _existing(observed, "model"):
-        yield CreateModel(model=wanted.model, settings=wanted.settings)
-    if chosen.name not in _existing(observed, "endpoint-config"):
-        yield CreateEndpointConfig(config=chosen.name, settings=chosen.settings)
-
-
-def _restore(wanted: Wanted, live: WantedEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
-    """What was deleted under an endpoint that serves on: the next update or the next instance needs it."""
-    if ("model", wanted.model) in observed.missing:
-        yield CreateModel(model=wanted.model, settings=wanted.settings)
-    if ("endpoint-config", live.name) in observed.missing:
-        yield CreateEndpointConfig(config=live.name, settings=live.settings)
-
-
-def _existing(observed: CloudObserved, kind: ResourceKind) -> set[str]:
-    """Names that the tag search found, without those that were looked for and are gone."""
-    return named(observed, kind) - {name for each, name in observed.missing if each == kind}
 
 
 def _update(spec: Spec, chosen: WantedEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
@@ -274,37 +245,3 @@ def _instance(observed: CloudObserved) -> str:
         return observed.config.settings.instance
     current = observed.record.current if observed.record else None
     return current.instance if current else ""
-
-
-def _endpoint_config_lost(endpoint: SeenEndpoint, wanted: Wanted, observed: CloudObserved) -> bool:
-    """Whether what serves was made by a config that is gone, and cannot be made again from this recipe.
-
-    Such an endpoint serves on; SageMaker refuses to update it (`Could not find endpoint configuration`,
-    hashicorp/terraform-provider-aws#40048).
-    """
-    if endpoint.status in SETTLING or wanted.endpoint_config(endpoint.config) is not None:
-        return False
-    return ("endpoint-config", endpoint.config) in observed.missing
-
-
-def _clear(
-    spec: Spec, artifact: Artifact, wanted: Wanted, observed: CloudObserved
-) -> Iterator[DeleteEndpointConfig | DeleteModel | RemoveArtifact]:
-    """What the last generations do not need any more; they cost nothing, and are what `rollback` goes back to."""
-    kept = _kept(wanted, observed)
-    configs = {config.name for config in wanted.configs} | {generation.server for generation in kept}
-    models = {wanted.model} | {str(generation.summary.get(MODEL, "")) for generation in kept}
-    stored = {stored_id(spec, artifact)} | {generation.artifact for generation in kept}
-    for name in sorted(_existing(observed, "endpoint-config") - configs):
-        yield DeleteEndpointConfig(config=name)
-    for name in sorted(_existing(observed, "model") - models):
-        yield DeleteModel(model=name)
-    for name in sorted({*observed.artifacts, *observed.torn} - stored):
-        yield RemoveArtifact(artifact=name)
-
-
-def _kept(wanted: Wanted, observed: CloudObserved) -> tuple[Generation, ...]:
-    """The generations that the record will still hold once the wanted one is its last."""
-    known = observed.record.generations if observed.record else ()
-    others = [generation for generation in known if wanted.endpoint_config(generation.server) is None]
-    return tuple(others[1 - KEPT_GENERATIONS :])

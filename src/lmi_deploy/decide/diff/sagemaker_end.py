@@ -27,7 +27,7 @@ from lmi_deploy.core.record import Generation, Record
 from lmi_deploy.decide.cloud_wanted import PROVISION
 from lmi_deploy.decide.diff.changes import changes, probe_of
 from lmi_deploy.decide.diff.sagemaker import coming as coming_config
-from lmi_deploy.decide.diff.sagemaker import named
+from lmi_deploy.decide.diff.sagemaker_parts import named
 from lmi_deploy.decide.diff.sagemaker_tags import tagging, told_tags
 from lmi_deploy.decide.diff.sagemaker_told import PATIENCE, SCALING, scaling_of
 from lmi_deploy.errors import NotFound, Refused
