@@ -29,7 +29,13 @@ from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.transfer_job import JobSettings
 from lmi_deploy.decide.cloud_wanted import Wanted, WantedEndpointConfig, patience, wanted_of
 from lmi_deploy.decide.diff.changes import changes
-from lmi_deploy.decide.diff.sagemaker_parts import clear, create_settings, is_config_lost, named, restore
+from lmi_deploy.decide.diff.sagemaker_parts import (
+    clear,
+    create_settings,
+    is_endpoint_config_lost,
+    named,
+    restore,
+)
 from lmi_deploy.decide.diff.sagemaker_tags import tagging
 from lmi_deploy.decide.diff.sagemaker_told import SCALING, figures, scaling_words, summary
 from lmi_deploy.decide.ownership import require_no_lost_tag
@@ -180,7 +186,7 @@ def _require_default(spec: Spec) -> None:
 def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld) -> Iterator[Action]:
     endpoint, chosen = observed.endpoint, wanted.chosen(held.avoid)
     lost = endpoint is not None and (
-        endpoint.status in _FOR_GOOD or is_config_lost(endpoint, wanted, observed)
+        endpoint.status in _FOR_GOOD or is_endpoint_config_lost(endpoint, wanted, observed)
     )
     made = endpoint is None or lost
     stays = endpoint is not None and not made and wanted.endpoint_config(coming(endpoint)) is not None

@@ -49,7 +49,7 @@ def existing(observed: CloudObserved, kind: ResourceKind) -> set[str]:
     return named(observed, kind) - {name for each, name in observed.missing if each == kind}
 
 
-def is_config_lost(endpoint: SeenEndpoint, wanted: Wanted, observed: CloudObserved) -> bool:
+def is_endpoint_config_lost(endpoint: SeenEndpoint, wanted: Wanted, observed: CloudObserved) -> bool:
     """Whether what serves was made by a config that is gone, and cannot be made again from this recipe.
 
     Such an endpoint serves on; SageMaker refuses to update it (`Could not find endpoint configuration`,
