@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from lmi_deploy.core.environment_digests import action_fields, without_values
 from lmi_deploy.core.frozen_json import dump, load
 from lmi_deploy.core.plan import Action
 from lmi_deploy.core.record import KEPT_GENERATIONS, SCHEMA, Generation, Intent, Record
@@ -48,9 +49,13 @@ def expected(record: Record, generation: Generation) -> Record:
 
 def settled(record: Record, generation: Generation) -> Record:
     """A generation serves now; the intents are history."""
-    others = [known for known in record.generations if known.server != generation.server]
+    others = [
+        replace(known, summary=without_values(known.summary))
+        for known in record.generations
+        if known.server != generation.server
+    ]
     return replace(record, generations=(*others, generation)[-KEPT_GENERATIONS:], intents=(), coming=None)
 
 
 def _intent(action: Action) -> Intent:
-    return Intent(action=type(action).__name__, names=dump(action), outcome=None)
+    return Intent(action=type(action).__name__, names=action_fields(action), outcome=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 
 from lmi_deploy.core.problem import Problem
@@ -11,10 +10,10 @@ from lmi_deploy.core.recipe import DEFAULT_ENGINE
 from lmi_deploy.decide.check_hosting import hosting
 from lmi_deploy.decide.check_options import lint
 from lmi_deploy.decide.reading import Partial
+from lmi_deploy.decide.secret_values import secret_in
 from lmi_deploy.decide.yaml_tree import Scalar
 
 Rule = Callable[[Partial], Iterator[Problem]]
-_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{30,}\b|\bAKIA[0-9A-Z]{16}\b")
 _PREDICT_LIMIT = 60
 _JSON = "application/json"
 HANDLERS = ("builtin", "template", "file")
@@ -131,10 +130,13 @@ def _scaling(partial: Partial) -> Iterator[Problem]:
 
 
 def _secrets(partial: Partial) -> Iterator[Problem]:
-    hint = "a secret never belongs into a recipe: log in, or set HF_TOKEN"
+    hint = (
+        "a secret never belongs into a recipe: for the Hub log in, or set HF_TOKEN; for a handler use AWS Secrets "
+        "Manager (docs/sagemaker.md, Secrets)"
+    )
     for path, text in _texts(partial):
-        if _TOKEN.search(text):
-            yield _at(partial, path, "holds what looks like a token", hint)
+        if what := secret_in(text):
+            yield _at(partial, path, f"holds {what}", hint)
 
 
 def _carrier(partial: Partial) -> Iterator[Problem]:

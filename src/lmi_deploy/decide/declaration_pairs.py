@@ -7,17 +7,17 @@ import re
 from lmi_deploy.catalog import limits
 from lmi_deploy.core.artifact import SLOT
 from lmi_deploy.decide.declaration_words import Wrong
+from lmi_deploy.decide.secret_values import names_secret
 from lmi_deploy.decide.yaml_tree import quoted
 
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
-_SECRET_NAMES = frozenset(
-    (
-        "HF_TOKEN",
-        "HUGGING_FACE_HUB_TOKEN",
-        "HUGGINGFACE_HUB_TOKEN",
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_SESSION_TOKEN",
-    )
+_HUB_TOKENS = frozenset(("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN"))
+_NO_SECRET = "looks like a secret, and none belongs into a recipe: it would be stored and shown"
+_HUB_TOKEN_HINT = "leave it out: lmi fetches the weights before the container starts"
+_AWS_HINT = "leave it out: the container has the credentials of the endpoint's role"
+_SECRET_HINT = (
+    "store it in AWS Secrets Manager, set {name}_SECRET_NAME to its name and read it in the handler "
+    "(docs/sagemaker.md, Secrets)"
 )
 OPTION_HOMES = {
     "model_id": "model_id",
@@ -75,10 +75,8 @@ def environment_key(key: str) -> str:
     mistake = limits.text_mistake("environment_key", key)
     if mistake:
         raise Wrong(f"{quoted(key)} is no name of an environment variable: {mistake}")
-    if key in _SECRET_NAMES:
-        raise Wrong(
-            "a secret does not belong into a recipe", "the weights are fetched before the container starts"
-        )
+    if names_secret(key):
+        raise Wrong(f"the value of {key} {_NO_SECRET}", _secret_hint(key))
     if key in _OWN_ENVIRONMENT:
         raise Wrong("is written from a key of its own", f"use {_OWN_ENVIRONMENT[key]}")
     if key.startswith("OPTION_"):
@@ -99,6 +97,11 @@ def tag_key(key: str) -> str:
         raise Wrong("names that start with aws: are Amazon's own")
     if key.lower().startswith("lmi:"):
         raise Wrong("names that start with lmi: are those by which lmi finds its own")
+    # A tag's key may well be called project-key.
+    if names_secret(key) and not key.lower().endswith("key"):
+        raise Wrong(
+            f"the value of {key} {_NO_SECRET}", "leave it out: everybody who may list tags can read it"
+        )
     return _ruled("tag_key", key)
 
 
@@ -114,7 +117,17 @@ def _ruled(kind: str, text: str) -> str:
     return text
 
 
+def _secret_hint(name: str) -> str:
+    if name.upper() in _HUB_TOKENS:
+        return _HUB_TOKEN_HINT
+    if name.upper().startswith("AWS_"):
+        return _AWS_HINT
+    return _SECRET_HINT.format(name=name.upper())
+
+
 def _property(key: str) -> str:
+    if names_secret(key):
+        raise Wrong(f"the value of {key} {_NO_SECRET}", _secret_hint(key))
     if not _PROPERTY.fullmatch(key):
         raise Wrong(
             f"{quoted(key)} is no key of serving.properties", "letters, digits, dots, dashes and underscores"

@@ -71,10 +71,11 @@ def kebab(name: str) -> str:
 
 def plan_fields(plan: Plan) -> dict[str, Any]:
     """A plan as data: each action with its kind and its names."""
+    from lmi_deploy.core.environment_digests import action_fields
     from lmi_deploy.core.plan import key, title
 
     actions = [
-        {"action": kebab(type(a).__name__), "key": key(a), "title": title(a), **dataclasses.asdict(a)}
+        {"action": kebab(type(a).__name__), "key": key(a), "title": title(a), **action_fields(a)}
         for a in plan.actions
     ]
     changes = [dataclasses.asdict(change) for change in plan.changes]

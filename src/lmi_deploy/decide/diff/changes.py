@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lmi_deploy.core.environment_digests import without_values
 from lmi_deploy.core.plan import Change
 from lmi_deploy.core.record import Generation
 from lmi_deploy.core.spec import ProbeSpec, Spec
@@ -15,7 +16,7 @@ _TOLD = frozenset({"engine", "option.model_id", "option.entryPoint"})
 
 def changes(current: Generation | None, wanted: Mapping[str, str]) -> tuple[Change, ...]:
     """By the summary that the record keeps; empty text stands for absent."""
-    before: dict[str, Any] = current.summary if current else {}
+    before = without_values(current.summary) if current else {}
     return tuple(
         Change(field=key, before=str(before.get(key, "")), after=wanted.get(key, ""))
         for key in {**wanted, **before}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.environment_digests import environment_summary
 from lmi_deploy.core.naming import digest, short
 from lmi_deploy.core.observed import LocalHeld, LocalObserved, SeenServer
 from lmi_deploy.core.plan import (
@@ -183,6 +184,7 @@ def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
         "address": f"{spec.machine.host}:{spec.machine.port}",
         PATIENCE: str(spec.machine.startup_timeout),
         **told_of_probe(spec),
+        **environment_summary(spec.machine.environment),
         **told_of_properties(spec),
     }
 

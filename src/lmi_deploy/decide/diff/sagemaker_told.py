@@ -10,6 +10,7 @@ from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.cloud_actions import AwaitService, CreateEndpoint, UpdateEndpoint
 from lmi_deploy.core.cloud_tags import stamp
 from lmi_deploy.core.delivery import stored_id, weights_of
+from lmi_deploy.core.environment_digests import environment_summary
 from lmi_deploy.core.hosting import Scaling
 from lmi_deploy.core.observed import CloudHeld, CloudObserved
 from lmi_deploy.core.place import Placement, SageMakerPlace
@@ -40,7 +41,7 @@ def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
         **_place(place),
         PATIENCE: str(patience(spec)),
         **told_of_probe(spec),
-        **{f"environment.{key}": value for key, value in place.environment},
+        **environment_summary(place.environment),
         **tags_told(place.tags),
         **told_of_properties(spec),
     }

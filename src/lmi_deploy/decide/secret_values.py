@@ -1,0 +1,79 @@
+"""What looks like a secret in a recipe: the name of a key, or the form of a value."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_SECRET: Final = _words(
+    "SECRET SECRETS PASSWORD PASSWORDS PASSWD PASSPHRASE CREDENTIAL CREDENTIALS APIKEY PASS PAT BEARER"
+)
+_SECRET_ENDINGS: Final = tuple(
+    _words("PASSWORD PASSWD SECRET APIKEY ACCESSKEY SECRETKEY PRIVATEKEY AUTHTOKEN ACCESSTOKEN")
+)
+"""Of a word that its author did not divide."""
+_OF_A_TOKENIZER: Final = _words(
+    "PAD EOS BOS UNK STOP MASK SEP CLS END START IMAGE AUDIO VIDEO SPECIAL PLACEHOLDER THINK PER EACH FIRST NEXT "
+    "LAST MAX MIN NEW"
+)
+"""`EOS_TOKEN` is a piece of text."""
+_OF_A_LOOK_UP: Final = _words(
+    "PUBLIC PRIMARY FOREIGN PARTITION SORT CACHE HASH ROUTING GROUP PROJECT ISSUE LOOKUP INDEX DICT MAP JSON TAG LABEL "
+    "OBJECT S KMS PREFIX INPUT OUTPUT MODEL PROMPT MESSAGE RESPONSE RESULT TEXT CONTENT"
+)
+"""`S3_KEY` is where something is (its words: S, 3, KEY)."""
+_ENCODED: Final = _words("VALUE TEXT STRING BASE64 B64 PLAIN PLAINTEXT")
+"""`SECRET_VALUE` is a secret; `SECRET_NAME`, `_ARN`, `_FILE` say where one is."""
+_EXACT: Final = frozenset(("AWS_ACCESS_KEY_ID", "AWSACCESSKEYID", "DB_PWD"))
+_VALUES: Final = re.compile(
+    r"""\bhf_[A-Za-z0-9]{30,}\b            # Hugging Face
+    | \b(?:AKIA|ASIA)[0-9A-Z]{16}\b        # AWS access key id
+    | \bgh[pousr]_[A-Za-z0-9]{36,}\b | \bgithub_pat_[A-Za-z0-9_]{22,}\b
+    | \bglpat-[A-Za-z0-9_-]{20,}           # GitLab
+    | \bsk-(?:[a-z]+-)*[A-Za-z0-9_]{20,}   # OpenAI, Anthropic and others
+    | \bnvapi-[A-Za-z0-9_-]{40,} | \bAIza[0-9A-Za-z_-]{35}\b | \bxox[abprs]-[A-Za-z0-9-]{10,}
+    | \beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.   # JSON web token
+    | -----BEGIN[ A-Z]*PRIVATE[ ]KEY-----""",
+    re.VERBOSE,
+)
+_PASSWORD_IN_URL: Final = re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s?#@:]*:[^/\s?#@]+@", re.IGNORECASE)
+_QUERY: Final = re.compile(
+    r"[?&](?:token|access_token|api_?key|password|secret|sig|signature|x-amz-signature)=[^&\s]+",
+    re.IGNORECASE,
+)
+
+
+def names_secret(name: str) -> bool:
+    """Whether a variable, option or tag of this name holds a secret itself, and not a place or a number."""
+    words = [word.upper() for word in _WORD.findall(name)]
+    while len(words) > 1 and (words[-1] in _ENCODED or words[-1].isdigit()):
+        words.pop()
+    if not words or name.upper() in _EXACT:
+        return bool(words)
+    if name.upper().endswith("CONNECTION_STRING"):
+        return True
+    *before, last = words
+    previous = next((word for word in reversed(before) if not word.isdigit()), "")
+    if last == "TOKEN":
+        return previous not in _OF_A_TOKENIZER
+    if last == "KEY":
+        return previous not in _OF_A_LOOK_UP
+    if last == "PWD":
+        return bool(before)
+    return last in _SECRET or last.endswith(_SECRET_ENDINGS)
+
+
+def secret_in(value: str) -> str:
+    """What in a value looks like a secret, in words; empty where nothing does."""
+    if _VALUES.search(value):
+        return "what looks like a token"
+    if _PASSWORD_IN_URL.search(value):
+        return "a URL with a password"
+    return "a URL with a token in its query" if _QUERY.search(value) else ""
