@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from lmi_deploy.core.problem import Problem
+from lmi_deploy.core.url_credentials import mask_urls
 
 EXIT_CODES: dict[int, str] = {
     0: "done, or nothing to do",
@@ -25,15 +26,39 @@ EXIT_CODES: dict[int, str] = {
 
 
 class LmiError(Exception):
-    """`message` says what and why with the numbers; `hint` says what to do next."""
+    """`message` says what and why with the numbers; `hint` says what to do next. Neither shows a password of a URL."""
 
     exit_code: ClassVar[int] = 1
 
     def __init__(self, message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
-        super().__init__(message)
+        super().__init__(mask_urls(message))
         self.message = message
         self.hint = hint
-        self.details = tuple(details)
+        self.details = details
+
+    @property
+    def message(self) -> str:
+        return self._message
+
+    @message.setter
+    def message(self, text: str) -> None:
+        self._message = mask_urls(text)
+
+    @property
+    def hint(self) -> str:
+        return self._hint
+
+    @hint.setter
+    def hint(self, text: str) -> None:
+        self._hint = mask_urls(text)
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        return self._details
+
+    @details.setter
+    def details(self, lines: Sequence[str]) -> None:
+        self._details = tuple(mask_urls(line) for line in lines)
 
 
 class RecipeError(LmiError):

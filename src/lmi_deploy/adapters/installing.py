@@ -12,8 +12,9 @@ from typing import IO
 
 from lmi_deploy.adapters.disk import free_space, gigabytes, nearest
 from lmi_deploy.adapters.running import Running
-from lmi_deploy.adapters.uv import Uv, masked
+from lmi_deploy.adapters.uv import Uv
 from lmi_deploy.core.events import Event, Line, Progress
+from lmi_deploy.core.url_credentials import mask_urls
 from lmi_deploy.errors import DeployFailed
 
 # Measured on Linux x86-64 with torch 2.13, transformers 4.57 and what they ask for, 2026-11.
@@ -99,7 +100,7 @@ class Installation:
             if line is None:
                 yield from self._heartbeat(running.written())
             elif line:
-                yield self._line(masked(line))
+                yield self._line(mask_urls(line))
         return running.exit_code()
 
     def last_words(self, count: int = 20) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.adapters.running import Running
+from lmi_deploy.core.url_credentials import mask_urls
 from lmi_deploy.errors import DeployFailed, LmiError
 
 _PIP_NAMES = {
@@ -22,7 +22,6 @@ _PIP_NAMES = {
 _UV_OWN_NAMES = {"UV_DEFAULT_INDEX": "UV_INDEX_URL", "UV_INDEX": "UV_EXTRA_INDEX_URL"}
 """Older names that uv still reads: where the user set one of them, pip's setting is not put over it."""
 _PROBE_SECONDS = "3"
-_CREDENTIALS = re.compile(r"(\w://)[^/\s@]+@")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +56,7 @@ class Uv:
             raise DeployFailed(
                 f"{venv}: uv could not make an environment on {python}",
                 hint="the worker runs on the Python that lmi runs on: see that it is whole",
-                details=masked(done.stderr).splitlines(),
+                details=mask_urls(done.stderr).splitlines(),
             )
 
     def install(self, venv: Path, wanted: Install) -> Running:
@@ -98,7 +97,7 @@ class Uv:
     def _ask(self, *argv: str) -> str:
         done = self._run(*argv)
         if done.returncode:
-            raise LmiError(f"uv {' '.join(argv)} failed", hint=masked(done.stderr.strip()))
+            raise LmiError(f"uv {' '.join(argv)} failed", hint=done.stderr.strip())
         return done.stdout.strip()
 
     def _run(
@@ -122,11 +121,6 @@ def settings(environ: Mapping[str, str]) -> dict[str, str]:
         if environ.get(theirs) and not environ.get(ours) and not environ.get(_UV_OWN_NAMES.get(ours, ours)):
             mine[ours] = environ[theirs]
     return mine
-
-
-def masked(text: str) -> str:
-    """Without the user and password of any address in it."""
-    return _CREDENTIALS.sub(r"\1***@", text)
 
 
 def _binary() -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lmi_deploy import __version__
 from lmi_deploy.core.buckets import default_bucket, name_mistake
+from lmi_deploy.core.url_credentials import mask_urls
 from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ports.account import Account
@@ -77,7 +78,7 @@ def open_bucket(reach: Reach, place: Place, *, memory_mb: int | None) -> tuple[O
     store = S3Store(reach.session, place, clock=reach.clock, settings=settings, tell=reach.tell)
     elsewhere = "" if _AWS in store.where else store.where
     errand = Errand(region=caller.region, endpoint=elsewhere, kms_key=place.kms_key, owner=place.owner)
-    by = f" (at {elsewhere})" if elsewhere else ""
+    by = f" (at {mask_urls(elsewhere)})" if elsewhere else ""
     weights = BucketWeights(
         store=store,
         owner=caller.account,
@@ -96,6 +97,9 @@ def open_bucket(reach: Reach, place: Place, *, memory_mb: int | None) -> tuple[O
 
 def session_at(region: str, environ: Mapping[str, str], *, profile: str = "") -> SessionFactory:
     """One for all clients of a command. Empty text leaves a choice to AWS's own chain."""
+    from lmi_deploy.adapters.aws.session import require_addresses
+
+    require_addresses(environ)
     # boto3 reads AWS_DEFAULT_REGION alone; the CLI and every other SDK read AWS_REGION first.
     region = region or environ.get("AWS_REGION", "")
     chain = tuple(sorted(item for item in environ.items() if item[0] == "HOME" or item[0].startswith("AWS_")))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from lmi_deploy.core.events import Answered, Event, Finished, Line, Notice, Progress, Started
+from lmi_deploy.core.url_credentials import mask_urls
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ui.view import Fields
 from lmi_deploy.ui.words import plain, size, span
@@ -41,7 +42,7 @@ class HumanView:
                 self._progress(event)
             case Line(text=text):
                 self._lately.append(text)
-                self._line(plain(text))
+                self._line(mask_urls(plain(text)))
             case Finished():
                 self._finish(event)
             case Notice(text=text):
@@ -150,6 +151,7 @@ class HumanView:
         self._tell(f"    answered: {_in_a_line(event.answer)}")
 
     def _tell(self, text: str) -> None:
+        text = mask_urls(text)
         if self._live is not None:
             self._live.above(text)
         else:

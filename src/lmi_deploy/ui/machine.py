@@ -8,7 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from lmi_deploy.core.events import Event
+from lmi_deploy.core.events import Event, Line, Notice
+from lmi_deploy.core.url_credentials import mask_urls
 from lmi_deploy.errors import LmiError, RecipeError
 from lmi_deploy.ui.view import Fields
 
@@ -23,13 +24,16 @@ class MachineView:
         self._out = out
 
     def show(self, event: Event) -> None:
-        self._write(kebab(type(event).__name__), dataclasses.asdict(event))
+        fields = dataclasses.asdict(event)
+        if isinstance(event, (Notice, Line)):
+            fields["text"] = mask_urls(event.text)
+        self._write(kebab(type(event).__name__), fields)
 
     def plan(self, plan: Plan) -> None:
         self._write("plan", plan_fields(plan))
 
     def note(self, text: str) -> None:
-        self._write("notice", {"text": text.strip()})
+        self._write("notice", {"text": mask_urls(text.strip())})
 
     def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
         for row in rows:

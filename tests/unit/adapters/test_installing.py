@@ -9,8 +9,9 @@ import pytest
 
 from lmi_deploy.adapters.installing import Installation, choose, from_wheelhouse, require_room
 from lmi_deploy.adapters.running import Running
-from lmi_deploy.adapters.uv import Install, Uv, masked, settings
+from lmi_deploy.adapters.uv import Install, Uv, settings
 from lmi_deploy.core.events import Line, Progress
+from lmi_deploy.core.url_credentials import mask_urls
 from lmi_deploy.errors import DeployFailed
 from tests.support.wheels import make_wheel
 
@@ -86,7 +87,7 @@ def test_a_toolchain_is_never_downloaded() -> None:
     ],
 )
 def test_credentials_are_masked(line: str, shown: str) -> None:
-    assert masked(line) == shown
+    assert mask_urls(line) == shown
 
 
 def test_uv_knows_what_it_would_have_to_fetch(tmp_path: Path) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from lmi_deploy.adapters.aws.credentials import ABSENT, credential_trouble
+from lmi_deploy.core.url_credentials import is_http_address
 from lmi_deploy.errors import NoCredentials, UsageRefused
 
 SessionFactory = Callable[[], Any]
@@ -80,10 +81,22 @@ def credentials_explained() -> Iterator[None]:
     except ValueError as exc:
         if not str(exc).startswith("Invalid endpoint"):  # botocore has no class of its own for it
             raise
-        hint = (
-            "AWS_ENDPOINT_URL (or endpoint_url of the profile) is such as http://127.0.0.1:4566; or unset it"
-        )
-        raise UsageRefused(f"AWS_ENDPOINT_URL: {exc}", hint=hint) from None
+        raise _no_address("AWS_ENDPOINT_URL") from None
+
+
+def require_addresses(environ: Mapping[str, str]) -> None:
+    """botocore takes anything for an endpoint, and fails in the middle of its first request."""
+    for name, value in environ.items():
+        if name.startswith("AWS_ENDPOINT_URL") and value and not is_http_address(value):
+            raise _no_address(name)
+
+
+def _no_address(name: str) -> UsageRefused:
+    """The address is not shown: it may hold a password."""
+    return UsageRefused(
+        f"{name}: is no address: http:// or https://, then a host",
+        hint=f"{name} (or endpoint_url of the profile) is such as http://127.0.0.1:4566; or unset it",
+    )
 
 
 def region_of(session: Any) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.core.secret import Secret
+from lmi_deploy.core.url_credentials import is_http_address
 from lmi_deploy.errors import UsageRefused
 
 PUBLIC_HUB = "https://huggingface.co"
@@ -66,9 +67,11 @@ def _path(text: str | None, environ: Mapping[str, str], home: Path) -> Path | No
 
 def _endpoint(environ: Mapping[str, str]) -> str:
     endpoint = (environ.get("HF_ENDPOINT") or PUBLIC_HUB).rstrip("/")
-    if not re.match(r"https?://[^/\s]+", endpoint):
+    if not is_http_address(endpoint):
+        # Not shown: it may hold a password.
         raise UsageRefused(
-            f"HF_ENDPOINT: {endpoint!r} is no address", hint=f"such as {PUBLIC_HUB}; or unset it"
+            "HF_ENDPOINT: is no address: http:// or https://, then a host",
+            hint=f"set it to an address such as {PUBLIC_HUB}; or unset it",
         )
     return endpoint
 

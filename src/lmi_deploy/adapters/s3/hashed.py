@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from lmi_deploy.core.url_credentials import mask_urls
 from lmi_deploy.ports.object_store import ObjectStore, Stored
 
 
@@ -23,7 +24,7 @@ class Hashed:
 
     def sha256(self, store: ObjectStore, found: Stored) -> str:
         """Streamed, whatever the size; Conflict where the object is replaced meanwhile."""
-        mark = f"{store.where} {store.bucket} {found.key} {found.size} {found.etag}"
+        mark = f"{mask_urls(store.where)} {store.bucket} {found.key} {found.size} {found.etag}"
         known = self._known.get(mark)
         if known is None:
             known = _kept_by_s3(store, found) or _read(store, found)

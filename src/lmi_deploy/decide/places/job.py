@@ -50,7 +50,7 @@ def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPla
 def out_of_reach(recipe: Recipe, hub: str) -> str:
     """Why a job cannot be told of this address; empty where it can."""
     parts = urlsplit(hub)
-    if parts.username or parts.password:
+    if parts.username or parts.password or parts.query:
         return "holds a password, which no job is handed"
     host = parts.hostname or ""
     try:
