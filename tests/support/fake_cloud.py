@@ -18,6 +18,7 @@ from lmi_deploy.ports.jobs import JobSettings, SeenJob
 from lmi_deploy.ports.limits import Quota
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.roles import Right
+from lmi_deploy.targets.served_weights import served_weights
 from lmi_deploy.transfer.settings import TransferSettings
 from lmi_deploy.transfer.weights import BucketWeights
 from tests.support.fake_account import FakeAccount
@@ -260,6 +261,7 @@ class FakeCloud:
                 clock=self.clock,
                 settings=TransferSettings(),
                 where=f"s3://{bucket}",
+                served=lambda recorded: served_weights(store, cloud.tagged, cloud.hosting, recorded=recorded),
             ),
             records=BucketRecords(store),
             lock=BucketLock(store, self.clock, command="lmi test"),

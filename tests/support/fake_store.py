@@ -20,6 +20,7 @@ _MODIFIED = "2026-01-01T00:00:00+00:00"
 @dataclass
 class _Parts:
     upload: Upload
+    metadata: Mapping[str, str]
     parts: dict[int, tuple[Part, bytes]] = field(default_factory=dict)
 
 
@@ -34,9 +35,13 @@ class FakeStore:
     """Buckets that `copy` may read."""
     objects: dict[str, bytes] = field(default_factory=dict)
     sent: int = 0
+    part_modified: str = _MODIFIED
+    """When S3 took the parts that come from now on."""
     calls: list[str] = field(default_factory=list)
     _uploads: dict[str, _Parts] = field(default_factory=dict)
     _etags: dict[str, str] = field(default_factory=dict)
+    _metadata: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """By key. Whatever is written over an object has its own, or none."""
     _count: int = 0
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
@@ -44,12 +49,15 @@ class FakeStore:
         """As it is at this moment; what it holds is bytes, which nobody changes."""
         twin = replace(self, objects=dict(self.objects), calls=[], _lock=threading.RLock())
         twin._etags, twin._uploads = dict(self._etags), dict(self._uploads)
+        twin._metadata = dict(self._metadata)
         return twin
 
     def look(self, key: str) -> Stored | None:
         with self._lock:
             self.calls.append("look")
-            return self._stored(key) if key in self.objects else None
+            if key not in self.objects:
+                return None
+            return replace(self._stored(key), metadata=self._metadata.get(key, {}))
 
     def get(self, key: str) -> tuple[bytes, Stored] | None:
         with self._lock:
@@ -110,13 +118,13 @@ class FakeStore:
                 raise self._conflict(source)
             return self._keep(key, content)
 
-    def begin(self, key: str) -> Upload:
+    def begin(self, key: str, *, metadata: Mapping[str, str] | None = None) -> Upload:
         with self._lock:
             self.calls.append("begin")
             _check_key(key)
             self._count += 1
             upload = Upload(key=key, upload_id=f"upload-{self._count}", begun=_MODIFIED)
-            self._uploads[upload.upload_id] = _Parts(upload)
+            self._uploads[upload.upload_id] = _Parts(upload, metadata or {})
             return upload
 
     def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:
@@ -125,7 +133,13 @@ class FakeStore:
             begun = self._begun(upload)
             content = body.tobytes()
             self._verify(upload.key, content, crc32)
-            part = Part(number=number, size=len(content), etag=f'"{_md5(content)}"', crc32=crc32)
+            part = Part(
+                number=number,
+                size=len(content),
+                etag=f'"{_md5(content)}"',
+                crc32=crc32,
+                modified=self.part_modified,
+            )
             begun.parts[number] = (part, content)
             self.sent += len(content)
             return part
@@ -142,8 +156,9 @@ class FakeStore:
             self._verify(upload.key, content, crc32)
             if len(content) != size:
                 raise IntegrityError(f"{upload.key}: {len(content)} bytes, announced were {size}")
-            del self._uploads[upload.upload_id]
-            return self._keep(upload.key, content, etag=f'"{_md5(content)}-{len(parts)}"')
+            begun = self._uploads.pop(upload.upload_id)
+            etag = f'"{_md5(content)}-{len(parts)}"'
+            return self._keep(upload.key, content, etag=etag, metadata=begun.metadata)
 
     def abort(self, upload: Upload) -> None:
         with self._lock:
@@ -168,8 +183,11 @@ class FakeStore:
             raise IntegrityError(f"{begun.upload.key}: part {small[0]} is smaller than S3 allows")
         return b"".join(begun.parts[part.number][1] for part in chosen)
 
-    def _keep(self, key: str, content: bytes, *, etag: str = "") -> Stored:
+    def _keep(
+        self, key: str, content: bytes, *, etag: str = "", metadata: Mapping[str, str] | None = None
+    ) -> Stored:
         self.objects[key] = content
+        self._metadata[key] = metadata or {}
         self._etags[key] = etag or f'"{_md5(content)}"'
         return self._stored(key)
 

@@ -63,7 +63,8 @@ def open_depot(
         return None
     session = session_at(cloud.caller.region, environ)
     reach = Reach(session=session, account=cloud.account, clock=clock, environ=environ, tell=tell)
-    store, weights = open_bucket(reach, Place(bucket=bucket, owner=cloud.caller.account), memory_mb=memory_mb)
+    place = Place(bucket=bucket, owner=cloud.caller.account)
+    store, weights = open_bucket(reach, place, cloud.tagged, cloud.hosting, memory_mb=memory_mb)
     return Depot(
         bucket=bucket,
         store=store,

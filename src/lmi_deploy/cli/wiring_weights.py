@@ -15,7 +15,9 @@ from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ports.account import Account
 from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.hosting import Hosting
 from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.tagged import Tagged
 from lmi_deploy.ports.tell import Tell, silent
 from lmi_deploy.ports.weights import Weights
 
@@ -50,6 +52,9 @@ def open_weights(
 ) -> Weights:
     """Looks who we are and whose the bucket is before a byte moves; NotFound where there is none and none is wished."""
     from lmi_deploy.adapters.aws.account import AwsAccount
+    from lmi_deploy.adapters.aws.calls import Access
+    from lmi_deploy.adapters.aws.hosting import SageMakerHosting
+    from lmi_deploy.adapters.aws.tagged import AwsTagged
     from lmi_deploy.adapters.s3 import Place
 
     session = session_at(wish.region, environ, profile=wish.profile)
@@ -61,15 +66,20 @@ def open_weights(
     _require(bucket, wish, account)
     reach = Reach(session=session, account=account, clock=clock, environ=environ, tell=tell)
     place = Place(bucket=bucket, owner=caller.account, kms_key=wish.kms_key)
-    return open_bucket(reach, place, memory_mb=memory_mb)[1]
+    access = Access(session=session, clock=clock, tell=tell)
+    hosting = SageMakerHosting(access, account=caller.account)
+    return open_bucket(reach, place, AwsTagged(access), hosting, memory_mb=memory_mb)[1]
 
 
-def open_bucket(reach: Reach, place: Place, *, memory_mb: int | None) -> tuple[ObjectStore, Weights]:
+def open_bucket(
+    reach: Reach, place: Place, tagged: Tagged, hosting: Hosting, *, memory_mb: int | None
+) -> tuple[ObjectStore, Weights]:
     """One that is there and ours: its objects, and the models in it."""
     from lmi_deploy.adapters.obstore.carrier import Obstore
     from lmi_deploy.adapters.outside import Errand
     from lmi_deploy.adapters.s3 import S3Settings, S3Store
     from lmi_deploy.adapters.s5cmd import S5cmd
+    from lmi_deploy.targets.served_weights import served_weights
     from lmi_deploy.transfer.settings import TransferSettings
     from lmi_deploy.transfer.weights import BucketWeights
 
@@ -85,6 +95,7 @@ def open_bucket(reach: Reach, place: Place, *, memory_mb: int | None) -> tuple[O
         clock=reach.clock,
         settings=bound,
         where=f"s3://{place.bucket}{by}",
+        served=lambda recorded: served_weights(store, tagged, hosting, recorded=recorded),
         advise=lambda: reach.account.upload_rule_advice(place.bucket),
         carriers={
             "s5cmd": S5cmd(reach.session, errand, reach.environ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from lmi_deploy.core.delivery import weights_of
 from lmi_deploy.core.hosting import (
     TAG,
     TAG_BUCKET,
@@ -11,14 +12,16 @@ from lmi_deploy.core.hosting import (
     TAG_EXPIRES,
     TAG_SPEC,
     TAG_TASK,
+    TAG_VALUE_LENGTH,
     TAG_VERSION,
+    TAG_WEIGHTS,
 )
 from lmi_deploy.core.naming import digest, short
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.weights import Travel, weights_label
 
-OWN = frozenset({TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK, TAG_EXPIRES})
+OWN = frozenset({TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK, TAG_EXPIRES, TAG_WEIGHTS})
 _STAMP = 16
 
 
@@ -41,4 +44,6 @@ def tags_of(spec: Spec) -> Pairs:
         TAG_ENGINE: spec.engine.name,
         TAG_TASK: spec.model.task or "custom",
     }
+    if len(weights := weights_of(spec)) <= TAG_VALUE_LENGTH:
+        ours[TAG_WEIGHTS] = weights
     return tuple(sorted({**dict(spec.cloud.tags), **ours}.items()))

@@ -27,6 +27,10 @@ TAG_VERSION: Final = "lmi:version"
 TAG_ENGINE: Final = "lmi:engine"
 TAG_TASK: Final = "lmi:task"
 TAG_EXPIRES: Final = "lmi:expires-at"
+TAG_WEIGHTS: Final = "lmi:weights"
+"""Which weights of the bucket it serves from: whoever removes weights must see it without a record."""
+TAG_VALUE_LENGTH: Final = 256
+"""SageMaker API reference, Tag: Value."""
 
 Delivery = Literal["s3", "mount", "artifact"]
 """How the container gets the weights: it downloads them itself; SageMaker mounts them; they lie in the artifact."""

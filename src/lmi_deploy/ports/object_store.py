@@ -10,8 +10,8 @@ condition that did not hold. An unknown outcome (a lost reply) is settled by loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from lmi_deploy.errors import Conflict as Conflict
@@ -27,6 +27,8 @@ class Stored:
     checksum: str = ""
     algorithm: str = ""
     modified: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """What its writer noted of it (`x-amz-meta-...`), names in lower case. `look` alone fills it in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +41,8 @@ class Part:
     size: int
     etag: str
     crc32: str
+    modified: str = field(default="", compare=False)
+    """When S3 took it, ISO 8601, UTC; `parts` alone fills it in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,14 +89,15 @@ class ObjectStore(Protocol):
     def copy(
         self, source: str, key: str, *, size: int, bucket: str = "", owner: str = "", etag: str = ""
     ) -> Stored:
-        """Server side, in parts where it is large; the object carries a full-object checksum.
+        """Server side, in parts where it is large; the object carries a full-object checksum, and no metadata: what the
+        source's writer noted was not verified for the copy.
 
         From this bucket unless `bucket` says another one (in any region), which `owner` must own (empty: the owner of
         this one). With `etag`, Conflict when the source was replaced meanwhile.
         """
 
-    def begin(self, key: str) -> Upload:
-        """A multipart upload whose object will carry a full-object CRC32."""
+    def begin(self, key: str, *, metadata: Mapping[str, str] | None = None) -> Upload:
+        """A multipart upload whose object will carry a full-object CRC32, and this metadata."""
 
     def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:
         """One part; S3 verifies `crc32` (base64)."""

@@ -24,12 +24,12 @@ class Board:
             self.safe += safe
             self.sent += sent
 
-    def say(self, path: str, note: str) -> None:
-        """Why a file waits now; empty when it goes on."""
+    def say(self, path: str, note: str, *, retry: bool = True) -> None:
+        """Why a file waits now, or what is done with it instead of sending it; empty when it goes on."""
         with self._lock:
             if note:
                 self._notes[path] = note
-                self.retries += 1
+                self.retries += retry
             else:
                 self._notes.pop(path, None)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +13,7 @@ from functools import partial
 
 from lmi_deploy.core.events import Progress
 from lmi_deploy.core.weights import Flaw, Manifest, StoredFile, manifest_key, weights_prefix
-from lmi_deploy.errors import IntegrityError, Refused
+from lmi_deploy.errors import IntegrityError, NotFound, Refused
 from lmi_deploy.ports.object_store import ObjectStore, Stored, Upload
 from lmi_deploy.transfer.finding import no_such
 from lmi_deploy.transfer.manifests import manifests, read_manifest
@@ -84,15 +84,15 @@ def _size_flaw(file: StoredFile, listed: Stored | None) -> str:
     return "" if listed.size == file.size else f"{listed.size} bytes, the manifest says {file.size}"
 
 
-def remove(store: ObjectStore, name: str, *, used: Collection[str]) -> int:
+def remove(store: ObjectStore, name: str, *, used: Mapping[str, str]) -> int:
     """Delete weights that nothing uses, the manifest first: what is half gone is no weights. The bytes that came free.
 
-    `used`: names of the weights that records of deployments name. Refused where this is one of them.
+    `used`: weights by name, and the deployment that uses them. Refused where this is one of them.
     """
     if name in used:
         raise Refused(
-            f"{name}: a deployment uses these weights",
-            hint="`lmi down` it first; `lmi weights ls` shows which",
+            f"{name}: the deployment {used[name]} uses these weights",
+            hint=f"`lmi down {used[name]}` first",
         )
     prefix = weights_prefix(name)
     there = list(store.list(prefix))
@@ -106,12 +106,25 @@ def remove(store: ObjectStore, name: str, *, used: Collection[str]) -> int:
 
 
 def orphans(store: ObjectStore, *, before: datetime) -> tuple[Upload, ...]:
-    """Uploads of weights that were begun before then and never completed: their parts are stored and paid for."""
-    return tuple(
-        upload
-        for upload in store.uploads(_WEIGHTS)
-        if _OURS.match(upload.key) and upload.begun and datetime.fromisoformat(upload.begun) < before
-    )
+    """Uploads of weights that nobody has added to since then: their parts are stored and paid for.
+
+    One that began long ago and took a part since is still running: a large file over a slow line takes days.
+    """
+    return tuple(upload for upload in _ours(store) if not _is_live(store, upload, before))
+
+
+def _ours(store: ObjectStore) -> Iterator[Upload]:
+    return (upload for upload in store.uploads(_WEIGHTS) if _OURS.match(upload.key) and upload.begun)
+
+
+def _is_live(store: ObjectStore, upload: Upload, before: datetime) -> bool:
+    if datetime.fromisoformat(upload.begun) >= before:
+        return True
+    try:
+        taken = [part.modified for part in store.parts(upload) if part.modified]
+    except NotFound:  # completed or aborted meanwhile
+        return True
+    return any(datetime.fromisoformat(moment) >= before for moment in taken)
 
 
 def give_up(store: ObjectStore, uploads: Iterable[Upload]) -> None:
@@ -130,9 +143,17 @@ class Unfinished:
     touched: str
 
 
-def unfinished(store: ObjectStore, *, before: datetime) -> tuple[Unfinished, ...]:
-    """Prefixes without a manifest whose newest object is older than that."""
-    complete = {manifest.name for manifest in manifests(store)}
+def unfinished(store: ObjectStore, *, before: datetime, used: Collection[str] = ()) -> tuple[Unfinished, ...]:
+    """Prefixes without a manifest whose newest object is older than that, and to which no upload is running.
+
+    Not those in `used`: what a deployment names is in use, whether its manifest is there or not.
+    """
+    complete = {manifest.name for manifest in manifests(store)} | {*used}
+    complete |= {
+        named[1]
+        for upload in _ours(store)
+        if (named := _OURS.match(upload.key)) and _is_live(store, upload, before)
+    }
     found: defaultdict[str, list[Stored]] = defaultdict(list)
     for stored in store.list(_WEIGHTS):
         ours = _OURS.match(stored.key)

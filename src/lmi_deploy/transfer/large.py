@@ -18,7 +18,7 @@ from lmi_deploy.transfer.reading import Reading
 from lmi_deploy.transfer.sending import Job
 from lmi_deploy.transfer.slabs import Slab
 from lmi_deploy.transfer.small import stored_file
-from lmi_deploy.transfer.there import adopted, fullest
+from lmi_deploy.transfer.there import adopted, fullest, oid_metadata
 
 LOST = 3
 """Readings that may lose their upload to somebody else's hands."""
@@ -59,7 +59,8 @@ class LargeFile:
             if reading.upload is None:
                 reading.upload, reading.kept = fullest(self._ends.store, self.entry.size, self._uploads)
             if reading.upload is None:
-                reading.upload = self._ends.store.begin(self._ends.key(self.entry))
+                key, metadata = self._ends.key(self.entry), oid_metadata(self.entry)
+                reading.upload = self._ends.store.begin(key, metadata=metadata)
             return reading.upload
 
     def _send(self, reading: Reading, upload: Upload, span: Span, view: memoryview) -> None:

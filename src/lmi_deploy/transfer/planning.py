@@ -18,7 +18,7 @@ from lmi_deploy.transfer.manifests import manifests
 from lmi_deploy.transfer.parts import SMALL
 from lmi_deploy.transfer.sending import Sending
 from lmi_deploy.transfer.small import SmallFile
-from lmi_deploy.transfer.there import adopted
+from lmi_deploy.transfer.there import ExistingFile, adopted
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +41,37 @@ def planned(
     `all_files` of the model, where `files` are a part of them.
     """
     refuse_strangers(ends, all_files or files, there)
-    whole = [found for entry in files if (found := _whole(ends, entry, there)) is not None]
+    existing = _existing(ends, files, there)
+    whole = [file for entry in files if (file := adopted(entry, existing.get(entry.path))) is not None]
     ends.board.add(safe=sum(file.size for file in whole))
     done = {file.path for file in whole}
     left = sorted((entry for entry in files if entry.path not in done), key=lambda entry: -entry.size)
     uploads = _by_key(ends.store.uploads(ends.prefix)) if any(e.size >= SMALL for e in left) else {}
     elsewhere = _elsewhere(ends) if left else {}
-    return Work(tuple(whole), tuple(_sending(ends, entry, there, uploads, elsewhere) for entry in left))
+    sendings = []
+    for entry in left:
+        key = ends.key(entry)
+        sending: Sending = (
+            SmallFile(entry, ends, there=there.get(key))
+            if entry.size < SMALL
+            else LargeFile(entry, ends, uploads=uploads.get(key, ()))
+        )
+        sendings.append(_shortened(sending, ends, existing.get(entry.path), elsewhere))
+    return Work(tuple(whole), tuple(sendings))
 
 
-def _sending(
+def _shortened(
+    sending: Sending,
     ends: Ends,
-    entry: FileEntry,
-    there: Mapping[str, Stored],
-    uploads: Mapping[str, tuple[Upload, ...]],
+    existing: Stored | None,
     elsewhere: Mapping[tuple[str, int], Elsewhere],
 ) -> Sending:
-    key = ends.key(entry)
-    if entry.size < SMALL:
-        sending: Sending = SmallFile(entry, ends, there=there.get(key))
-    else:
-        sending = LargeFile(entry, ends, uploads=uploads.get(key, ()))
+    """A copy by S3 where the bytes are known to lie elsewhere; else what is there is hashed before it is sent again."""
+    entry = sending.entry
     known = elsewhere.get((entry.oid, entry.size)) or _at_its_source(ends, entry)
-    return sending if known is None else CopiedFile(sending, ends, known)
+    if known is not None:
+        return CopiedFile(sending, ends, known)
+    return sending if existing is None else ExistingFile(sending, ends, existing)
 
 
 def refuse_strangers(ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored]) -> None:
@@ -78,11 +86,16 @@ def refuse_strangers(ends: Ends, files: Sequence[FileEntry], there: Mapping[str,
         )
 
 
-def _whole(ends: Ends, entry: FileEntry, there: Mapping[str, Stored]) -> StoredFile | None:
-    listed = there.get(ends.key(entry))
-    if listed is None or listed.size != entry.size or entry.size < SMALL:
-        return None
-    return adopted(entry, ends.store.look(listed.key))
+def _existing(ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored]) -> dict[str, Stored]:
+    """Large objects of the right size, with their metadata, by path. A small file is compared when it is its turn."""
+    found = {}
+    for entry in files:
+        listed = there.get(ends.key(entry))
+        if listed is None or listed.size != entry.size or entry.size < SMALL:
+            continue
+        if (stored := ends.store.look(listed.key)) is not None and stored.size == entry.size:
+            found[entry.path] = stored
+    return found
 
 
 def _at_its_source(ends: Ends, entry: FileEntry) -> Elsewhere | None:

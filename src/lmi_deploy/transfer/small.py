@@ -61,7 +61,7 @@ class SmallFile:
         return found is not None and found.checksum == crc
 
 
-def stored_file(entry: FileEntry, sha256: str, crc: str) -> StoredFile:
+def stored_file(entry: FileEntry, sha256: str, crc: str, *, etag: str = "") -> StoredFile:
     return StoredFile(
         path=entry.path,
         size=entry.size,
@@ -70,4 +70,5 @@ def stored_file(entry: FileEntry, sha256: str, crc: str) -> StoredFile:
         kind=entry.kind,
         checksum=crc,
         algorithm="CRC32",
+        etag=etag,
     )

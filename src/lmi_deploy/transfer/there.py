@@ -2,33 +2,98 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
+from lmi_deploy.core.crc32 import crc32, crc32_text
 from lmi_deploy.core.facts import FileEntry
 from lmi_deploy.core.weights import StoredFile
-from lmi_deploy.errors import NotFound
+from lmi_deploy.errors import Conflict, IntegrityError, NotFound
 from lmi_deploy.ports.object_store import ObjectStore, Part, Stored, Upload
+from lmi_deploy.transfer.ends import Ends
 from lmi_deploy.transfer.parts import part_count, spans
+from lmi_deploy.transfer.seals import Seal
+from lmi_deploy.transfer.sending import Job, Sending
+from lmi_deploy.transfer.slabs import Slab, Stopped
+from lmi_deploy.transfer.small import stored_file
+
+OID_METADATA: Final = "lmi-oid"
+"""On an object of ours: the hash that its upload was held to before it was completed."""
+
+
+def oid_metadata(entry: FileEntry) -> Mapping[str, str]:
+    """What an upload of this file is created with. It comes into being with the object, so only after the hash."""
+    return {OID_METADATA: f"{entry.kind}:{entry.oid}"}
 
 
 def adopted(entry: FileEntry, found: Stored | None) -> StoredFile | None:
-    """The object as a file of the manifest, where it can only be one of ours: those are completed after their hash.
+    """The object as a file of the manifest, where its metadata says that it was completed under this very hash.
 
-    Ours has the size, a full-object CRC32, and as many parts as we cut.
+    Size, checksum and number of parts alone prove nothing: other tools make such objects, too. A git-sha1 is not the
+    sha256 that a manifest promises.
     """
     if found is None or entry.kind != "sha256" or found.size != entry.size or found.algorithm != "CRC32":
         return None
+    if dict(found.metadata).get(OID_METADATA) != oid_metadata(entry)[OID_METADATA]:
+        return None
     if not found.etag.strip('"').endswith(f"-{part_count(entry.size)}"):
         return None
-    return StoredFile(
-        path=entry.path,
-        size=entry.size,
-        sha256=entry.oid,
-        oid=entry.oid,
-        kind=entry.kind,
-        checksum=found.checksum,
-        algorithm="CRC32",
-    )
+    return stored_file(entry, entry.oid, found.checksum)
+
+
+class ExistingFile:
+    """An object of the right size whose hash nobody noted: it is read and hashed.
+
+    `otherwise` sends the file after all, where the object is another one.
+    """
+
+    def __init__(self, otherwise: Sending, ends: Ends, found: Stored) -> None:
+        self._otherwise = otherwise
+        self._ends = ends
+        self._found: Stored | None = found
+        self._hashed: StoredFile | None = None
+        self._handed_out = False
+
+    @property
+    def entry(self) -> FileEntry:
+        return self._otherwise.entry
+
+    @property
+    def done(self) -> StoredFile | None:
+        return self._hashed or self._otherwise.done
+
+    def next_job(self) -> Job | None:
+        if not self._handed_out:
+            self._handed_out = True
+            return self._hash
+        return self._otherwise.next_job() if self._found is None else None
+
+    def give_up(self) -> None:
+        self._otherwise.give_up()
+
+    def _hash(self, slab: Slab) -> None:
+        assert self._found is not None
+        path, board = self.entry.path, self._ends.board
+        board.say(path, "reading the object that the bucket has, to hash it", retry=False)
+        try:
+            self._hashed = self._read(self._found)
+        except (NotFound, Conflict, IntegrityError):
+            self._found = None
+        else:
+            board.add(safe=self.entry.size)
+        board.say(path, "")
+
+    def _read(self, found: Stored) -> StoredFile:
+        """Of this version of the object. S3's own checksum is believed where it keeps one, else its ETag vouches."""
+        seal, crc = Seal(self.entry), 0
+        for chunk in self._ends.store.read(found.key, etag=found.etag):
+            if self._ends.stop.is_set():
+                raise Stopped
+            seal.update(memoryview(chunk))
+            crc = crc32(chunk, crc)
+        seal.check()
+        etag = "" if found.algorithm == "CRC32" else found.etag.strip('"')
+        return stored_file(self.entry, seal.sha256, crc32_text(crc), etag=etag)
 
 
 def fullest(

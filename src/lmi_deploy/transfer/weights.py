@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from lmi_deploy.errors import IntegrityError, UsageRefused
 from lmi_deploy.ports.carrier import Carrier
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.hub import Hub
-from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.object_store import ObjectStore, Upload
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import Weights
 from lmi_deploy.transfer import keeping
@@ -42,6 +42,9 @@ class BucketWeights:
     settings: TransferSettings
     where: str
     advise: Callable[[], str] = lambda: ""
+    served: Callable[[Container[str]], Mapping[str, str]] = lambda recorded: {}
+    """Weights that live endpoints serve from, by name, and whose deployment each endpoint is. It is told the
+    deployments whose record names weights."""
     carriers: Mapping[str, Carrier] = field(default_factory=dict)
     """Outside engines, by what `weights.engine` calls them."""
     _completed: set[str] = field(default_factory=set)
@@ -156,7 +159,8 @@ class BucketWeights:
                 if deployment == but:
                     continue
                 found |= dict.fromkeys(self._named(stored.key), deployment)
-        return found
+        served = self.served(frozenset({*found.values(), but}))
+        return {name: deployment for name, deployment in served.items() if deployment != but} | found
 
     def verify(self, manifest: Manifest, *, deep: bool, key: str) -> Generator[Event, None, tuple[Flaw, ...]]:
         return (yield from keeping.verify(self.store, manifest, key=key, deep=deep))
@@ -182,22 +186,18 @@ class BucketWeights:
         return (yield from copy_weights(name, route=route, key=key))
 
     def leftovers(self, *, before: datetime) -> tuple[Leftover, ...]:
-        uploads = [
-            Leftover(kind="upload", name=upload.key, size=None, since=upload.begun)
-            for upload in keeping.orphans(self.store, before=before)
-        ]
-        objects = [
-            Leftover(kind="objects", name=one.name, size=one.size, since=one.touched)
-            for one in keeping.unfinished(self.store, before=before)
-        ]
-        return (*uploads, *objects)
+        return _told(keeping.orphans(self.store, before=before), self._unfinished(before))
 
     def clear(self, *, before: datetime) -> tuple[Leftover, ...]:
-        found = self.leftovers(before=before)
-        keeping.give_up(self.store, keeping.orphans(self.store, before=before))
-        for one in keeping.unfinished(self.store, before=before):
+        # The objects are judged first: by their uploads, too, which are gone afterwards.
+        unfinished, uploads = self._unfinished(before), keeping.orphans(self.store, before=before)
+        keeping.give_up(self.store, uploads)
+        for one in unfinished:
             self.store.delete(one.keys)
-        return found
+        return _told(uploads, unfinished)
+
+    def _unfinished(self, before: datetime) -> tuple[keeping.Unfinished, ...]:
+        return keeping.unfinished(self.store, before=before, used=self.used())
 
     def _named(self, key: str) -> tuple[str, ...]:
         """The weights that a record's generations name, and those that an unfinished `up` brings.
@@ -213,3 +213,10 @@ class BucketWeights:
         except (ValueError, AttributeError, KeyError, TypeError):
             raise UsageRefused(f"{key}: not a record", hint="look at it before anything is removed") from None
         return tuple(str(name) for name in (*kept, *begun) if name)
+
+
+def _told(uploads: Sequence[Upload], unfinished: Sequence[keeping.Unfinished]) -> tuple[Leftover, ...]:
+    return (
+        *(Leftover(kind="upload", name=one.key, size=None, since=one.begun) for one in uploads),
+        *(Leftover(kind="objects", name=one.name, size=one.size, since=one.touched) for one in unfinished),
+    )

@@ -2,12 +2,14 @@
 
 import os
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from huggingface_hub import hf_hub_download, scan_cache_dir, snapshot_download
 
+from lmi_deploy.adapters.hub.cache import RepoCache
 from lmi_deploy.core.oids import oid_of
 from lmi_deploy.emulator.rules import Rule, Stall
 from lmi_deploy.errors import NotFound, TransferFailed
@@ -122,6 +124,33 @@ def test_two_commands_at_once_fetch_a_file_once(hub: LocalHub, tmp_path: Path) -
     assert len(set(folders)) == 1
     assert contents(folders[0]) == FILES
     assert sum(entry.sent for entry in hub.log.bodies() if entry.path.startswith("/cdn/")) == SIZE
+
+
+def test_what_another_program_completed_meanwhile_is_hashed_before_it_is_known(
+    hub: LocalHub, tmp_path: Path
+) -> None:
+    """It took the lock first, as huggingface_hub does, and left other bytes of the same size."""
+    client, ledger = HubClient(hub, tmp_path), tmp_path / "checked"
+    client.adapter = client.another(ledger)
+    listing = client.listed()
+    entry, other = (
+        next(entry for entry in listing.files if entry.path == path)
+        for path in ("model.safetensors", "config.json")
+    )
+    cache = RepoCache(client.settings.cache, "org/m")
+    cache.prepare()
+    with ThreadPoolExecutor(1) as pool:
+        with cache.locked(entry):
+            fetching = pool.submit(client.fetch, listing)
+            # The others come only after the cache was looked at, and the largest is asked for first.
+            while not cache.blob(other).exists():
+                time.sleep(0.01)
+            cache.blob(entry).write_bytes(b"x" + WEIGHTS[1:])
+        folder, _ = fetching.result()
+    assert contents(folder) == FILES
+    assert entry.oid in ledger.read_text()
+    assert (cache.blob(entry).with_suffix(".damaged")).read_bytes() == b"x" + WEIGHTS[1:]
+    assert any("put aside" in told for told in client.told)
 
 
 def test_a_small_file_behind_one_more_hop_arrives(hub: LocalHub, client: HubClient) -> None:

@@ -57,6 +57,18 @@ def test_what_is_no_hub_is_said_to_be_none(hub: LocalHub, client: HubClient) -> 
             client.listed()
 
 
+def test_a_pinned_commit_that_is_answered_with_another_one_is_refused(tmp_path: Path) -> None:
+    pinned = "0123456789abcdef0123456789abcdef01234567"
+    with serve_hub({"org/m": FILES}) as hub:
+        client = HubClient(hub, tmp_path)
+        commit = client.listed().commit
+        assert client.listed(revision=commit).commit == commit
+        hub.settings("org/m").tags = {pinned: "main", pinned.upper(): "main"}
+        for revision in (pinned, pinned.upper()):
+            with pytest.raises(IntegrityError, match=f"commit {pinned} was asked for.*with commit {commit}"):
+                client.listed(revision=revision)
+
+
 def test_small_reads_survive_faults_and_check_what_they_read(hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
     hub.fail(Rule(do=Cut(3), path=SMALL), Rule(do=Flip(3), path=SMALL, nth=2))

@@ -17,6 +17,16 @@ def strict(request: pytest.FixtureRequest, bucket: str) -> ObjectStore:
     return server.store(bucket)
 
 
+@pytest.fixture(params=["fake", "moto"])
+def overwriting(request: pytest.FixtureRequest, bucket: str) -> ObjectStore:
+    """The port where an object that is written over is a new one: versitygw lets the old one's metadata stand."""
+    if request.param == "fake":
+        return FakeStore(bucket=bucket)
+    server: S3Server = request.getfixturevalue(request.param)
+    server.make_bucket(bucket)
+    return server.store(bucket)
+
+
 @pytest.fixture(autouse=True)
 def _quiet(quiet_environment: None) -> None:
     pass

@@ -1,6 +1,7 @@
 """Multipart uploads: nothing is visible before the end, what is there can be gone on with, sums are verified."""
 
 import os
+from datetime import datetime
 
 import pytest
 
@@ -10,6 +11,7 @@ from lmi_deploy.ports.object_store import ObjectStore, Part, Upload
 
 PIECES = [os.urandom(5 << 20), os.urandom(5 << 20), os.urandom(12345)]
 WHOLE = b"".join(PIECES)
+NOTED = {"lmi-oid": "sha256:00ff", "x": "a b=c"}
 
 
 def _send(store: ObjectStore, upload: Upload, number: int, content: bytes) -> Part:
@@ -17,7 +19,7 @@ def _send(store: ObjectStore, upload: Upload, number: int, content: bytes) -> Pa
 
 
 def _sent(store: ObjectStore, key: str = "w/model.safetensors") -> tuple[Upload, list[Part]]:
-    upload = store.begin(key)
+    upload = store.begin(key, metadata=NOTED)
     return upload, [_send(store, upload, number, piece) for number, piece in enumerate(PIECES, 1)]
 
 
@@ -29,8 +31,27 @@ def test_the_object_is_the_parts_with_a_sum_over_all_of_it(store: ObjectStore) -
     found = store.look(upload.key)
     assert found is not None
     assert (found.size, found.checksum, found.etag) == (len(WHOLE), crc32_of(WHOLE), made.etag)
+    assert found.metadata == NOTED
     assert b"".join(store.read(upload.key)) == WHOLE
     assert store.uploads("") == ()
+
+
+def test_a_copy_has_no_metadata_of_its_source(store: ObjectStore) -> None:
+    upload, parts = _sent(store)
+    store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
+    store.copy(upload.key, "copy", size=len(WHOLE))
+    copied = store.look("copy")
+    assert copied is not None
+    assert (copied.size, copied.metadata) == (len(WHOLE), {})
+
+
+def test_what_is_written_over_an_object_has_no_metadata_of_it(overwriting: ObjectStore) -> None:
+    upload, parts = _sent(overwriting)
+    overwriting.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
+    overwriting.put(upload.key, b"other")
+    after = overwriting.look(upload.key)
+    assert after is not None
+    assert after.metadata == {}
 
 
 def test_parts_may_come_in_any_order_and_again(store: ObjectStore) -> None:
@@ -50,6 +71,7 @@ def test_another_run_finds_the_upload_and_its_parts(strict: ObjectStore) -> None
     assert [(one.key, one.upload_id) for one in found] == [(upload.key, upload.upload_id)]
     assert found[0].begun
     assert strict.parts(found[0]) == tuple(parts)
+    assert all(datetime.fromisoformat(part.modified) for part in strict.parts(found[0]))
     strict.complete(found[0], strict.parts(found[0]), crc32=crc32_of(WHOLE), size=len(WHOLE))
     assert b"".join(strict.read("w/one")) == WHOLE
 

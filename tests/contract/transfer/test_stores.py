@@ -6,12 +6,14 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.adapters.model_folder import ModelFolder
-from lmi_deploy.core.weights import weights_prefix
+from lmi_deploy.core.crc32 import crc32_of
+from lmi_deploy.core.weights import weights_name, weights_prefix
 from lmi_deploy.errors import IntegrityError
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.transfer.copies import Route, copy_weights
 from lmi_deploy.transfer.keeping import remove, verify
 from lmi_deploy.transfer.manifests import read_manifest
+from lmi_deploy.transfer.parts import USUAL
 from tests.contract.transfer.conftest import FILES, NOISE
 from tests.support.hub import LocalHub
 from tests.support.hub_client import HubClient
@@ -53,7 +55,7 @@ def test_from_a_folder_with_files_in_common_then_removed(tmp_path: Path, store: 
     assert held(store, first.name) == {"model.safetensors": NOISE}
     assert held(store, second.name) == {"model.safetensors": NOISE, "config.json": b"{}"}
     assert ended(verify(store, second, key="v")) == ()
-    remove(store, first.name, used={second.name})
+    remove(store, first.name, used={second.name: "other"})
     assert held(store, first.name) == {}
     assert read_manifest(store, first.name) is None
     assert ended(verify(store, second, key="v")) == ()
@@ -76,6 +78,58 @@ def test_an_object_of_a_killed_push_is_adopted(hub: LocalHub, client: HubClient,
     hub.log.clear()
     again, _ = pushed(listing, way(client.adapter, store))
     assert again.files == manifest.files
+    assert not [request for request in hub.log.all() if "model.safetensors" in request.path]
+
+
+def _left_by_another_tool(store: ObjectStore, key: str, body: bytes, metadata: dict[str, str]) -> None:
+    """An object as a multipart upload of anybody makes it: our cut, a full-object CRC32."""
+    upload = store.begin(key, metadata=metadata)
+    cut = [body[start : start + USUAL] for start in range(0, len(body), USUAL)]
+    parts = [
+        store.put_part(upload, number, memoryview(piece), crc32=crc32_of(piece))
+        for number, piece in enumerate(cut, 1)
+    ]
+    store.complete(upload, parts, crc32=crc32_of(body), size=len(body))
+
+
+@pytest.mark.parametrize("noted", [{}, {"lmi-oid": f"sha256:{'0' * 64}"}, {"other": "metadata"}])
+def test_an_object_without_our_hash_in_its_metadata_is_read_before_it_is_adopted(
+    noted: dict[str, str], hub: LocalHub, client: HubClient, store: ObjectStore
+) -> None:
+    listing = client.listed()
+    key = f"{weights_prefix(weights_name(listing.model_id, listing.commit, listing.files))}model.safetensors"
+    _left_by_another_tool(store, key, bytes(len(NOISE)), noted)
+    manifest, _ = pushed(listing, way(client.adapter, store))
+    assert held(store, manifest.name) == FILES
+    assert ended(verify(store, manifest, key="v", deep=True)) == ()
+    assert [request for request in hub.log.all() if "model.safetensors" in request.path]
+
+
+def test_an_object_of_an_older_lmi_is_hashed_and_not_sent_again(
+    hub: LocalHub, client: HubClient, store: ObjectStore
+) -> None:
+    listing = client.listed()
+    key = f"{weights_prefix(weights_name(listing.model_id, listing.commit, listing.files))}model.safetensors"
+    _left_by_another_tool(store, key, NOISE, {})
+    hub.log.clear()
+    manifest, _ = pushed(listing, way(client.adapter, store))
+    assert held(store, manifest.name) == FILES
+    assert ended(verify(store, manifest, key="v")) == ()
+    assert not [request for request in hub.log.all() if "model.safetensors" in request.path]
+
+
+def test_what_another_engine_put_is_hashed_and_its_etag_vouches_for_it(
+    hub: LocalHub, client: HubClient, bucket: str, request: pytest.FixtureRequest
+) -> None:
+    """s5cmd and obstore leave no CRC32 over all of an object."""
+    versity = request.getfixturevalue("versity")
+    versity.make_bucket(bucket)
+    store, listing = versity.store(bucket), client.listed()
+    key = f"{weights_prefix(weights_name(listing.model_id, listing.commit, listing.files))}model.safetensors"
+    versity.api().put_object(Bucket=bucket, Key=key, Body=NOISE, ChecksumAlgorithm="SHA256")
+    hub.log.clear()
+    manifest, _ = pushed(listing, way(client.adapter, store))
+    assert ended(verify(store, manifest, key="v")) == ()
     assert not [request for request in hub.log.all() if "model.safetensors" in request.path]
 
 

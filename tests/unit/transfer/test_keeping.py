@@ -82,19 +82,19 @@ def test_bytes_that_s3_itself_has_wrong_are_a_flaw_like_any(store: FakeStore, ma
 
 
 def test_what_is_used_stays(store: FakeStore, manifest: Manifest) -> None:
-    with pytest.raises(Refused, match="uses these weights"):
-        remove(store, manifest.name, used={manifest.name})
+    with pytest.raises(Refused, match="tiny uses these weights"):
+        remove(store, manifest.name, used={manifest.name: "tiny"})
     assert read_manifest(store, manifest.name) == manifest
 
 
 def test_what_nothing_uses_goes_wholly(store: FakeStore, manifest: Manifest) -> None:
     store.objects["weights/org--model/other/file"] = b"stays"
     store.begin(f"{weights_prefix(manifest.name)}model.safetensors")
-    assert remove(store, manifest.name, used=()) == sum(map(len, FILES.values()))
+    assert remove(store, manifest.name, used={}) == sum(map(len, FILES.values()))
     assert store.objects.keys() == {"weights/org--model/other/file"}
     assert store.uploads("") == ()
     with pytest.raises(NotFound, match="no such weights"):
-        remove(store, manifest.name, used=())
+        remove(store, manifest.name, used={})
 
 
 def test_uploads_that_nobody_will_finish_are_found_by_age(store: FakeStore) -> None:
@@ -105,6 +105,25 @@ def test_uploads_that_nobody_will_finish_are_found_by_age(store: FakeStore) -> N
     assert orphans(store, before=LATER) == (old,)
     give_up(store, orphans(store, before=LATER))
     assert [upload.key for upload in store.uploads("")] == ["somebody/elses", "weights/resnet/2019/model.pt"]
+
+
+def test_an_upload_that_took_a_part_lately_is_still_running(store: FakeStore) -> None:
+    """It began long before; the small files beside it came then, too."""
+    store.objects[f"weights/{BEGUN}/config.json"] = b"{}"
+    running = store.begin(f"weights/{BEGUN}/model.safetensors")
+    for number, taken in enumerate((EARLIER, datetime(2026, 5, 2, tzinfo=UTC)), 1):
+        store.part_modified = taken.isoformat()
+        store.put_part(running, number, memoryview(NOISE), crc32=crc32_of(NOISE))
+    day_before = datetime(2026, 5, 1, tzinfo=UTC)
+    assert orphans(store, before=day_before) == ()
+    assert unfinished(store, before=day_before) == ()
+    assert orphans(store, before=LATER) == (running,)
+    assert [one.name for one in unfinished(store, before=LATER)] == [BEGUN]
+
+
+def test_objects_that_a_deployment_names_are_no_leftovers(store: FakeStore) -> None:
+    store.objects[f"weights/{BEGUN}/a"] = b"12"
+    assert unfinished(store, before=LATER, used={BEGUN}) == ()
 
 
 def test_objects_without_a_manifest_are_found_by_age(store: FakeStore, manifest: Manifest) -> None:

@@ -71,7 +71,8 @@ class HuggingFaceHub:
             with self._connection.get(address, subject, {}) as reply:
                 return _json(b"".join(reply.chunks))
 
-        found = parse_listing(model_id, self._tried(subject, ask), self._settings.endpoint)
+        answer = self._tried(subject, ask)
+        found = parse_listing(model_id, answer, self._settings.endpoint, revision=revision)
         self._revisions[(model_id, found.commit)] = revision
         return found
 

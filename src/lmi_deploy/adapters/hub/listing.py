@@ -16,8 +16,11 @@ COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
-def parse_listing(model_id: str, found: Any, endpoint: str) -> ModelListing:
-    """The model as the Hub's API describes it; an answer that is none, and names that could do harm, are refused."""
+def parse_listing(model_id: str, found: Any, endpoint: str, *, revision: str) -> ModelListing:
+    """The model as the Hub's API describes it at a revision.
+
+    Refused: an answer that is none, another commit than a pinned one, and names that could do harm.
+    """
     try:
         files = tuple(sorted((_entry(item) for item in found["siblings"]), key=lambda entry: entry.path))
         commit = str(found["sha"])
@@ -29,6 +32,7 @@ def parse_listing(model_id: str, found: Any, endpoint: str) -> ModelListing:
             hint="HF_ENDPOINT must name a Hugging Face Hub; a proxy may have answered in its place",
             details=[f"{type(exc).__name__}: {exc}"],
         ) from exc
+    _require_pinned(model_id, revision, commit, endpoint)
     refuse_hostile(model_id, [entry.path for entry in files])
     tag = found.get("pipeline_tag")
     return ModelListing(
@@ -38,6 +42,17 @@ def parse_listing(model_id: str, found: Any, endpoint: str) -> ModelListing:
         gated=bool(found.get("gated")),
         pipeline_tag=str(tag) if tag else None,
     )
+
+
+def _require_pinned(model_id: str, revision: str, commit: str, endpoint: str) -> None:
+    """A commit is its content: a Hub, a mirror or a proxy that answers with another one answers with another model."""
+    pinned = revision.lower()
+    if COMMIT.fullmatch(pinned) and pinned != commit:
+        raise IntegrityError(
+            f"{model_id}: commit {pinned} was asked for, {endpoint} answered with commit {commit}",
+            hint="nothing was fetched; check HF_ENDPOINT and the proxy: a cache in between may answer for another"
+            " revision",
+        )
 
 
 def _entry(item: Mapping[str, Any]) -> FileEntry:

@@ -66,13 +66,15 @@ def is_large(calls: Calls, size: int) -> bool:
 def copy_at_once(calls: Calls, origin: Origin, key: str, *, encryption: Mapping[str, Any]) -> Stored:
     """With a full-object CRC32, which S3 computes from the bytes that it copies.
 
-    Tags of the source stay there: taking them over, S3's default, needs s3:GetObjectTagging and s3:PutObjectTagging.
+    Tags of the source stay there: taking them over, S3's default, needs s3:GetObjectTagging and s3:PutObjectTagging. So
+    does its metadata: what lmi notes of an object that it has verified must not travel to one that it has not.
     """
     answer = calls(
         "copy_object",
         key=key,
         ChecksumAlgorithm="CRC32",
         TaggingDirective="REPLACE",
+        MetadataDirective="REPLACE",
         **origin.parameters,
         **encryption,
     )

@@ -11,16 +11,20 @@ from lmi_deploy.errors import IntegrityError, NotFound
 from lmi_deploy.ports.object_store import Part, Stored, Upload
 
 
-def begin(calls: Calls, key: str, *, encryption: Mapping[str, Any]) -> Upload:
+def begin(
+    calls: Calls, key: str, *, metadata: Mapping[str, str] | None = None, encryption: Mapping[str, Any]
+) -> Upload:
     """Where the reply is lost, another one is begun: the first stays for `lmi gc` and the lifecycle rule.
 
     Without tags: S3 would demand s3:PutObjectTagging for them. Metadata needs no permission of its own.
     """
+    noted = {"Metadata": dict(metadata)} if metadata else {}
     answer = calls(
         "create_multipart_upload",
         key=key,
         ChecksumAlgorithm="CRC32",
         ChecksumType="FULL_OBJECT",
+        **noted,
         **encryption,
     )
     return Upload(key=key, upload_id=answer["UploadId"])
@@ -56,6 +60,7 @@ def parts(calls: Calls, upload: Upload) -> Iterator[Part]:
                 size=int(found["Size"]),
                 etag=found["ETag"],
                 crc32=found.get("ChecksumCRC32", ""),
+                modified=found["LastModified"].isoformat(),
             )
         if not page.get("IsTruncated"):
             return

@@ -148,9 +148,9 @@ class S3Store:
             return copying.copy_at_once(self._calls, origin, key, encryption=self._encryption)
         return self._copy_in_parts(origin, key)
 
-    def begin(self, key: str) -> Upload:
+    def begin(self, key: str, *, metadata: Mapping[str, str] | None = None) -> Upload:
         _check_key(key)
-        return multipart.begin(self._calls, key, encryption=self._encryption)
+        return multipart.begin(self._calls, key, metadata=metadata, encryption=self._encryption)
 
     def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:
         return multipart.put_part(self._calls, upload, number, body=body, crc32=crc32)
@@ -272,6 +272,7 @@ def _stored(key: str, size: int, answer: dict[str, Any]) -> Stored:
         checksum=checksum,
         algorithm=algorithm,
         modified=answer["LastModified"].isoformat(),
+        metadata={name.lower(): value for name, value in answer.get("Metadata", {}).items()},
     )
 
 

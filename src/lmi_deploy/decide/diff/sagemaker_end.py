@@ -20,9 +20,10 @@ from lmi_deploy.core.cloud_actions import (
     UpdateEndpoint,
 )
 from lmi_deploy.core.frozen_json import load
-from lmi_deploy.core.hosting import SETTLING, TAG_SPEC, SeenEndpoint
+from lmi_deploy.core.hosting import SETTLING, TAG_SPEC, TAG_WEIGHTS, SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.plan import Action, Plan, RemoveArtifact, RemoveDeployment
+from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.record import Generation, Record
 from lmi_deploy.decide.cloud_wanted import PROVISION
 from lmi_deploy.decide.diff.changes import changes, probe_of
@@ -156,10 +157,16 @@ def rollback(observed: CloudObserved) -> tuple[Plan, Generation]:
         ),
         *((ProbeEndpoint(endpoint=name, probe=probe),) if probe else ()),
         *((SetScaling(endpoint=name, scaling=becomes),) if becomes and (moved or was != becomes) else ()),
-        *tagging(observed, ((TAG_SPEC, previous.spec), *told_tags(previous.summary))),
+        *tagging(observed, _tags(previous)),
     )
     told = changes(observed.record.current, {key: str(text) for key, text in previous.summary.items()})
     return Plan(deployment=name, actions=actions, changes=told), previous
+
+
+def _tags(previous: Generation) -> Pairs:
+    weights = str(previous.summary.get("weights_name", ""))
+    ours = ((TAG_SPEC, previous.spec), *(((TAG_WEIGHTS, weights),) if weights else ()))
+    return (*ours, *told_tags(previous.summary))
 
 
 def _previous(observed: CloudObserved) -> Generation:

@@ -10,7 +10,7 @@ from lmi_deploy.decide.hosting.complaint import Complaint, Rule
 
 OUR_ENVIRONMENT = (("SERVING_FAIL_FAST", "true"),)
 """Without it a server whose model did not load stays up and healthy (DJLServing's ModelInfo)."""
-OUR_TAGS = 7
+OUR_TAGS = 8
 """Those of core/hosting."""
 
 
