@@ -105,7 +105,7 @@ def test_weights_that_a_deployment_uses_stay(house: House, record: str) -> None:
     house.store.put("deployments/prod/record.json", record.encode())
     told = house.lmi("weights", "rm", "--yes", name)
     assert told.code == 5
-    assert "a deployment uses" in told.err
+    assert "the deployment prod uses" in told.err
     rows = [line for line in house.lmi("weights", "ls", "--json").lines if line["event"] == "row"]
     assert rows[0]["used_by"] == "prod"
 
