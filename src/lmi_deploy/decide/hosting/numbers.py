@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.catalog import limits
+from lmi_deploy.core.cloud_tags import OWN
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.hosting.complaint import Complaint, Rule
 
 OUR_ENVIRONMENT = (("SERVING_FAIL_FAST", "true"),)
 """Without it a server whose model did not load stays up and healthy (DJLServing's ModelInfo)."""
-OUR_TAGS = 8
+OUR_TAGS = len(OWN)
 """Those of core/hosting."""
 
 
