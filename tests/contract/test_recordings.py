@@ -20,6 +20,7 @@ HERE = Path(__file__).parent
 RECORDINGS = HERE / "recordings"
 MOST_DIFFERENCES = 40
 AT_ONCE = 8
+AGAIN = 2
 
 pytestmark = pytest.mark.worker
 
@@ -78,6 +79,11 @@ def test_every_recording_is_answered_as_it_was_or_as_listed() -> None:
     # One test for all: they wait in real time, and do so side by side, however the tests are spread over processes.
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = dict(zip(names, pool.map(replayed, names), strict=True))
+    for name in names:
+        # Many recordings are about moments, which a busy machine misses: such a one is replayed again, by itself.
+        for _ in range(AGAIN):
+            if complaints(name, found[name]):
+                found[name] = replayed(name)
     bad = [complaint for name in sorted(names) for complaint in complaints(name, found[name])]
     assert not bad, "\n".join(bad)
 

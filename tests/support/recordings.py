@@ -35,6 +35,7 @@ SIGNAL_AFTER = 0.5
 ENGINE = "${CACHE}/python/0.36.0"
 ASKING = [["Host", "127.0.0.1"], ["Content-Type", "application/json"], ["Content-Length", "2"]]
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_MODULE = re.compile(r"\bmodel_[0-9a-f]{8}\b")  # named after the path of model.py
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 _MEASURED = re.compile(
     r"^(?!\w+_(?:count|bucket)\{)(\w+(?:_sum)?\{Model=[^}]*\}|StartupLatency\{[^}]*\}) [\d.]+$", re.MULTILINE
@@ -300,4 +301,4 @@ class Replay:
         if text.startswith("# HELP"):
             # Microseconds that something took, and this machine's name, are in each run what they are.
             text = _MEASURED.sub(r"\1 <measured>", _HOST.sub("{Host=<host>}", text))
-        return _TIME.sub("<time>", _UUID.sub("<uuid>", text))
+        return _MODULE.sub("model_<digest>", _TIME.sub("<time>", _UUID.sub("<uuid>", text)))

@@ -16,3 +16,7 @@ SILENT = (
     "the worker died in mid-stream: as in the cloud, /ping stays Healthy and every request to this worker is answered "
     "400 until the server is started again"
 )
+IDLE_DEATH = (
+    "the worker died between two requests: as in the cloud, /ping stays Healthy, no worker is started in its place, "
+    "and every request to this worker is answered 400 until the server is started again"
+)

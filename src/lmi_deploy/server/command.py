@@ -13,6 +13,7 @@ from lmi_deploy.server.devices import Place, visible
 from lmi_deploy.server.properties import ModelSettings
 
 FIRST_NUMBER = 19000
+WORKER_ENTRY = Path(__file__).parent / "worker_entry.py"
 MASTER = "127.0.0.1"
 SECRET_NAMES = re.compile(
     r"^(HF_TOKEN|HUGGING_?FACE_(HUB_)?TOKEN|AWS_(SECRET_ACCESS_KEY|SESSION_TOKEN|ACCESS_KEY_ID))$"
@@ -65,7 +66,7 @@ class Command:
 
     def argv(self) -> list[str]:
         python = self.settings.python or str(self.engine.python)
-        engine = (python, str(self.engine.folder / "djl_python_engine.py"))
+        engine = (python, str(WORKER_ENTRY), str(self.engine.folder / "djl_python_engine.py"))
         if self.settings.mpi:
             return [*self._mpirun(), *engine, *self._model(), *self._where(), *self._degrees(), *self._tail()]
         device = "0" if self.place.span else str(self.place.device.number)

@@ -66,7 +66,8 @@ def placed(
         return _under_mpi(merged, degree, gpus)
     stated = merged.get("load_on_devices", defaults.get("load_on_devices", "*"))
     devices = _every(degree, gpus) if stated == "*" else [_named(name) for name in stated.split(";") if name]
-    return tuple(_place(device, merged, defaults, environ, degree) for device in devices or [Device()])
+    # A device that is named twice is one group of workers.
+    return tuple(_place(device, merged, environ, degree) for device in dict.fromkeys(devices) or [Device()])
 
 
 def mpi(merged: Mapping[str, str]) -> bool:
@@ -100,14 +101,9 @@ def _named(name: str) -> Device:
     return Device(found[1] or "gpu", int(found[2]))
 
 
-def _place(
-    device: Device,
-    merged: Mapping[str, str],
-    defaults: Mapping[str, str],
-    environ: Mapping[str, str],
-    degree: int,
-) -> Place:
-    sources = (merged, defaults)
+def _place(device: Device, merged: Mapping[str, str], environ: Mapping[str, str], degree: int) -> Place:
+    # The real server ignores minWorkers and maxWorkers of config.properties: only the model's own count.
+    sources = (merged,)
     usual = _cpu_workers(environ) if device.kind == "cpu" else 1
     low = number(sources, f"{device.kind}.minWorkers", number(sources, "minWorkers", 1))
     high = number(sources, f"{device.kind}.maxWorkers", number(sources, "maxWorkers", usual))

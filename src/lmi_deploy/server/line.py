@@ -23,6 +23,11 @@ class Line:
         self._stream = stream
         self._reader = WireReader(stream, largest=largest)
 
+    @property
+    def at_end(self) -> bool:
+        """Whether the worker closed it, and everything it sent has been read."""
+        return self._stream.at_end and not self._stream.have
+
     async def send(self, request: bytes, until: float = math.inf) -> None:
         """TimeoutError when it is not read by `until`, by the loop's clock."""
         if self._stream.closing:

@@ -213,15 +213,24 @@ def _limits(merged: Mapping[str, str], defaults: Mapping[str, str], environ: Map
     threshold = integer("SERVING_RETRY_THRESHOLD", environ.get("SERVING_RETRY_THRESHOLD", "0"))
     predict = _seconds(environ.get("PREDICT_TIMEOUT"), 120)
     loading = _seconds(environ.get("MODEL_LOADING_TIMEOUT"), 240)
+    queue = stated("job_queue_size", 1000)
+    if queue < 1:
+        raise BadSettings(f"job_queue_size={queue}: the queue needs room for 1 request or more")
     return Limits(
         batch_size=stated("batch_size", 1, "max_dynamic_batch_size"),
         max_batch_delay=stated("max_batch_delay", 100) / 1000,
         max_idle_time=stated("max_idle_time", 60),
-        job_queue_size=stated("job_queue_size", 1000),
-        retry_threshold=stated("retry_threshold", threshold),
+        job_queue_size=queue,
+        retry_threshold=_retry_threshold(merged, defaults, threshold),
         predict_timeout=_seconds(merged.get("option.predict_timeout"), predict),
         model_loading_timeout=_seconds(merged.get("option.model_loading_timeout"), loading),
     )
+
+
+def _retry_threshold(merged: Mapping[str, str], defaults: Mapping[str, str], fallback: int) -> int:
+    """A blank after this number does no harm in the real server."""
+    stated = merged.get("retry_threshold", defaults.get("retry_threshold"))
+    return fallback if stated is None else integer("retry_threshold", stated.strip())
 
 
 def _seconds(text: str | None, usual: int) -> int:

@@ -106,7 +106,7 @@ class SyncShift:
             _hand_out(jobs, answer)
 
     async def _asked(self, jobs: Sequence[Job], following: Following) -> Answer | None:
-        """None when the worker died in the middle of an earlier stream."""
+        """None when the worker died in the middle of an earlier stream, or while it was idle."""
         limit = self._settings.limits.predict_timeout
         begun = asyncio.get_running_loop().time()
         until = begun + limit
@@ -117,6 +117,8 @@ class SyncShift:
                 # As in the real server, waiting for an earlier stream to end counts against predict_timeout.
                 async with asyncio.timeout_at(until):
                     await self._stream_over()
+            if not sent and not self._silent and self._worker.disconnected:
+                await self._silence(cloud.IDLE_DEATH)
             if self._silent:
                 return None
             if not sent:
@@ -169,7 +171,7 @@ class SyncShift:
         except WorkerLost:
             await job.deliver(Frame(lost=True))
             if not self._stopped:
-                await self._silence()
+                await self._silence(cloud.SILENT)
 
     async def _unsplittable(self, jobs: Sequence[Job], answer: Answer) -> None:
         more = True
@@ -177,14 +179,14 @@ class SyncShift:
             while more:
                 more, _ = await self._worker.frame()
         except WorkerLost:
-            await self._silence()
+            await self._silence(cloud.SILENT)
         _hand_out(jobs, answer)
 
-    async def _silence(self) -> None:
-        # The real server notices a death in mid-stream no further: it stays Healthy and answers 400 from then on.
+    async def _silence(self, consequence: str) -> None:
+        # A death outside of a call goes unnoticed in the real server: it stays Healthy and answers 400 from then on.
         self._silent = True
         why = await self._worker.obituary()
-        self._log.error(cloud.SILENT, model=self._settings.name, pid=self.pid, why=why)
+        self._log.error(consequence, model=self._settings.name, pid=self.pid, why=why)
 
 
 def _hand_out(jobs: Sequence[Job], answer: Answer) -> None:

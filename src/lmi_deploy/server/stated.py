@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -12,11 +13,15 @@ class BadSettings(Exception):
     """The model folder, or the server's own file, cannot be served as it is written."""
 
 
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
 def integer(key: str, text: str) -> int:
-    try:
+    """As Java's `Integer.parseInt` reads it: no blank before or after, no underscore, 32 bits."""
+    if _INTEGER.fullmatch(text) and -(2**31) <= int(text) < 2**31:
         return int(text)
-    except ValueError as exc:
-        raise BadSettings(f'{key}={text}: For input string: "{text}"') from exc
+    blank = "; remove the blank" if text != text.strip() else ""
+    raise BadSettings(f'{key}={text}: For input string: "{text}"{blank}')
 
 
 def true(text: str) -> bool:

@@ -68,6 +68,11 @@ class Worker:
         return self._process.returncode if self._process is not None else None
 
     @property
+    def disconnected(self) -> bool:
+        """Whether it closed its connection while it was asked nothing."""
+        return bool(self._lines) and self._lines[0].at_end
+
+    @property
     def last_lines(self) -> tuple[str, ...]:
         return tuple(self._last)
 

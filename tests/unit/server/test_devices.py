@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.server.command import Command, Engine
+from lmi_deploy.server.command import WORKER_ENTRY, Command, Engine
 from lmi_deploy.server.devices import gpus_here
 from lmi_deploy.server.properties import ModelSettings, Surroundings, resolve
 from lmi_deploy.server.stated import BadSettings
@@ -86,7 +86,7 @@ def command(
 def test_a_command_on_the_cpu_and_on_a_port(tmp_path: Path) -> None:
     argv = command(tmp_path, "", tcp=True).argv()
     assert argv == [
-        "/python", "/engine/djl_python_engine.py", "--sock-type", "tcp", "--port", "19007",
+        "/python", str(WORKER_ENTRY), "/engine/djl_python_engine.py", "--sock-type", "tcp", "--port", "19007",
         "--model-dir", str(tmp_path), "--entry-point", "model.py", "--device-id", "-1", "--cluster-size", "1",
         "--recommended-entry-point", "", "--log-level", "info", "--no-async-mode",
     ]  # fmt: skip

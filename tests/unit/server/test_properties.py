@@ -150,3 +150,39 @@ def test_an_image_with_vllm_turns_text_generation_to_async_mode(
     found = settings(tmp_path, text, environ={"SERVING_FEATURES": features})
     assert found.async_mode is asynchronous
     assert found.recommended_entry_point.endswith("vllm_async_service" if asynchronous else "huggingface")
+
+
+@pytest.mark.parametrize(
+    "line", ["batch_size=2 ", "job_queue_size=7 ", "max_batch_delay=50 ", "minWorkers=1 "]
+)
+def test_a_blank_after_a_number_ends_the_server_as_it_ends_the_real_one(tmp_path: Path, line: str) -> None:
+    key, _, value = line.partition("=")
+    with pytest.raises(BadSettings, match=f'{key}={value}: For input string: "{value}"; remove the blank'):
+        settings(tmp_path, line + "\n")
+
+
+def test_numbers_that_the_real_server_reads_with_a_blank_are_read(tmp_path: Path) -> None:
+    limits = settings(tmp_path, "option.predict_timeout=30 \nretry_threshold=2 \n").limits
+    assert limits.retry_threshold == 2
+
+
+@pytest.mark.parametrize("text", ["1_000", "2147483648", "١", "0x10", ""])
+def test_a_number_that_java_does_not_read_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BadSettings, match="For input string"):
+        settings(tmp_path, f"max_idle_time={text.encode('unicode_escape').decode()}\n")
+
+
+def test_a_queue_without_room_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="job_queue_size=0: the queue needs room for 1 request or more"):
+        settings(tmp_path, "job_queue_size=0\n")
+
+
+def test_worker_counts_of_config_properties_are_ignored(tmp_path: Path) -> None:
+    (tmp_path / "model.py").touch()
+    defaults = {"minWorkers": "3", "maxWorkers": "5"}
+    places = resolve(tmp_path, name="m", around=Surroundings(defaults=defaults, environ={})).places
+    assert [(place.low, place.high) for place in places] == [(1, 2)]
+
+
+def test_a_device_named_twice_is_one_group_of_workers(tmp_path: Path) -> None:
+    assert len(settings(tmp_path, "load_on_devices=cpu;cpu\n").places) == 1
