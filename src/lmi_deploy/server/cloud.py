@@ -20,3 +20,7 @@ IDLE_DEATH = (
     "the worker died between two requests: as in the cloud, /ping stays Healthy, no worker is started in its place, "
     "and every request to this worker is answered 400 until the server is started again"
 )
+FAST_STREAM = (
+    "the pieces of a stream followed each other without a pause: in the real server such synchronous streams get stuck "
+    "(about 1 of 40 to 130 was lost there, and its worker with it); send fewer, larger pieces, or use option.async_mode"
+)

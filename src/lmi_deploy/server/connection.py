@@ -132,6 +132,11 @@ class Connection(Stream):
         """Whether the client has left."""
         return self.closing or (self.at_end and not self.have)
 
+    @property
+    def left(self) -> bool:
+        """Whether the client left before its request was answered."""
+        return self.at_end and not self.have and not self.idle
+
     async def run(self) -> None:
         """Requests one after the other; never raises for what a client does."""
         try:

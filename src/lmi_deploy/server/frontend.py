@@ -70,16 +70,16 @@ class FrontEnd:
                 raise Hangup from exc
             await self._refuse(exchange, refusals.defect())
         else:
-            self._count("model", exchange.status)
+            self._count("model", "server", status=exchange.status)
 
     async def _refuse(self, exchange: Exchange, refusal: Refusal) -> None:
         status = refusal.status_by(self._settings.keys)
         await exchange.reply(answers.refusal_reply(refusal, status))
-        self._count("wlm" if refusal.kind.startswith("Wlm") else "server", status)
+        self._count("wlm" if refusal.kind.startswith("Wlm") else "server", status=status)
 
-    def _count(self, kind: str, status: int) -> None:
+    def _count(self, *kinds: str, status: int) -> None:
         if status >= 500 or status == 424:
-            self._rates.error(kind, asyncio.get_running_loop().time())
+            self._rates.error(kinds, asyncio.get_running_loop().time())
 
     async def _inferred(self, exchange: Exchange) -> None:
         if self._settings.fail_fast and any(pool.failed for pool in self._models):

@@ -51,4 +51,4 @@ class Group:
     def room(self, now: float) -> int:
         """How many workers more it may have; the dead keep their place for a minute."""
         self.slots = [slot for slot in self.slots if slot.alive or now - slot.died < REVIVED_AFTER]
-        return 0 if self.scaling.locked() else self.high - len(self.slots)
+        return self.high - len(self.slots)

@@ -90,16 +90,22 @@ class JobQueue:
 
         Empty when `idle` seconds pass without a job.
         """
-        first = await self._one(idle)
-        if first is None:
-            return []
-        batch = [first]
-        try:
-            await self._fill(batch, most, asyncio.get_running_loop().time() + delay)
-        except asyncio.CancelledError:
-            self.put_back(batch)
-            raise
-        return batch
+        while (first := await self._one(idle)) is not None:
+            batch = [first]
+            try:
+                await self._fill(batch, most, asyncio.get_running_loop().time() + delay)
+            except asyncio.CancelledError:
+                self.put_back(batch)
+                raise
+            # While a batch is filling, a client of it may leave: as in the real server, its job is left out.
+            if kept := [job for job in batch if len(batch) == 1 or self._awaited(job)]:
+                return kept
+        return []
+
+    def _awaited(self, job: Job) -> bool:
+        if gone := job.gone():
+            job.settle(ClientGone())
+        return not gone
 
     async def _fill(self, batch: list[Job], most: int, until: float) -> None:
         while len(batch) < most:
@@ -144,9 +150,8 @@ class JobQueue:
         """The first whose client is still there, without waiting for one."""
         while self._jobs:
             job = self._jobs.popleft()
-            if not job.gone():
+            if self._awaited(job):
                 return job
-            job.settle(ClientGone())
         return None
 
     def _wake(self) -> None:

@@ -10,6 +10,7 @@ from lmi_deploy.server.log import Log
 from lmi_deploy.server.settings import ServerSettings
 
 BACKLOG = 1024
+LEFT_CHECK = 0.2  # seconds between two looks for clients that left
 LINGER = 1.0  # seconds in which a kept connection may still ask, after its port went to another server
 
 
@@ -80,7 +81,10 @@ class Listener:
             if connection.idle:
                 connection.close()
         while self._connections:
-            await asyncio.wait(set(self._connections.values()))
+            for connection, task in self._connections.items():
+                if connection.left:
+                    task.cancel()  # nobody waits for this answer
+            await asyncio.wait(set(self._connections.values()), timeout=LEFT_CHECK)
 
     def abort(self) -> None:
         for task in self._connections.values():

@@ -51,6 +51,7 @@ class Pool:
         self._told = LoadFailure.told
         self._settled = asyncio.Event()
         self._reviving = asyncio.Lock()
+        self._growing = asyncio.Lock()
         self._early: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
 
@@ -176,15 +177,17 @@ class Pool:
 
     async def _grow_now(self) -> None:
         """One worker more where there is most room for one."""
-        now = asyncio.get_running_loop().time()
-        rooms = [(group.room(now), group) for group in self.groups]
-        room, group = max(rooms, key=lambda found: found[0])
-        if room < 1 or self.status is not Status.READY:
-            return
-        try:
-            await self._fill(group, len(group.running) + 1)
-        except LoadFailure as exc:
-            self._log.error("a further worker did not start", model=self.settings.name, why=exc)
+        # One after the other, as the real server: each request that asks for one more gets its own.
+        async with self._growing:
+            now = asyncio.get_running_loop().time()
+            rooms = [(group.room(now), group) for group in self.groups]
+            room, group = max(rooms, key=lambda found: found[0])
+            if room < 1 or self.status is not Status.READY:
+                return
+            try:
+                await self._fill(group, len(group.running) + 1)
+            except LoadFailure as exc:
+                self._log.error("a further worker did not start", model=self.settings.name, why=exc)
 
     async def _fill(self, group: Group, wanted: int) -> None:
         async with group.scaling:

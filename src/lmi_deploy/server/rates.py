@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from lmi_deploy.server.stated import BadSettings
 
@@ -43,7 +43,8 @@ class Rates:
     def tripped(self) -> bool:
         return any(rate.tripped for rate in self._rates.values())
 
-    def error(self, kind: str, now: float) -> None:
-        for name in (kind, "any"):
+    def error(self, kinds: Iterable[str], now: float) -> None:
+        """One error, which counts as each of these kinds, and once as any."""
+        for name in (*kinds, "any"):
             if name in self._rates:
                 self._rates[name].error(now)

@@ -17,6 +17,8 @@ from lmi_deploy.server.worker import Worker
 
 BRISK = 0.002  # seconds of a quick call
 BRISK_CALLS = 16  # that many more quick ones than others, and the next ones are taken to be quick, too
+FAST_PIECES = 16  # a stream of fewer pieces has not been seen to wedge the real server
+FAST_GAP = 0.005  # seconds between two pieces, on average; 10 ms apart none of 873 streams was lost there
 HELD_UP = 0.05  # seconds; a longer call is a slow one, whatever else the machine does
 
 
@@ -72,6 +74,7 @@ class SyncShift:
         self.ahead: Sequence[Job] = ()
         self._brisk = 0
         self._silent = False
+        self._warned = False
         self._stopped = False
         self._streaming: asyncio.Task[None] | None = None
 
@@ -163,15 +166,24 @@ class SyncShift:
             self._streaming = None
 
     async def _stream(self, job: Job) -> None:
-        more = True
+        more, pieces, begun = True, 0, asyncio.get_running_loop().time()
         try:
             while more:
                 more, blob = await self._worker.frame()
+                pieces += 1
                 await job.deliver(Frame(blob, last=not more))
+            self._warn_of_fast_stream(pieces, asyncio.get_running_loop().time() - begun)
         except WorkerLost:
             await job.deliver(Frame(lost=True))
             if not self._stopped:
                 await self._silence(cloud.SILENT)
+
+    def _warn_of_fast_stream(self, pieces: int, took: float) -> None:
+        if not self._warned and pieces >= FAST_PIECES and took < pieces * FAST_GAP:
+            self._warned = True
+            self._log.warn(
+                cloud.FAST_STREAM, model=self._settings.name, pieces=pieces, seconds=round(took, 3)
+            )
 
     async def _unsplittable(self, jobs: Sequence[Job], answer: Answer) -> None:
         more = True

@@ -8,42 +8,47 @@ look-up (as entry point, then twice for formatters), under the name `model_` and
 then stands in `sys.modules`. So pickling its classes fails, and module-level weights load three times.
 """
 
+from __future__ import annotations
+
 import hashlib
 import importlib.util
-import os
 import runpy
 import sys
+from pathlib import Path
+from types import ModuleType
 
 
-def load_file(service_loader, model_dir, path):
-    """A new module object from the file, every time."""
-    if not os.path.exists(path):
+def load_file(path: Path) -> ModuleType:
+    """A new module from the file, every time."""
+    if not path.exists():
         raise ValueError(f"entry-point file not found {path}.")
-    name = "model_" + hashlib.md5(path.encode(), usedforsecurity=False).hexdigest()[:8]
+    name = "model_" + hashlib.md5(str(path).encode(), usedforsecurity=False).hexdigest()[:8]
     spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    return service_loader.ModelService(module, model_dir)
+    return module
 
 
-def main():
-    engine = sys.argv[1]
+def main() -> None:
+    engine = Path(sys.argv[1])
     sys.argv = sys.argv[1:]
     # As if the engine itself had been started: its folder is first on the path, ours is not on it.
-    sys.path[0] = os.path.dirname(engine)
-    from djl_python import service_loader
+    sys.path[0] = str(engine.parent)
+    service_loader = importlib.import_module("djl_python.service_loader")
+    load_as_module = service_loader.load_model_service
 
-    load_module = service_loader.load_model_service
+    def load_model_service(model_dir: str, entry_point: str, device_id: str) -> object:
+        folder = Path(model_dir)
+        is_file = entry_point.endswith(".py") or Path(entry_point).is_absolute()
+        if not is_file or (folder / "MAR-INF" / "MANIFEST.json").exists():
+            return load_as_module(model_dir, entry_point, device_id)
+        return service_loader.ModelService(load_file(folder / entry_point), model_dir)
 
-    def load_model_service(model_dir, entry_point, device_id):
-        torchserve = os.path.exists(os.path.join(model_dir, "MAR-INF", "MANIFEST.json"))
-        if torchserve or not (entry_point.endswith(".py") or os.path.isabs(entry_point)):
-            return load_module(model_dir, entry_point, device_id)
-        return load_file(service_loader, model_dir, os.path.join(model_dir, entry_point))
-
-    service_loader.load_model_service = load_model_service
-    runpy.run_path(engine, run_name="__main__")
+    vars(service_loader)["load_model_service"] = load_model_service
+    runpy.run_path(str(engine), run_name="__main__")
 
 
 if __name__ == "__main__":
