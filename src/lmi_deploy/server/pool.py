@@ -65,7 +65,7 @@ class Pool:
 
     @property
     def running(self) -> list[Slot]:
-        return [slot for group in self.groups for slot in group.slots if slot.alive]
+        return [slot for slot in self.slots if slot.alive]
 
     @property
     def failed(self) -> bool:
@@ -176,13 +176,11 @@ class Pool:
         task.add_done_callback(self._background.discard)
 
     async def _grow_now(self) -> None:
-        """One worker more where there is most room for one."""
-        # One after the other, as the real server: each request that asks for one more gets its own.
+        """One worker more where there is most room for one; as in the real server, one for each request that asks."""
         async with self._growing:
             now = asyncio.get_running_loop().time()
-            rooms = [(group.room(now), group) for group in self.groups]
-            room, group = max(rooms, key=lambda found: found[0])
-            if room < 1 or self.status is not Status.READY:
+            group = max(self.groups, key=lambda one: one.room(now))
+            if group.room(now) < 1 or self.status is not Status.READY:
                 return
             try:
                 await self._fill(group, len(group.running) + 1)
