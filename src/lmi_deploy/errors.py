@@ -112,6 +112,10 @@ class Conflict(LmiError):
     """A conditional write found something else there: somebody was first."""
 
 
+class LockLost(LmiError):
+    """Another process took the deployment's lock while we held it: we stopped before the next change."""
+
+
 class TransferFailed(LmiError):
     """Bytes did not arrive; what is whole was kept."""
 

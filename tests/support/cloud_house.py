@@ -20,6 +20,7 @@ from lmi_deploy.ports.weights import Weights
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.targets.sagemaker import SageMakerTarget
 from tests.support.fake_cloud import FakeCloud
+from tests.support.fake_hosting import Process
 from tests.support.house import MODEL, House, Ran
 
 BUCKET = "lmi-123456789012-us-east-1-an"
@@ -45,6 +46,7 @@ class CloudHouse(House):
 
     def deps(self) -> Deps:
         plain = super().deps()
+        self.cloud.world.process = Process()
         far = self.sagemaker()
 
         def journal(ref: DeploymentRef) -> Journal:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
+from typing import Any, cast
 
 from lmi_deploy.adapters.s3.journal import BucketRecords
 from lmi_deploy.adapters.s3.lock import BucketLock
@@ -22,7 +23,7 @@ from lmi_deploy.targets.served_weights import served_weights
 from lmi_deploy.transfer.settings import TransferSettings
 from lmi_deploy.transfer.weights import BucketWeights
 from tests.support.fake_account import FakeAccount
-from tests.support.fake_hosting import FakeHosting, World
+from tests.support.fake_hosting import FakeHosting, Process, World
 from tests.support.fake_store import FakeStore
 
 LOGS = "/aws/sagemaker/Endpoints/"
@@ -217,6 +218,19 @@ class FakeJobs:
         return SeenJob(name=name, arn=self.world.arn("processing-job", name), status=status)
 
 
+class Guarded:
+    """A bucket of which nothing is changed by who lost a lock."""
+
+    def __init__(self, store: ObjectStore, process: Process) -> None:
+        self._store = store
+        self._process = process
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("put", "delete", "remove", "copy", "begin", "put_part", "complete", "abort"):
+            self._process.check()
+        return getattr(self._store, name)
+
+
 class FakeCloud:
     """The account and its buckets; `cloud()` and `depot()` open them anew, as a new process would."""
 
@@ -251,7 +265,7 @@ class FakeCloud:
     def depot(self, cloud: Cloud, bucket: str) -> Depot | None:
         if not cloud.account.has_bucket(bucket):
             return None
-        store = self.opened(bucket)
+        store = cast(ObjectStore, Guarded(self.opened(bucket), self.world.process))
         return Depot(
             bucket=bucket,
             store=store,
@@ -264,9 +278,9 @@ class FakeCloud:
                 served=lambda recorded: served_weights(store, cloud.tagged, cloud.hosting, recorded=recorded),
             ),
             records=BucketRecords(store),
-            lock=BucketLock(store, self.clock, command="lmi test"),
+            lock=BucketLock(self.opened(bucket), self.clock, command="lmi test", guard=self.world.process),
         )
 
     def opened(self, bucket: str) -> ObjectStore:
         """As a process has it: what is done through it ends when that process does."""
-        return self.stores.setdefault(bucket, FakeStore(bucket=bucket))
+        return self.stores.setdefault(bucket, FakeStore(bucket=bucket, clock=self.clock))

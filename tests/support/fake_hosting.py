@@ -7,6 +7,7 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from lmi_deploy.adapters.lease_guard import LeaseGuard
 from lmi_deploy.core.exchange import Head, HttpRequest
 from lmi_deploy.core.hosting import (
     EndpointConfigSettings,
@@ -26,6 +27,14 @@ from tests.support.fake_tags import FakeTags
 
 NO_CAPACITY = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
 ANSWER = b'{"generated_text": "OK", "choices": [{"message": {"content": "OK"}, "finish_reason": "stop"}]}'
+WRITES = frozenset(
+    {
+        *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag", "untag"),
+        *("delete_endpoint", "delete_endpoint_config", "delete_model"),
+        *("scale", "remove_scaling", "remove_logs", "start", "stop"),
+    }
+)
+"""The methods that change something: none is carried out for who lost a lock (ports/cloud.py)."""
 Answer = Callable[[str, HttpRequest], list[Head | bytes]]
 
 
@@ -62,11 +71,19 @@ class Endpoint:
     """What it is afterwards; None: gone."""
 
 
+class Process(LeaseGuard):
+    """The locks that the process before the account holds; a copy of the account is before a process without any."""
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Process:
+        return Process()
+
+
 @dataclass
 class World:
     """All that is on SageMaker's side. `calls` is every call of a port, in order."""
 
     clock: Clock
+    process: Process = field(default_factory=Process)
     caller: Caller = CALLER
     startup: float = 300.0
     """Seconds until an endpoint is created or updated."""
@@ -97,6 +114,8 @@ class World:
         return f"arn:{self.caller.partition}:sagemaker:{where}:{kind}/{name.lower()}"
 
     def call(self, method: str) -> None:
+        if method in WRITES:
+            self.process.check()
         self.calls.append(method)
         self.trouble.meet(method)
         self._turn()

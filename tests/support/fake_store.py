@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
 from lmi_deploy.core.crc32 import crc32_of
 from lmi_deploy.core.paths import check_relative_path
 from lmi_deploy.errors import IntegrityError, NotFound, UsageRefused
+from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.object_store import Conflict, Part, Stored, Upload
 
 CHUNK = 1 << 20
@@ -31,6 +33,8 @@ class FakeStore:
     bucket: str = "fake"
     where: str = "memory"
     smallest_part: int = SMALLEST_PART
+    clock: Clock | None = None
+    """S3's own: by it objects have their times, and answers their date. None: it stands still."""
     others: dict[str, FakeStore] = field(default_factory=dict)
     """Buckets that `copy` may read."""
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -42,14 +46,17 @@ class FakeStore:
     _etags: dict[str, str] = field(default_factory=dict)
     _metadata: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """By key. Whatever is written over an object has its own, or none."""
+    _times: dict[str, str] = field(default_factory=dict)
     _count: int = 0
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __deepcopy__(self, memo: dict[int, object]) -> FakeStore:
         """As it is at this moment; what it holds is bytes, which nobody changes."""
-        twin = replace(self, objects=dict(self.objects), calls=[], _lock=threading.RLock())
+        clock = deepcopy(self.clock, memo)
+        twin = replace(self, objects=dict(self.objects), calls=[], clock=clock, _lock=threading.RLock())
         twin._etags, twin._uploads = dict(self._etags), dict(self._uploads)
         twin._metadata = dict(self._metadata)
+        twin._times = dict(self._times)
         return twin
 
     def look(self, key: str) -> Stored | None:
@@ -62,7 +69,9 @@ class FakeStore:
     def get(self, key: str) -> tuple[bytes, Stored] | None:
         with self._lock:
             self.calls.append("get")
-            return (self.objects[key], self._stored(key)) if key in self.objects else None
+            if key not in self.objects:
+                return None
+            return self.objects[key], replace(self._stored(key), as_of=self._now())
 
     def list(self, prefix: str) -> Iterator[Stored]:
         with self._lock:
@@ -189,7 +198,12 @@ class FakeStore:
         self.objects[key] = content
         self._metadata[key] = metadata or {}
         self._etags[key] = etag or f'"{_md5(content)}"'
+        self._times[key] = self._now()
         return self._stored(key)
+
+    def _now(self) -> str:
+        # Whole seconds, as HTTP's dates have them.
+        return self.clock.now().replace(microsecond=0).isoformat() if self.clock else _MODIFIED
 
     def _stored(self, key: str) -> Stored:
         content = self.objects[key]
@@ -200,7 +214,7 @@ class FakeStore:
             etag=etag,
             checksum=crc32_of(content),
             algorithm="CRC32",
-            modified=_MODIFIED,
+            modified=self._times.get(key, _MODIFIED),
         )
 
     def _content(self, key: str) -> bytes:

@@ -181,7 +181,7 @@ class FolderLock:
             return ""
         return f"{found['command']} (pid {process.pid} on {found['host']}, since {found['since']})"
 
-    def unlock(self, name: str, lock_id: str) -> str:
+    def unlock(self, name: str, lock_id: str, *, force: bool = False) -> str:
         raise UsageRefused(
             f"{name}: a lock on this machine ends with its process, and needs no unlocking",
             hint=f"it is held by {self.holder(name) or 'nobody'}",

@@ -13,15 +13,23 @@ from lmi_deploy.cli.options import TargetName, json_option, place_options
 @click.argument("name")
 @click.argument("lock_id", metavar="ID")
 @place_options
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Even a lock that is being renewed: its holder stops before its next change.",
+)
 @json_option
-def command(*, name: str, lock_id: str, target: TargetName | None, region: str, as_json: bool) -> None:
-    """Take away the lock ID of deployment NAME, whose holder is known to be dead.
+def command(
+    *, name: str, lock_id: str, target: TargetName | None, region: str, force: bool, as_json: bool
+) -> None:
+    """Remove the lock ID of deployment NAME, whose holder is known to be dead.
 
-    A lock ends by itself 90 s after its holder was last alive; this is for those who cannot wait.
+    A lock expires 90 s after its last renewal; this is for those who cannot wait. A lock that was renewed in the last
+    45 s has a holder at work, and stays without --force.
     """
     room = open_room(as_json=as_json)
     found = find_deployment(name, room.deps, Where(target=target, region=region))
     ref = room.deps.targets[found.target].observe(found).ref
-    held = room.deps.lock(ref).unlock(ref.name, lock_id)
+    held = room.deps.lock(ref).unlock(ref.name, lock_id, force=force)
     room.view.note(f"{ref.name}: unlocked; it was held by {held}" if held else f"{ref.name}: not locked")
     room.view.result({"deployment": ref.name, "held_by": held})

@@ -31,6 +31,7 @@ HOST = "127.0.0.1"
 def wire(environ: Mapping[str, str] = os.environ, *, tell: Tell = silent) -> Deps:
     """Everything a command may need; nothing is opened before it is used. `tell` is for what no event can say."""
     from lmi_deploy.adapters.clock import SystemClock
+    from lmi_deploy.adapters.lease_guard import LeaseGuard
     from lmi_deploy.adapters.machine import machine
     from lmi_deploy.adapters.model_folder import FolderFiles
     from lmi_deploy.cli.wiring_targets import Clouds, journals, locks, sagemaker
@@ -43,7 +44,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, tell: Tell = silent) -> Dep
     servers = servers_at(environ)
     local = LocalTarget(state=state, servers=servers, environments=environments, clock=clock)
 
-    clouds = Clouds(clock, environ, tell)
+    clouds = Clouds(clock, environ, tell, LeaseGuard())
     cloud = sagemaker(clouds, state.root / "elsewhere")
 
     return Deps(

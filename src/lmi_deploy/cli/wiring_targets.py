@@ -17,6 +17,7 @@ from lmi_deploy.ports.tell import Tell
 
 if TYPE_CHECKING:
     from lmi_deploy.adapters.folder import StateFolder
+    from lmi_deploy.adapters.lease_guard import LeaseGuard
     from lmi_deploy.targets.sagemaker import SageMakerTarget
 
 
@@ -27,6 +28,7 @@ class Clouds:
     clock: Clock
     environ: Mapping[str, str]
     tell: Tell
+    guard: LeaseGuard
     _clouds: dict[str, Cloud] = field(default_factory=dict)
     _depots: dict[tuple[str, str], Depot] = field(default_factory=dict)
 
@@ -34,7 +36,7 @@ class Clouds:
         from lmi_deploy.cli.wiring_cloud import open_cloud
 
         if region not in self._clouds:
-            cloud = open_cloud(region, self.clock, self.environ, tell=self.tell)
+            cloud = open_cloud(region, self.clock, self.environ, tell=self.tell, guard=self.guard)
             self._clouds[region] = self._clouds[cloud.caller.region] = cloud
         return self._clouds[region]
 
@@ -44,7 +46,7 @@ class Clouds:
 
         key = (cloud.caller.region, bucket)
         if key not in self._depots:
-            found = open_depot(cloud, bucket, self.clock, self.environ, tell=self.tell)
+            found = open_depot(cloud, bucket, self.clock, self.environ, tell=self.tell, guard=self.guard)
             if found is None:
                 return None
             self._depots[key] = found

@@ -23,6 +23,7 @@ from lmi_deploy.ports.weights import Weights
 
 if TYPE_CHECKING:
     from lmi_deploy.adapters.aws.session import SessionFactory
+    from lmi_deploy.adapters.lease_guard import LeaseGuard
     from lmi_deploy.adapters.s3 import Place
 
 REQUESTS = "LMI_AWS_REQUESTS"
@@ -40,6 +41,7 @@ class Reach:
     clock: Clock
     environ: Mapping[str, str]
     tell: Tell = silent
+    guard: LeaseGuard | None = None
 
 
 def open_weights(
@@ -85,7 +87,9 @@ def open_bucket(
 
     bound = TransferSettings(memory=memory_mb * 1_000_000) if memory_mb else TransferSettings()
     caller, settings = reach.account.who(), S3Settings(connections=bound.streams)
-    store = S3Store(reach.session, place, clock=reach.clock, settings=settings, tell=reach.tell)
+    store = S3Store(
+        reach.session, place, clock=reach.clock, settings=settings, tell=reach.tell, guard=reach.guard
+    )
     elsewhere = "" if _AWS in store.where else store.where
     errand = Errand(region=caller.region, endpoint=elsewhere, kms_key=place.kms_key, owner=place.owner)
     by = f" (at {mask_urls(elsewhere)})" if elsewhere else ""

@@ -33,6 +33,9 @@ class Depot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cloud:
+    """The services of the account. No request that changes anything leaves while a lock that this process holds may
+    have expired: LockLost instead. The same holds for a depot's store, weights and records."""
+
     caller: Caller
     account: Account
     hosting: Hosting

@@ -29,6 +29,8 @@ class Stored:
     modified: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """What its writer noted of it (`x-amz-meta-...`), names in lower case. `look` alone fills it in."""
+    as_of: str = ""
+    """The store's own clock when `get` answered, ISO 8601; empty where it did not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

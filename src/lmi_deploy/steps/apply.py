@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 
 from lmi_deploy.core.events import Event, Finished, Notice, Started
 from lmi_deploy.core.plan import Action, Plan, key, title
-from lmi_deploy.errors import LmiError
+from lmi_deploy.errors import LmiError, LockLost
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.target import Perform
@@ -28,6 +28,8 @@ def apply_on(
             continue
         try:
             yield from _carry_out(action, perform, journal, clock)
+        except LockLost:
+            raise
         except LmiError as error:
             failed.append(error)
             yield Notice(text=f"not done: {title(action)}: {error.message}")

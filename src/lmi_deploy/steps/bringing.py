@@ -11,7 +11,7 @@ from lmi_deploy.core.observed import Observed
 from lmi_deploy.core.plan import Action, AwaitReady, Plan, ProbeServer, TakeAddress
 from lmi_deploy.core.record import Generation
 from lmi_deploy.decide.diff import CLEARING, PROBES, elsewhere, generation, proof
-from lmi_deploy.errors import RECORDED, UNBEGUN, LmiError, NoCapacity, QuotaExceeded
+from lmi_deploy.errors import RECORDED, UNBEGUN, LmiError, LockLost, NoCapacity, QuotaExceeded
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.target import Perform, Target
 from lmi_deploy.steps.apply import apply
@@ -69,6 +69,8 @@ class _Round:
             if self.wish.probe and self._unproved:
                 yield from prove(case, target, deps)
             detached = yield from self._raise(before, perform, journal)
+        except LockLost:
+            raise
         except LmiError as error:
             explain(error, case.spec.engine.name)
             error.hint = "; ".join(filter(None, (error.hint, *self._advice(error))))

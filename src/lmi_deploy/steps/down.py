@@ -19,6 +19,7 @@ from lmi_deploy.ports.journal import Journal
 from lmi_deploy.steps.apply import apply, apply_on
 from lmi_deploy.steps.costs import hourly, interrupted
 from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.locked import locked
 from lmi_deploy.steps.rehearse import NoJournal
 
 _STOPPING = (DeleteEndpoint, StopServer)
@@ -76,7 +77,7 @@ def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:
 
 def _held(ending: Ending, deps: Deps) -> AbstractContextManager[None]:
     """The deployment's lock, where there is a place for one."""
-    return deps.lock(ending.ref).hold(ending.ref.name) if ending.recorded else nullcontext()
+    return locked(ending.ref, deps) if ending.recorded else nullcontext()
 
 
 def _take_away(ending: Ending, deps: Deps) -> Iterator[Event]:

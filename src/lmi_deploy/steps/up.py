@@ -18,6 +18,7 @@ from lmi_deploy.steps.apply import apply
 from lmi_deploy.steps.bringing import Wish, bring, prove
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.gather import gather
+from lmi_deploy.steps.locked import locked
 from lmi_deploy.steps.looking import Case as Case
 from lmi_deploy.steps.looking import look
 from lmi_deploy.steps.own_code import CARRYING, check_own_code
@@ -57,7 +58,7 @@ def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = Fals
     founding = tuple(action for action in case.plan.actions if isinstance(action, FOUNDING))
     perform = target.raising(case.spec, case.artifact, deps.hub(case.spec.model.model_id))
     yield from apply(replace(case.plan, actions=founding), perform, NoJournal(), deps.clock)
-    with deps.lock(case.ref).hold(case.spec.name):
+    with locked(case.ref, deps):
         fresh = look(case.spec, case.artifact, deps, probe=probe, before=case.held)
         yield from bring(fresh, deps, Wish(probe=probe, detach=detach))
 

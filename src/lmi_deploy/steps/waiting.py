@@ -16,6 +16,9 @@ from lmi_deploy.steps.bringing import split
 from lmi_deploy.steps.costs import interrupted
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.diagnose import explain
+from lmi_deploy.steps.locked import locked
+
+_BACK = "what was begun is recorded: `lmi status` shows it, `lmi rollback` goes on"
 
 
 def wait(ref: DeploymentRef, deps: Deps, *, timeout: int | None) -> Iterator[Event]:
@@ -24,7 +27,7 @@ def wait(ref: DeploymentRef, deps: Deps, *, timeout: int | None) -> Iterator[Eve
     seen = target.observe(ref)
     if waiting(seen, timeout=timeout)[0].empty:
         return
-    with deps.lock(seen.ref).hold(ref.name):
+    with locked(seen.ref, deps):
         plan, coming = waiting(target.observe(seen.ref), timeout=timeout)
         try:
             yield from _bring(seen.ref, plan, coming, deps)
@@ -40,10 +43,13 @@ def prepare_rollback(ref: DeploymentRef, deps: Deps) -> tuple[DeploymentRef, Pla
 
 def roll_back(ref: DeploymentRef, deps: Deps) -> Iterator[Event]:
     """Point the endpoint at the generation before, ask it, and settle it as the current one."""
-    with deps.lock(ref).hold(ref.name):
+    with locked(ref, deps):
         plan, previous = rollback(deps.targets[ref.target].observe(ref))
         deps.journal(ref).expect(previous)
-        yield from _bring(ref, plan, previous, deps)
+        try:
+            yield from _bring(ref, plan, previous, deps)
+        except KeyboardInterrupt:
+            raise interrupted(ref, deps, hint=_BACK) from None
 
 
 def _bring(ref: DeploymentRef, plan: Plan, coming: Generation | None, deps: Deps) -> Iterator[Event]:

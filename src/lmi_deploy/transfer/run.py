@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 
 from lmi_deploy.core.events import Event, Line, Progress
 from lmi_deploy.core.weights import StoredFile
-from lmi_deploy.errors import AccessError, IntegrityError, Interrupted, LmiError, NotFound, TransferFailed
+from lmi_deploy.errors import (
+    AccessError,
+    IntegrityError,
+    Interrupted,
+    LmiError,
+    LockLost,
+    NotFound,
+    TransferFailed,
+)
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.transfer.crew import Crew, Outcome
 from lmi_deploy.transfer.ends import GO_ON, Ends
@@ -63,7 +71,7 @@ class Run:
                     self.done[entry.path] = outcome.sending.done
                     if entry.size >= TOLD:
                         yield Line(key=self.key, text=f"{entry.path}: {_bytes(entry.size)}, verified")
-            case AccessError() | NotFound():
+            case AccessError() | LockLost() | NotFound():
                 raise raised
             case LmiError():
                 self._failed.setdefault(entry.path, raised)

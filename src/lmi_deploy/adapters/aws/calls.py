@@ -13,6 +13,7 @@ from lmi_deploy.adapters.aws.refusals import Subject, explain
 from lmi_deploy.adapters.aws.session import SessionFactory, region_of
 from lmi_deploy.adapters.aws.skew import Skew
 from lmi_deploy.adapters.aws.tries import Line, Tell, always, silent
+from lmi_deploy.adapters.lease_guard import LeaseGuard
 from lmi_deploy.errors import CloudError, LmiError
 from lmi_deploy.ports.clock import Clock
 
@@ -45,6 +46,8 @@ class Access:
     manner: Literal["adaptive", "standard"] = "adaptive"
     """Of botocore's tries: a client that is throttled slows down by itself, or only tries again."""
     skew: Skew = field(default_factory=Skew)
+    guard: LeaseGuard | None = None
+    """Asked before each request that changes something."""
 
 
 class Service:
@@ -64,7 +67,7 @@ class Service:
         self._region = region
         self._url = url
         self._line = Line(
-            clients=Clients(access.session, self._client, skew=access.skew),
+            clients=Clients(access.session, self._client, skew=access.skew, guard=access.guard),
             clock=access.clock,
             service=NAMES[name],
             rounds=access.rounds,

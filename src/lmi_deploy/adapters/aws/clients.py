@@ -8,6 +8,7 @@ from typing import Any
 
 from lmi_deploy.adapters.aws.session import SessionFactory, credentials_explained, fresh_session
 from lmi_deploy.adapters.aws.skew import Skew
+from lmi_deploy.adapters.lease_guard import LeaseGuard
 
 # A boto3 session makes one client at a time.
 _making = threading.Lock()
@@ -17,11 +18,17 @@ class Clients:
     """One client, made when it is first needed, safe to use from several threads; `renew` reads credentials anew."""
 
     def __init__(
-        self, session: SessionFactory, make: Callable[[Any], Any], *, skew: Skew | None = None
+        self,
+        session: SessionFactory,
+        make: Callable[[Any], Any],
+        *,
+        skew: Skew | None = None,
+        guard: LeaseGuard | None = None,
     ) -> None:
         self._factory = session
         self._make = make
         self.skew = skew or Skew()
+        self._guard = guard
         self.reached = False
         """Whether anything ever answered: an address that never did is not asked for long."""
         self._lock = threading.Lock()
@@ -59,4 +66,6 @@ class Clients:
             self._session = session()
             client = self._make(self._session)
         self.skew.attach(client)
+        if self._guard is not None:
+            self._guard.attach(client)
         self._made = client

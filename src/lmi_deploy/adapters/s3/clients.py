@@ -8,6 +8,7 @@ from typing import Any, Final
 from lmi_deploy import __version__
 from lmi_deploy.adapters.aws.clients import Clients
 from lmi_deploy.adapters.aws.session import SessionFactory, region_of
+from lmi_deploy.adapters.lease_guard import LeaseGuard
 from lmi_deploy.adapters.s3.lean import LeanClient
 
 _SMALL: Final = 1 << 20
@@ -32,8 +33,10 @@ class S3Settings:
 class S3Clients(Clients):
     """S3's, as we use it."""
 
-    def __init__(self, session: SessionFactory, settings: S3Settings) -> None:
-        super().__init__(session, self._client)
+    def __init__(
+        self, session: SessionFactory, settings: S3Settings, *, guard: LeaseGuard | None = None
+    ) -> None:
+        super().__init__(session, self._client, guard=guard)
         self.settings = settings
 
     def _client(self, session: Any) -> Any:

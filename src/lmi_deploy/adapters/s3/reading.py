@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from lmi_deploy.adapters.s3.calls import Calls
@@ -39,6 +40,7 @@ class Reader:
         self._length = length
         self.etag = etag
         self.modified = ""
+        self.as_of = ""
         self._begin()
 
     def _begin(self) -> None:
@@ -61,7 +63,7 @@ class Reader:
             self._failed("another range was sent than the one asked for")
         if self._stop < 0:
             self._stop, self.etag = where, answer["ETag"]
-            self.modified = answer["LastModified"].isoformat()
+            self.modified, self.as_of = answer["LastModified"].isoformat(), _date_of(answer)
             self._expected = full_checksum(answer, "ChecksumCRC32") if self._is_all(answer) else ""
         self._body = answer["Body"]
         return self._stop - self._at
@@ -139,6 +141,14 @@ class Reader:
     def _is_all(self, answer: dict[str, Any]) -> bool:
         said = _CONTENT_RANGE.fullmatch(answer.get("ContentRange", ""))
         return self._at == 0 and (said is None or self._stop == int(said[3]))
+
+
+def _date_of(answer: dict[str, Any]) -> str:
+    """The `Date` header, which every answer of S3 carries (Amazon S3 API reference, common response headers)."""
+    try:
+        return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).isoformat()
+    except (KeyError, ValueError):
+        return ""
 
 
 def full_checksum(answer: dict[str, Any], member: str) -> str:

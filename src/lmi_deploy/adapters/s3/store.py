@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from lmi_deploy.adapters.aws.session import SessionFactory
 from lmi_deploy.adapters.aws.tries import Tell, silent
+from lmi_deploy.adapters.lease_guard import LeaseGuard
 from lmi_deploy.adapters.s3 import copying, multipart
 from lmi_deploy.adapters.s3.calls import Calls
 from lmi_deploy.adapters.s3.clients import S3Clients, S3Settings
@@ -43,8 +44,9 @@ class S3Store:
         clock: Clock,
         settings: S3Settings | None = None,
         tell: Tell = silent,
+        guard: LeaseGuard | None = None,
     ) -> None:
-        clients = S3Clients(session, settings or S3Settings())
+        clients = S3Clients(session, settings or S3Settings(), guard=guard)
         self._calls = Calls(clients, place.bucket, place.owner, clock=clock, tell=tell)
         self._place = place
         self._bucket_seen = False
@@ -76,7 +78,9 @@ class S3Store:
                 raise
             return None
         content = reader.whole()
-        return content, Stored(key=key, size=len(content), etag=reader.etag, modified=reader.modified)
+        return content, Stored(
+            key=key, size=len(content), etag=reader.etag, modified=reader.modified, as_of=reader.as_of
+        )
 
     def list(self, prefix: str) -> Iterator[Stored]:
         token: dict[str, str] = {}
