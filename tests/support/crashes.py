@@ -21,6 +21,7 @@ CHANGED = RECIPE + "options: {dtype: fp32}\n"
 SCALED = RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
 BY_JOB = RECIPE + "weights: {via: job}\n"
 UP, DOWN = ("up", "--yes"), ("down", "tiny", "--yes")
+LOCK = "deployments/tiny/lock.json"
 STAYS = ("weights/", "manifests/")
 Photo = tuple[Any, Mapping[Path, bytes]]
 
@@ -36,7 +37,7 @@ class CrashHouse(CloudHouse):
 
     def struck(self, blow: Blow | None, *argv: str) -> Ran | None:
         """A command that meets its fate; None where it died. What it did is in `house.cloud.fate` until the next."""
-        fate = self.cloud.fate = Fate(blow)
+        fate = self.cloud.fate = Fate(blow, suspended=self._taken_over)
         self.target = lambda target: TroubledTarget(target, fate)
         try:
             return self.lmi(*argv)
@@ -104,6 +105,21 @@ class CrashHouse(CloudHouse):
     def depot_of_a_job(self) -> Depot:
         """Nobody's crash ends what its instances do."""
         return self.cloud.plainly(self.bucket)
+
+    def _taken_over(self) -> None:
+        """Another process, of another machine, takes the lock after its time; what had been written by then is kept."""
+        self.clock.sleep(97)
+        self.written = len(self.cloud.fate.writes)
+        store = self.cloud.stores[self.bucket]
+        holder = json.loads(store.objects[LOCK])
+        theirs = {
+            **holder,
+            "id": "theirs",
+            "command": "lmi down",
+            "host": "elsewhere",
+            "machine": "elsewhere",
+        }
+        store.put(LOCK, json.dumps(theirs).encode())
 
     def _bury(self) -> None:
         """The process has ended, for all to see: its number belongs to another one."""

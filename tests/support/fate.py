@@ -22,7 +22,8 @@ from tests.support.fake_cloud import FakeCloud
 from tests.support.trouble import Killed, Performer
 
 Moment = Literal["before", "after", "reply lost"]
-Ending = Literal["SIGKILL", "SIGINT", "broken connection"]
+Ending = Literal["SIGKILL", "SIGINT", "SIGSTOP", "broken connection"]
+"""SIGSTOP: the process stands still, and goes on once another one has its lock."""
 _WRITES = frozenset(
     {
         *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag"),
@@ -58,6 +59,8 @@ class Fate:
     dead: bool = False
     asleep: bool = False
     """Whether somebody else is at work at the moment."""
+    suspended: Callable[[], None] = lambda: None
+    """What happens while it stands still."""
     _now: str = BETWEEN
 
     def around(self, perform: Perform) -> Perform:
@@ -97,6 +100,8 @@ class Fate:
                 raise KeyboardInterrupt
             case "SIGINT":  # a thread of the transfer: the signal is the main one's
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            case "SIGSTOP":
+                self.suspended()
             case "broken connection":
                 raise CloudError("the connection broke, time and again", hint="run the same command again")
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
+import psutil
 import pytest
 
 from lmi_deploy.core.cloud_actions import CloudAction
@@ -101,7 +102,7 @@ class Life:
         held: dict[str, Any] = json.loads(found["Body"].read())
         return held
 
-    def relock(self, **changed: str) -> None:
+    def relock(self, **changed: object) -> None:
         """The lock as somebody else would have left it."""
         held = json.dumps({**self.lock(), **changed})
         self.aws.client("s3").put_object(Bucket=LOCKED[0], Key=LOCKED[1], Body=held.encode())
@@ -177,6 +178,67 @@ def test_every_action_in_the_cloud_is_in_a_row() -> None:
     assert {action.__name__ for action in get_args(CloudAction)} - tried == BY_JOB
 
 
+SUSPENDED = (
+    (FIRST, UP, "CreateEndpoint", DOWN),
+    (FIRST.replace("night", "day") + "options: {dtype: fp16}\n", UP, "UpdateEndpoint", UP),
+    (FIRST, DOWN, "DeleteEndpoint", UP),
+)
+"""What is suspended before which action, and what another process does meanwhile."""
+
+
+@pytest.mark.parametrize(("recipe", "command", "action", "meanwhile"), SUSPENDED)
+def test_a_suspended_process_that_lost_its_lock_makes_and_deletes_nothing(
+    life: Life,
+    monkeypatch: pytest.MonkeyPatch,
+    recipe: str,
+    command: tuple[str, ...],
+    action: str,
+    meanwhile: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("LMI_LOCK_SECONDS", "2")
+    if action != "CreateEndpoint":
+        life.recipe(FIRST)
+        life.done(*UP)
+    life.recipe(recipe)
+    suspended = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.cloud_life_program", *command],
+        cwd=life.root,
+        env={**os.environ, END: f"SIGSTOP before {action}", "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    until(lambda: psutil.Process(suspended.pid).status() == psutil.STATUS_STOPPED)
+    if meanwhile == UP:
+        life.recipe(CHANGED)
+    said = _as_soon_as_it_may(life, *meanwhile)
+    assert "took over the lock of lmi " in said
+    stands = life.stands()
+    suspended.send_signal(signal.SIGCONT)
+    said = suspended.communicate(timeout=PATIENCE)[0]
+    assert suspended.returncode == 1, said
+    assert f"{NAME}: the lock was lost, it was taken away; nothing more was changed" in said
+    if meanwhile == UP:
+        assert f"the endpoint {NAME} is InService and goes on costing $" in said
+    assert life.stands() == stands
+    assert stands["endpoints"] == ([NAME] if meanwhile == UP else [])
+
+
+def _as_soon_as_it_may(life: Life, *argv: str) -> str:
+    """What is refused for as long as another process holds the lock."""
+    said: list[str] = []
+
+    def done() -> bool:
+        code, text = life.lmi(*argv)
+        assert code in (0, 5), text
+        said.append(text)
+        return code == 0
+
+    until(done)
+    return said[-1]
+
+
 def test_of_two_ups_at_once_one_works_and_the_other_says_who_does(life: Life) -> None:
     life.recipe(RECIPE)
     first = subprocess.Popen(
@@ -208,11 +270,13 @@ def test_a_lock_of_a_machine_that_is_gone_is_taken_away_by_its_name_or_ends(life
     assert (code, f"lmi unlock {NAME} {life.lock()['id']}" in said) == (5, True), said
     code, said = life.lmi("unlock", NAME, "00000000")
     assert (code, f"the lock is {life.lock()['id']}, not 00000000" in said) == (5, True), said
-    said = life.done("unlock", NAME, life.lock()["id"])
+    code, said = life.lmi("unlock", NAME, life.lock()["id"])
+    assert (code, " s ago, its holder is at work: lmi up" in said) == (5, True), said
+    said = life.done("unlock", NAME, life.lock()["id"], "--force")
     assert "unlocked; it was held by lmi up" in said
     life.struck(UP, "SIGKILL before CreateModel")
-    life.relock(machine="elsewhere", expires="2026-01-01T00:00:00+00:00")
-    assert "it was not renewed since 2026-01-01T00:00:00+00:00" in life.done(*UP)
+    life.relock(machine="elsewhere", lasts=1)
+    until(lambda: life.lmi(*UP)[0] == 0)
     life.done(*DOWN)
 
 
