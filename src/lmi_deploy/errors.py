@@ -84,6 +84,29 @@ class UsageRefused(LmiError):
     exit_code = 2
 
 
+EXTRAS: Final = {
+    "psutil": "local",
+    "uv": "local",
+    "jgo": "local",
+    "aiohttp": "emulator",
+    "moto": "emulator",
+    "obstore": "obstore",
+    "sagemaker": "sagemaker",
+}
+"""Packages that a plain installation has not, by the extra of lmi-deploy that brings them."""
+
+
+class NotInstalled(UsageRefused):
+    """The command needs a package of `EXTRAS`, and it is not installed."""
+
+    def __init__(self, package: str, *, extra: str = "", instead: str = "") -> None:
+        extra = extra or EXTRAS[package]
+        super().__init__(
+            f"the package {package} is not installed: it is part of the extra [{extra}]",
+            hint=f"pip install 'lmi-deploy[{extra}]'{instead}",
+        )
+
+
 class AccessError(LmiError):
     """A service refused us: no, wrong or insufficient credentials, or it cannot be reached."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,3 +57,17 @@ def test_this_machine_needs_no_rights(house: House) -> None:
     ran = house.lmi("iam", "tiny.yaml", "--set", "endpoint.target=local", "--set", "instance_type=[]")
     assert (ran.code, ran.out) == (2, "")
     assert "needs no rights of AWS's" in ran.err
+
+
+def test_printed_commands_repeat_overlay_and_overrides_so_that_pasting_them_gives_the_same_policy(
+    house: House,
+) -> None:
+    Path("my tiny.yaml").write_text(RECIPE + "overlays: {prod: {endpoint: {bucket: bucket-of-prod}}}\n")
+    given = ("my tiny.yaml", "--overlay", "prod", "--set", "container.environment={A: b c}")
+    ran = house.lmi("iam", *given)
+    [line] = [line for line in ran.err.splitlines() if "--part deployer" in line]
+    pasted = shlex.split(line.partition(" > ")[0])
+    assert pasted[:2] == ["lmi", "iam"]
+    again = house.lmi(*pasted[1:])
+    assert json.loads(again.out) == json.loads(ran.out)["deployer"]
+    assert "bucket-of-prod" in again.out

@@ -98,7 +98,7 @@ def test_what_there_is_not(house: House, argv: tuple[str, ...], code: int, said:
 def test_without_the_sdk_it_is_said_how_to_get_it(house: House) -> None:
     ran = house.lmi("images", "--source", "sdk")
     assert ran.code == 2
-    assert "SageMaker's SDK is not installed" in ran.err
+    assert "the package sagemaker is not installed" in ran.err
     assert "pip install 'lmi-deploy[sagemaker]'" in ran.err
 
 

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed, UsageRefused
+from lmi_deploy.errors import IntegrityError, NotInstalled, TransferFailed, UsageRefused
 
 GROUP, ARTIFACT = "ai.djl.python", "python"
 SHA256 = {
@@ -52,9 +52,7 @@ def _resolve(version: str, local: Path, scratch: Path) -> Path:
     try:
         from jgo.maven import MavenContext
     except ImportError as exc:
-        raise LmiError(
-            "jgo: not installed; it fetches DJL's Python engine", hint="pip install 'lmi-deploy[local]'"
-        ) from exc
+        raise NotInstalled("jgo") from exc
     # jgo writes in place: in the user's own repository a kill would leave half a jar, so it is only read.
     context = MavenContext(repo_cache=scratch, local_repos=[local])
     try:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Final
 
-from lmi_deploy.errors import Unresolvable, UsageRefused
+from lmi_deploy.errors import NotInstalled, Unresolvable
 
 _INSTANCES: Final = ("ml.g5.xlarge", "ml.c5.xlarge", "ml.inf2.xlarge", None)
 """One for each kind of device that the SDK tells tags by; none where it fails with any (its neuronx families)."""
@@ -51,9 +51,8 @@ def _sdk() -> ModuleType:
     try:
         from sagemaker.core import image_uris  # type: ignore[import-not-found]
     except ModuleNotFoundError as reason:
-        raise UsageRefused(
-            f"SageMaker's SDK is not installed: {reason}",
-            hint="pip install 'lmi-deploy[sagemaker]', or leave out --source sdk: the packaged table is made from it",
-        ) from None
+        raise NotInstalled(
+            "sagemaker", instead=", or leave out --source sdk: the packaged table is made from it"
+        ) from reason
     module: ModuleType = image_uris
     return module

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lmi_deploy.adapters.running import Running
 from lmi_deploy.core.url_credentials import mask_urls
-from lmi_deploy.errors import DeployFailed, LmiError
+from lmi_deploy.errors import DeployFailed, LmiError, NotInstalled
 
 _PIP_NAMES = {
     "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
@@ -129,9 +129,7 @@ def _binary() -> str:
 
         return str(find_uv_bin())
     except (ImportError, FileNotFoundError) as exc:
-        raise LmiError(
-            "uv: not installed; it builds the serving environment", hint="pip install 'lmi-deploy[local]'"
-        ) from exc
+        raise NotInstalled("uv") from exc
 
 
 def _install(venv: Path, wanted: Install) -> list[str]:

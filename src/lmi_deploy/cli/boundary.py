@@ -37,6 +37,8 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
         return interrupted(argv)
     except BrokenPipeError:
         return _closed_pipe()
+    except ModuleNotFoundError as missing:
+        return _not_installed(missing, argv)
     except Exception as bug:  # noqa: BLE001 (the boundary: whatever is left is a bug of ours, and is reported)
         return _full(bug, argv) if _is_full(bug) else _bug(bug, argv)
 
@@ -113,6 +115,14 @@ def _full(bug: Exception, argv: Sequence[str]) -> int:
     place = bug.filename or "a disk of this machine, or what stdout goes to"
     hint = "see that there is room (`df -h`), then run it again"
     return _told(DiskRefused(f"{place}: {bug.strerror}", hint=hint), argv)
+
+
+def _not_installed(missing: ModuleNotFoundError, argv: Sequence[str]) -> int:
+    """Optional packages are imported where they are needed, and what is not there is met here."""
+    from lmi_deploy.errors import EXTRAS, NotInstalled
+
+    package = (missing.name or "").partition(".")[0]
+    return _told(NotInstalled(package), argv) if package in EXTRAS else _bug(missing, argv)
 
 
 def _bug(bug: Exception, argv: Sequence[str]) -> int:

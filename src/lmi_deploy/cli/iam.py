@@ -39,7 +39,7 @@ def command(
     found = policies(spec)
     documents = found.documents
     if part is None:  # who asks for one part is following these lines already
-        for line in role_commands(spec, read.origin, characters=found.deployer.characters):
+        for line in role_commands(spec, read.arguments, characters=found.deployer.characters):
             room.view.note(line)
     shown = documents if part is None else documents[part]
     room.view.result(documents if part is None else {part: shown}, json.dumps(shown, indent=2))

@@ -71,10 +71,11 @@ def run_emulator(flags: list[str]) -> int:
 
     from lmi_deploy.adapters.clock import SystemClock
     from lmi_deploy.adapters.detached import LocalProcesses
-    from lmi_deploy.errors import UsageRefused
+    from lmi_deploy.errors import EXTRAS, NotInstalled
 
-    if find_spec("moto") is None or find_spec("aiohttp") is None:
-        raise UsageRefused("the emulator is not installed", hint="pip install 'lmi-deploy[emulator]'")
+    for package, extra in EXTRAS.items():
+        if extra in ("emulator", "local") and find_spec(package) is None:
+            raise NotInstalled(package, extra="emulator")
     # The last of a flag counts: without one of the user's, it ends with this process, however that ends.
     argv = [sys.executable, "-m", "lmi_deploy.emulator", "--parent-pid", str(os.getpid()), *flags]
     return LocalProcesses(SystemClock()).foreground(argv, environment=os.environ)

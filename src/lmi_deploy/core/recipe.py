@@ -6,6 +6,7 @@ holds the two to the same fields.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -165,3 +166,14 @@ class Recipe:
     """The overlay that was applied; `name` already carries it."""
     origin: str = ""
     """Path of the file, as the user named it; relative paths inside the recipe start at its folder."""
+    overrides: tuple[str, ...] = ()
+    """The `--set` of the command line, as they were given."""
+
+    @property
+    def arguments(self) -> str:
+        """What names this recipe in another command, quoted for a shell: its path, its overlay, its overrides."""
+        words = [self.origin or "RECIPE"]
+        words += ["--overlay", self.overlay] if self.overlay else []
+        for override in self.overrides:
+            words += ["--set", override]
+        return shlex.join(words)

@@ -246,5 +246,5 @@ RECIPE = Group(
     also=("overlays",),
 )
 
-NOT_WRITTEN = ("overlay", "origin")
+NOT_WRITTEN = ("overlay", "origin", "overrides")
 """Fields of core's Recipe that no key fills: parse does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lmi_deploy.core.problem import Problem
 from lmi_deploy.core.recipe import Recipe
@@ -43,7 +44,7 @@ def parse(
     if problems:
         raise _error(problems)
     recipe = build(RECIPE, partial)
-    return overlays.named(recipe, origin)
+    return replace(overlays.named(recipe, origin), overrides=tuple(sets))
 
 
 def _written(text: bytes | str, origin: str) -> tuple[Table | None, list[Problem]]:

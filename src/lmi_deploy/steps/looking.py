@@ -24,6 +24,8 @@ class Case:
     plan: Plan
     notices: tuple[str, ...] = ()
     """What the user should know that stops nothing."""
+    recipe: str = "RECIPE"
+    """What names the recipe in a command, quoted for a shell; where it is not known, a word that stands for it."""
 
     @property
     def ref(self) -> DeploymentRef:

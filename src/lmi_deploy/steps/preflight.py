@@ -36,16 +36,13 @@ class Found:
     hint: str = ""
 
 
-def preflight(case: Case, deps: Deps, *, recipe: str = "RECIPE") -> tuple[str, ...]:
-    """What should be known. Raises for all that stops the plan, in one error; asks nothing where nothing is made.
-
-    `recipe` is where it lies, where that is known: for what to do next.
-    """
+def preflight(case: Case, deps: Deps) -> tuple[str, ...]:
+    """What should be known. Raises for all that stops the plan, in one error; asks nothing where nothing is made."""
     place = case.spec.place
     if not isinstance(place, SageMakerPlace) or not case.does(_CREATES):
         return ()
     cloud = deps.cloud(place.region)
-    iam = f"`lmi iam {recipe}` prints what"
+    iam = f"`lmi iam {case.recipe}` prints what"
     checks: tuple[tuple[str, Callable[[], Iterable[Found]]], ...] = (
         ("the role", lambda: _role(case, place, cloud, iam)),
         ("your own rights", lambda: _rights(case, cloud, iam)),

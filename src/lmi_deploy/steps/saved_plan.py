@@ -26,10 +26,14 @@ class SavedPlan:
     artifact: Artifact
     seen: str
     """Digest of the world that the plan was made for, and of what it would do there."""
+    recipe: str = "RECIPE"
+    """What names the recipe in a command."""
 
 
 def saved_plan(case: Case) -> str:
-    saved = SavedPlan(schema=SCHEMA, spec=case.spec, artifact=case.artifact, seen=seen(case))
+    saved = SavedPlan(
+        schema=SCHEMA, spec=case.spec, artifact=case.artifact, seen=seen(case), recipe=case.recipe
+    )
     return json.dumps(dump(saved), indent=1) + "\n"
 
 
@@ -53,10 +57,11 @@ def resume(saved: SavedPlan, deps: Deps, *, probe: bool) -> Case:
             f"{saved.spec.name}: the plan is stale: what is deployed has changed since it was made",
             hint="plan again, look at it, and carry out the new one",
         )
+    case = replace(case, recipe=saved.recipe)
     notices = preflight(case, deps)
     if not probe:
         case = look(saved.spec, saved.artifact, deps, probe=False, before=case.held)
-    return replace(case, notices=notices)
+    return replace(case, notices=notices, recipe=saved.recipe)
 
 
 def seen(case: Case) -> str:

@@ -44,7 +44,8 @@ def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
         told += of_code
     if case.does(RunTransferJob):
         told += job_notices(recipe, facts)
-    return replace(case, notices=(*filter(None, told), *preflight(case, deps, recipe=recipe.origin)))
+    case = replace(case, recipe=recipe.arguments)
+    return replace(case, notices=(*filter(None, told), *preflight(case, deps)))
 
 
 def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = False) -> Iterator[Event]:

@@ -21,7 +21,7 @@ from lmi_deploy.core.events import Event
 from lmi_deploy.core.facts import ModelListing
 from lmi_deploy.core.weights import Manifest, weights_prefix
 from lmi_deploy.emulator.rules import Answer, Drop, Rule
-from lmi_deploy.errors import AccessError, IntegrityError, NotFound, TransferFailed
+from lmi_deploy.errors import AccessError, IntegrityError, NotInstalled, TransferFailed
 from lmi_deploy.transfer.keeping import give_up, orphans
 from lmi_deploy.transfer.settings import TransferSettings
 from lmi_deploy.transfer.weights import BucketWeights
@@ -186,6 +186,6 @@ def test_without_the_package_it_says_how_to_get_it(place: Place, monkeypatch: py
     monkeypatch.setitem(sys.modules, "obstore", None)
     weights = place.weights()
     assert weights.engines == frozenset()
-    with pytest.raises(NotFound, match="not installed") as told:
+    with pytest.raises(NotInstalled, match="not installed") as told:
         carried(place)
     assert "pip install 'lmi-deploy[obstore]'" in told.value.hint

@@ -32,6 +32,20 @@ def test_a_role_that_is_not_there(house: CloudHouse) -> None:
     assert "`lmi iam tiny.yaml`" in ran.err
 
 
+def test_the_hint_repeats_overlay_and_overrides(house: CloudHouse) -> None:
+    house.cloud.roles.absent.add(ROLE)
+    write_recipe(PLAIN + "overlays: {prod: {ttl: 2h}}\n")
+    options = ("--overlay", "prod", "--set", "options.dtype=fp32")
+    assert "`lmi iam tiny.yaml --overlay prod --set options.dtype=fp32`" in house.lmi("plan", *options).err
+
+
+def test_a_saved_plan_names_its_recipe_in_hints(house: CloudHouse) -> None:
+    assert house.lmi("plan", "--set", "options.dtype=fp32", "--out", "plan.json").code == 0
+    house.cloud.roles.absent.add(ROLE)
+    ran = house.lmi("up", "plan.json", "--yes")
+    assert "`lmi iam tiny.yaml --set options.dtype=fp32`" in ran.err
+
+
 def test_one_instance_type_that_can_be_had_is_enough(house: CloudHouse) -> None:
     house.cloud.limits.missing.add("ml.g6.xlarge")
     assert "us-east-1 does not offer ml.g6.xlarge for endpoints" in house.up().err

@@ -162,7 +162,7 @@ def test_rights_to_ask_about_hold_no_placeholder() -> None:
 
 
 def test_the_commands_make_the_role_of_the_recipe() -> None:
-    lines = "\n".join(role_commands(grown("endpoint: {role: team/serve}\n"), "my recipe.yaml"))
+    lines = "\n".join(role_commands(grown("endpoint: {role: team/serve}\n"), "'my recipe.yaml'"))
     assert "--role-name serve --path /team/ --assume-role-policy-document file://trust.json" in lines
     assert "lmi iam 'my recipe.yaml' --part execution > execution.json" in lines
     assert "aws iam create-policy --policy-name lmi-m-deployer" in lines

@@ -24,7 +24,7 @@ from lmi_deploy.adapters.outside import (
     kept,
     refusal,
 )
-from lmi_deploy.errors import IntegrityError, LmiError, NotFound
+from lmi_deploy.errors import IntegrityError, LmiError, NotInstalled
 from lmi_deploy.ports.carrier import Load, Sent
 
 _PROGRAM: Final = "lmi_deploy.adapters.obstore.program"
@@ -55,7 +55,7 @@ class Obstore:
 
     def carry(self, loads: Sequence[Load], *, bucket: str) -> Generator[Sent | None, None, None]:
         if not self.present:
-            raise NotFound("obstore: the package is not installed", hint=_INSTALL)
+            raise NotInstalled("obstore", instead="; or weights.engine: own")
         lines = [json.dumps(self._order(loads, bucket)), *(_line(load) for load in loads)]
         # -P: whatever lies in the folder that we are called in is not imported.
         argv = [sys.executable, "-P", "-m", _PROGRAM]
