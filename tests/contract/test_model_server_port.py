@@ -277,6 +277,17 @@ def test_the_address_is_taken_over_and_the_previous_one_ends(shop: Shop) -> None
     assert ask(address) == "new"
 
 
+@pytest.mark.worker
+@pytest.mark.parametrize("bench", ["embedded"], indirect=True)
+def test_clients_of_a_deployment_register_no_models(shop: Shop) -> None:
+    _, port = shop.ready("a")
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    link.request("POST", f"/models?url=file:{shop.root}/a/&model_name=b")
+    assert link.getresponse().status == 404
+    link.close()
+    assert ask(port) == "hello"
+
+
 def test_nothing_changes_where_the_address_cannot_be_taken(shop: Shop) -> None:
     home, port = shop.ready("a")
     with pytest.raises(DeployFailed, match="could not take"):

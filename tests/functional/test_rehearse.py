@@ -61,3 +61,15 @@ def test_an_engine_that_needs_its_devices_is_refused(house: House, wanted: Spec)
     with pytest.raises(Unresolvable, match="--check-handler: engine vllm"):
         ran(vllm, house)
     assert not rehearse.ready(vllm, house.deps())
+
+
+def test_two_rehearsals_at_once_take_no_port_from_each_other(house: House, wanted: Spec) -> None:
+    other = replace(wanted, name="other")
+    first = rehearse.rehearse(wanted, render(wanted), house.deps())
+    while not isinstance(event := next(first), Started) or "start the model server" not in event.title:
+        pass
+    # The first one has decided on everything and started nothing.
+    assert isinstance(ran(other, house)[-1], Notice)
+    assert isinstance(list(first)[-1], Notice)
+    assert [launch.port for launch in house.servers.started] == [0, 0]
+    assert not house.servers.alive()

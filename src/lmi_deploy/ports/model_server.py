@@ -33,6 +33,8 @@ class Launch:
     """As clients know it; so is named what lies in /opt/ml/model. Empty: after its folder, as DJLServing does."""
     settings: Path | None = None
     """A config.properties of the user's."""
+    managed_by_clients: bool = False
+    """Whether clients may register and remove models over HTTP (embedded; the others are what they are)."""
 
 
 class ModelServer(Protocol):

@@ -15,7 +15,7 @@ from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes
 from lmi_deploy.runtimes.control import ask
-from lmi_deploy.runtimes.homes import fresh_run_folder, read_note, run_folder, write_note
+from lmi_deploy.runtimes.homes import fresh_run_folder, is_private, read_note, run_folder, write_note
 
 """As on SageMaker, where the folder /opt/ml/model gives the model its name."""
 Phase = Literal["starting", "loading", "ready", "failed", "draining"]
@@ -55,7 +55,7 @@ class Embedded:
         return self.look(launch.home)
 
     def look(self, home: Path) -> SeenServer:
-        status = ask(run_folder(home) / "control.sock", {"do": "status"}, timeout=_GLANCE)
+        status = _ask(home, {"do": "status"}, timeout=_GLANCE)
         if status is not None:
             return self._seen(home, status)
         process = self._process(home)
@@ -67,7 +67,7 @@ class Embedded:
 
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
         request = {"do": "take_over", "from": str(run_folder(previous) / "control.sock")}
-        answer = ask(run_folder(home) / "control.sock", request, timeout=30.0) or {}
+        answer = _ask(home, request, timeout=30.0) or {}
         if answer.get("port") != port:
             why = answer.get("error") or "the server did not answer"
             raise DeployFailed(
@@ -84,7 +84,7 @@ class Embedded:
     def stop(self, home: Path, *, grace: float) -> None:
         process = self._process(home)
         patience = min(_ANSWER_TIMEOUT, grace)
-        told = ask(run_folder(home) / "control.sock", {"do": "stop"}, timeout=patience)
+        told = _ask(home, {"do": "stop"}, timeout=patience)
         if process is not None:
             # One that did not hear it (it has only just started, or hangs) is told by a signal, not waited for.
             if told is not None:
@@ -117,7 +117,7 @@ class Embedded:
         """The running process of this home: by the note, else by the server's own word (killed before the note)."""
         note = read_note(home / "process.json")
         if not note:
-            status = ask(run_folder(home) / "control.sock", {"do": "status"}, timeout=_ANSWER_TIMEOUT) or {}
+            status = _ask(home, {"do": "status"}, timeout=_ANSWER_TIMEOUT) or {}
             return self._processes.identify(int(status.get("pid") or 0))
         process = Process(pid=int(note["pid"]), started=str(note["started"]))
         return process if self._processes.alive(process) else None
@@ -139,6 +139,12 @@ class Embedded:
         )
 
 
+def _ask(home: Path, request: dict[str, Any], *, timeout: float) -> dict[str, Any] | None:
+    """None where nobody answers, or where another user could have put the socket there."""
+    run = run_folder(home)
+    return ask(run / "control.sock", request, timeout=timeout) if is_private(run.parent) else None
+
+
 def command(launch: Launch, run: Path) -> list[str]:
     """The server's command line: in the tool's own interpreter, the worker in the environment's."""
     labels = [part for key, value in launch.labels.items() for part in ("--label", f"{key}={value}")]
@@ -147,5 +153,6 @@ def command(launch: Launch, run: Path) -> list[str]:
         *("--engine-dir", str(launch.engine), "--python", str(launch.python), "--run-dir", str(run)),
         *("--host", launch.host, "--port", str(launch.port), "--model-name", launch.model_name),
         *(("--config", str(launch.settings)) if launch.settings else ()),
+        *("--management", "http" if launch.managed_by_clients else "control"),
         *labels,
     ]

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import socket
+import stat
 import tempfile
 from pathlib import Path
 from typing import Any, Literal
@@ -29,17 +30,39 @@ def run_folder(home: Path) -> Path:
     return Path(tempfile.gettempdir(), f"lmi-{os.getuid()}", short(digest(str(home.resolve())), 12))
 
 
+def is_private(folder: Path) -> bool:
+    """Whether it is a folder of this user that no other user can look into; a link to one is not."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    closed = stat.S_IMODE(found.st_mode) & 0o077 == 0
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and closed
+
+
 def fresh_run_folder(home: Path) -> Path:
-    """The same, empty. Refused where somebody else made it first."""
+    """The same, empty. Refused where another user made the folder around it, or a link in its place."""
     run = run_folder(home)
-    run.parent.mkdir(mode=0o700, exist_ok=True)
-    if run.parent.stat().st_uid != os.getuid():
-        raise DeployFailed(
-            f"{run.parent}: belongs to another user", hint="set TMPDIR to a folder of your own"
-        )
+    try:
+        run.parent.mkdir(mode=0o700)
+    except FileExistsError:
+        _close(run.parent)
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(mode=0o700)
     return run
+
+
+def _close(folder: Path) -> None:
+    """Take away what others may do with a folder of ours."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        what = "is a link" if stat.S_ISLNK(found.st_mode) else "belongs to another user or is no folder"
+        raise DeployFailed(
+            f"{folder}: {what}, so the sockets of a server would not be safe in it",
+            hint="set TMPDIR to a folder of your own",
+        )
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        folder.chmod(0o700)
 
 
 def write_note(path: Path, value: dict[str, Any]) -> None:

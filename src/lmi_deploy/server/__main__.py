@@ -34,6 +34,12 @@ def _options() -> Options:
     parser.add_argument("--config", type=Path, help="config.properties of the server")
     parser.add_argument("--label", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--foreground", action="store_true", help="end when who started it is gone")
+    parser.add_argument(
+        "--management",
+        choices=["http", "control"],
+        default="http",
+        help="who may register models: clients, as with DJLServing, or the control socket in --run-dir alone",
+    )
     parser.add_argument("--drain-seconds", type=float, default=60.0)
     given = parser.parse_args()
     return Options(
@@ -48,6 +54,7 @@ def _options() -> Options:
         labels=dict(label.partition("=")[::2] for label in given.label),
         drain_seconds=given.drain_seconds,
         foreground=given.foreground,
+        managed_by_clients=given.management == "http",
     )
 
 

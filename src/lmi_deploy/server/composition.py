@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lmi_deploy.server.access import Access
 from lmi_deploy.server.async_shift import AsyncShift
 from lmi_deploy.server.command import Engine
 from lmi_deploy.server.control import SOCKET_NAME, Control
@@ -40,6 +41,7 @@ class Options:
     labels: Mapping[str, str]
     drain_seconds: float
     foreground: bool = False  # ends at once when who started it is gone
+    managed_by_clients: bool = True  # over HTTP, as DJLServing is; else over the control socket alone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +74,16 @@ class Composition:
         models = self._models(settings, metrics)
         inference = Inference(models, settings, log, metrics=metrics)
         management = Management(models, log, metrics)
-        front = FrontEnd(inference, management, models, settings=settings, panic=self.panic, log=log)
-        apart = management_apart(settings.keys)
-        listener = Listener(settings, front.inference_only if apart else front.both, log)
+        front = self._front(inference, management, settings)
+        second = None
+        if not self.options.managed_by_clients:
+            application = front.inference_and_metrics
+        elif management_apart(settings.keys) is None:
+            application = front.both
+        else:
+            application = front.inference_only
+            second = Listener(settings, front.management_only, log)
+        listener = Listener(settings, application, log)
         desk = Desk(
             state=self.state,
             model=self.options.model_name,
@@ -82,6 +91,7 @@ class Composition:
             models=models,
             counts=inference.counts,
             listener=listener,
+            management=management,
             end=self.end,
             log=log,
         )
@@ -90,8 +100,22 @@ class Composition:
             models=models,
             inference=inference,
             listener=listener,
-            second=Listener(settings, front.management_only, log) if apart else None,
+            second=second,
             control=Control(self.options.run_dir / SOCKET_NAME, desk.verbs(), desk.give_socket),
+        )
+
+    def _front(self, inference: Inference, management: Management, settings: ServerSettings) -> FrontEnd:
+        host = self.options.host
+        origins = settings.keys.get("cors_allowed_origin", "")
+        return FrontEnd(
+            inference=inference,
+            management=management,
+            models=inference.models,
+            settings=settings,
+            access=Access(host, origins),
+            second=Access(management_apart(settings.keys) or host, origins),
+            panic=self.panic,
+            log=self.log,
         )
 
     def _models(self, settings: ServerSettings, metrics: Metrics) -> Models:

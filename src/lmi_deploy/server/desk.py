@@ -1,19 +1,24 @@
-"""What the control socket can be asked: status, take over, stop."""
+"""What the control socket can be asked: status, take over, stop, and what DJLServing's management API answers."""
 
 from __future__ import annotations
 
 import asyncio
 import datetime
+import json
 import os
 import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from lmi_deploy.server.answers import refusal_reply
 from lmi_deploy.server.control import Borrowed, ControlError, Said, Verb
+from lmi_deploy.server.httpwire import Request
 from lmi_deploy.server.inference import Counts
 from lmi_deploy.server.listener import Listener
 from lmi_deploy.server.log import Log
+from lmi_deploy.server.management import Management
 from lmi_deploy.server.models import Models
+from lmi_deploy.server.refusals import Refusal
 from lmi_deploy.server.report import died_unnoticed, workers_of
 
 _UNNOTICED = "the worker's Python process is gone (as in the cloud, it takes a request to find out)"
@@ -40,11 +45,17 @@ class Desk:
     models: Models
     counts: Counts
     listener: Listener
+    management: Management
     end: Callable[[], None]
     log: Log
 
     def verbs(self) -> Mapping[str, Verb]:
-        return {"status": self.status, "take_over": self.take_over, "stop": self.stop}
+        return {
+            "status": self.status,
+            "take_over": self.take_over,
+            "stop": self.stop,
+            "manage": self.manage,
+        }
 
     async def status(self, _: Said) -> Said:
         counts = self.counts
@@ -85,6 +96,18 @@ class Desk:
             borrowed.close()
         self.log.event("took over", port=self.listener.port, of=asked.get("from"))
         return {"port": self.listener.port}
+
+    async def manage(self, asked: Said) -> Said:
+        """A request to the management API, as `method`, `target` and JSON `body`; its `status` and `body`."""
+        body = asked.get("body")
+        headers = [("content-type", "application/json")] if body is not None else []
+        raw = json.dumps(body).encode() if body is not None else b""
+        request = Request(str(asked.get("method") or "GET"), str(asked.get("target")), headers, raw)
+        try:
+            reply = await self.management.reply(request)
+        except Refusal as refusal:
+            reply = refusal_reply(refusal, refusal.status)
+        return {"status": reply.status, "body": reply.body.decode("utf-8", "replace")}
 
     def give_socket(self) -> socket.socket:
         """Our listening socket, for the server that takes over."""

@@ -34,7 +34,7 @@ class Inference:
 
     def __init__(self, models: Models, settings: ServerSettings, log: Log, *, metrics: Metrics) -> None:
         self.counts = Counts()
-        self._models = models
+        self.models = models
         self._settings = settings
         self._log = log
         self._metrics = metrics
@@ -68,11 +68,9 @@ class Inference:
         if parts[0] == "predictions":
             if len(parts) < 2 or not parts[1]:
                 raise refusals.unknown_path()
-            return self._models.named(parts[1], parts[2] if len(parts) > 2 else None)
+            return self.models.named(parts[1], parts[2] if len(parts) > 2 else None)
         name = parts[1] if parts[0] == "models" else asked.stated("model_name") or asked.entry("model_name")
-        return (
-            self._models.named(name, asked.stated("model_version")) if name else self._models.only_startup()
-        )
+        return self.models.named(name, asked.stated("model_version")) if name else self.models.only_startup()
 
     async def _infer(self, exchange: Exchange, asked: ModelInput, pool: Pool) -> None:
         if "handler" not in asked.named:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
+from typing import Any
 
 from lmi_deploy.server.connection import Application, Connection
 from lmi_deploy.server.log import Log
@@ -40,9 +42,8 @@ class Listener:
         """Bind, but do not listen: the port is ours, and clients are still refused. OSError when it is taken."""
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         own = socket.socket(family, kind, proto)
-        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            own.bind(address)
+            _bind(own, address)
         except OSError:
             own.close()
             raise
@@ -53,6 +54,8 @@ class Listener:
         """Accept clients on the reserved socket."""
         assert self._socket is not None, "reserved before it is opened"
         loop = asyncio.get_running_loop()
+        # The connections have it from here on: what is left of them does not keep the next server from the port.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._server = await loop.create_server(self._connection, sock=self._socket, backlog=BACKLOG)
 
     async def replace(self, other: socket.socket) -> None:
@@ -97,3 +100,17 @@ class Listener:
         connection.draining = self._draining
         self._connections[connection] = task = asyncio.create_task(connection.run())
         task.add_done_callback(lambda _: self._connections.pop(connection, None))
+
+
+def _bind(own: socket.socket, address: Any) -> None:
+    """First without SO_REUSEADDR: on Linux, two sockets that have it can be bound to one port while neither listens.
+
+    With it where that fails: connections that were closed a moment ago hold a port for one that has it not.
+    """
+    try:
+        own.bind(address)
+    except OSError as exc:
+        if exc.errno != errno.EADDRINUSE:
+            raise
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        own.bind(address)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Coroutine, Sequence
+from pathlib import Path
 from urllib.parse import unquote
 
 from lmi_deploy.server import forms, refusals
 from lmi_deploy.server.answers import Reply, json_reply
+from lmi_deploy.server.folder_permissions import unsafe_reason
 from lmi_deploy.server.group import Status
 from lmi_deploy.server.httpwire import Request
 from lmi_deploy.server.log import Log
@@ -102,16 +105,21 @@ class Management:
             raise Refusal(409, "BadRequestException", message, reason=message)
         if not asked.folder.is_dir():
             raise Refusal(404, "ModelNotFoundException", f"Invalid model url: {asked.url}")
-        pool = self._added(asked)
+        # Resolved once: what is checked is what is served, wherever a link leads a moment later.
+        folder = asked.folder.resolve()
+        if reason := await asyncio.to_thread(unsafe_reason, folder, uid=os.getuid()):
+            self._log.warn("a model was not registered", folder=folder, why=reason)
+            raise refusals.unsafe_folder(folder, reason)
+        pool = self._added(asked, folder)
         if not asked.synchronous:
             self._later(self._load(pool))
             return _status(f'Model "{asked.name}" registration scheduled.', 202)
         await self._load(pool, told=True)
         return _status(f'Model "{asked.name}" registered.')
 
-    def _added(self, asked: Registration) -> Pool:
+    def _added(self, asked: Registration, folder: Path) -> Pool:
         try:
-            return self._models.add(asked.folder, asked.name, overrides=asked.over)
+            return self._models.add(folder, asked.name, overrides=asked.over)
         except BadSettings as exc:
             raise Refusal(500, "EngineException", str(exc)) from exc
 

@@ -131,8 +131,20 @@ class Program:
                 address = urlsplit(self._settings.keys["management_address"])
                 self._second.reserve(address.hostname or self._options.host, address.port or 0)
         except OSError as exc:
-            where = f"{self._options.host}:{self._options.port}"
-            raise _failure("listen", f"{where}: {exc.strerror or exc}") from exc
+            raise self._not_listening(exc) from exc
+
+    async def _listen(self) -> None:
+        try:
+            await self._listener.open()
+            if self._second is not None:
+                await self._second.open()
+        except OSError as exc:
+            raise self._not_listening(exc) from exc
+        self._metrics.started(asyncio.get_running_loop().time() - self._begun)
+
+    def _not_listening(self, exc: OSError) -> LoadFailure:
+        where = f"{self._options.host}:{self._options.port}"
+        return _failure("listen", f"{where}: {exc.strerror or exc}")
 
     async def _load_then_open(self) -> None:
         await self._load()
@@ -140,10 +152,7 @@ class Program:
             await self._open()
 
     async def _open_then_load(self) -> None:
-        await self._listener.open()
-        if self._second is not None:
-            await self._second.open()
-        self._metrics.started(asyncio.get_running_loop().time() - self._begun)
+        await self._listen()
         await self._load()
         self._state.phase = "ready"
 
@@ -170,11 +179,8 @@ class Program:
         loading.result()
 
     async def _open(self) -> None:
-        await self._listener.open()
-        if self._second is not None:
-            await self._second.open()
+        await self._listen()
         self._state.phase = "ready"
-        self._metrics.started(asyncio.get_running_loop().time() - self._begun)
         address = f"http://{self._options.host}:{self._listener.port}"
         self._log.event("ready", model=self._options.model_name, address=address)
 

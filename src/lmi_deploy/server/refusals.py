@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 CONFIGURABLE = {
     "WlmException": ("wlm_error_http_code", 503),
@@ -87,3 +88,11 @@ def untranslatable(message: str) -> Refusal:
 
 def defect() -> Refusal:
     return Refusal(500, "InternalServerException", "The request could not be handled: see the server's log.")
+
+
+def unsafe_folder(folder: Path, reason: str) -> Refusal:
+    message = (
+        f"{folder} is not registered, as its code would run as the server's user: {reason}. Give the folder and "
+        "those above it to that user, and take the others' right to write away (chmod go-w)."
+    )
+    return Refusal(403, "ForbiddenException", message)

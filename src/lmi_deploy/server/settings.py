@@ -57,12 +57,14 @@ def read_settings(config: Path | None, environ: Mapping[str, str]) -> ServerSett
     )
 
 
-def management_apart(keys: Mapping[str, str]) -> bool:
-    """Whether config.properties gives management a port of its own."""
+def management_apart(keys: Mapping[str, str]) -> str | None:
+    """The host of management's own port; None where config.properties gives it none. Empty: that of inference."""
     inference, management = (
         urlsplit(keys.get(f"{what}_address", "")) for what in ("inference", "management")
     )
-    return bool(inference.port and management.port and inference.port != management.port)
+    if inference.port and management.port and inference.port != management.port:
+        return management.hostname or ""
+    return None
 
 
 def _largest_request(keys: Mapping[str, str], environ: Mapping[str, str]) -> int:

@@ -83,6 +83,7 @@ def launch_of(wanted: Wanted, python: Path, home: Path, deps: Deps) -> Launch:
         model_name="",
         settings=wanted.settings.absolute() if wanted.settings else None,
         devices=len(deps.machine().accelerators),
+        managed_by_clients=True,
     )
 
 

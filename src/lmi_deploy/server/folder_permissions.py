@@ -1,0 +1,81 @@
+"""Whether a folder can be changed by other users of the machine: what lies in it is run as the server's user.
+
+The rule is that of sshd's StrictModes (OpenSSH, `safe_path`): path and parents belong to the user or to root, and
+others may not write them. There are two exceptions. A parent with the sticky bit, such as /tmp, may be writable by all:
+other users can neither rename nor remove what is ours in it. And a group that has no member but the user may write, as
+in Debian's sshd: many distributions give each user such a group, and an umask of 002.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import stat
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+_ROOT = 0
+
+
+def group_members(gid: int) -> frozenset[int]:
+    """The users of a group, whichever side of the database says so."""
+    try:
+        named = set(grp.getgrgid(gid).gr_mem)
+    except KeyError:
+        named = set()
+    return frozenset(user.pw_uid for user in pwd.getpwall() if user.pw_gid == gid or user.pw_name in named)
+
+
+def unsafe_reason(folder: Path, *, uid: int, members: Callable[[int], frozenset[int]] = group_members) -> str:
+    """Why others may change what lies in the resolved `folder`; empty where they cannot. OSError where it is gone."""
+    return _Check(uid, cache(members)).folder(folder)
+
+
+class _Check:
+    """One look at one folder; who is in a group is asked once in it."""
+
+    def __init__(self, uid: int, members: Callable[[int], frozenset[int]]) -> None:
+        self._trusted = {uid, _ROOT}
+        self._members = members
+
+    def folder(self, folder: Path) -> str:
+        if reason := self._way(folder):
+            return reason
+        for root, folders, files in os.walk(folder):
+            for name in (*folders, *files):
+                path = Path(root, name)
+                if reason := self._link(path) if path.is_symlink() else self._one(path, sticky=False):
+                    return reason
+        return ""
+
+    def _link(self, link: Path) -> str:
+        """A link's own permissions mean nothing; what it leads to, and the way there, do."""
+        target = link.resolve()
+        return self._way(target) if target.exists() else ""
+
+    def _way(self, path: Path) -> str:
+        """The path and all that is above it."""
+        reasons = (self._one(one, sticky=one != path) for one in (path, *path.parents))
+        return next((reason for reason in reasons if reason), "")
+
+    def _one(self, path: Path, *, sticky: bool) -> str:
+        found = path.lstat()
+        mode = f"mode {stat.S_IMODE(found.st_mode):o}"
+        if found.st_uid not in self._trusted:
+            return f"{path} belongs to user {_name(found.st_uid)}"
+        if sticky and found.st_mode & stat.S_ISVTX:
+            return ""
+        if found.st_mode & stat.S_IWOTH:
+            return f"{path} can be written by every user ({mode})"
+        if found.st_mode & stat.S_IWGRP and not self._members(found.st_gid) <= self._trusted:
+            return f"{path} can be written by its group ({mode}, group {found.st_gid})"
+        return ""
+
+
+def _name(uid: int) -> str:
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} ({uid})"
+    except KeyError:
+        return str(uid)

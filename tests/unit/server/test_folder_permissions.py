@@ -1,0 +1,71 @@
+"""Which folders a model is registered from: those that no other user of the machine can change."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.server.folder_permissions import group_members, unsafe_reason
+
+ME = os.getuid()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path.resolve() / "above" / "model"
+    (folder / "code").mkdir(parents=True)
+    (folder / "model.py").touch()
+    (folder / "code" / "more.py").touch()
+    for path in (folder.parent, folder, folder / "code"):
+        path.chmod(0o755)
+    return folder
+
+
+def test_a_folder_of_ones_own_is_safe_though_it_lies_under_tmp(folder: Path) -> None:
+    assert unsafe_reason(folder, uid=ME) == ""
+
+
+@pytest.mark.parametrize("name", ["..", ".", "model.py", "code", "code/more.py"])
+def test_what_every_user_can_write_is_not(folder: Path, name: str) -> None:
+    path = (folder / name).resolve()
+    path.chmod(0o777)
+    assert unsafe_reason(folder, uid=ME) == f"{path} can be written by every user (mode 777)"
+
+
+def test_a_sticky_parent_may_be_writable_and_the_folder_itself_may_not(folder: Path) -> None:
+    folder.parent.chmod(0o1777)
+    assert unsafe_reason(folder, uid=ME) == ""
+    folder.chmod(0o1777)
+    assert "can be written by every user" in unsafe_reason(folder, uid=ME)
+
+
+def test_a_group_may_write_that_has_no_other_member(folder: Path) -> None:
+    folder.chmod(0o775)
+    assert unsafe_reason(folder, uid=ME, members=lambda gid: frozenset({ME, 0})) == ""
+    reason = unsafe_reason(folder, uid=ME, members=lambda gid: frozenset({ME, ME + 1}))
+    assert reason.startswith(f"{folder} can be written by its group (mode 775")
+
+
+def test_the_members_of_ones_own_group_are_known() -> None:
+    assert ME in group_members(pwd.getpwuid(ME).pw_gid)
+    assert group_members(4_000_000_000) == frozenset()
+
+
+def test_what_belongs_to_another_user_is_not_safe(folder: Path) -> None:
+    if ME == 0:  # what belongs to root is trusted by all
+        os.chown(folder, 65534, -1)
+    assert unsafe_reason(folder, uid=ME + 1).startswith(f"{folder} belongs to user ")
+
+
+def test_a_link_counts_as_what_it_leads_to(folder: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "weights.bin").touch()
+    (folder / "weights.bin").symlink_to(elsewhere / "weights.bin")
+    (folder / "gone").symlink_to(elsewhere / "gone")
+    assert unsafe_reason(folder, uid=ME) == ""
+    elsewhere.chmod(0o777)
+    assert f"{elsewhere.resolve()} can be written" in unsafe_reason(folder, uid=ME)
