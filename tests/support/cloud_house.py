@@ -10,7 +10,7 @@ from lmi_deploy.adapters.folder import StateFolder
 from lmi_deploy.adapters.model_folder import FolderFiles
 from lmi_deploy.adapters.remembered import RememberedFolder
 from lmi_deploy.core.observed import CloudObserved
-from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.core.record import DeploymentRef, Record
 from lmi_deploy.core.transfer_job import job_prefix, read_order
 from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.ports.cloud import Depot
@@ -83,6 +83,11 @@ class CloudHouse(House):
         assert found is not None
         for _ in depot.weights.push_shard(read_order(found[0]), self.hub, number=0, count=1, key=job):
             pass
+
+    def record(self) -> Record:
+        record = self.depot().records.read("tiny")
+        assert record is not None
+        return record
 
     def depot_of_a_job(self) -> Depot:
         return self.depot()

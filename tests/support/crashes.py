@@ -213,7 +213,11 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-def prepared(house: CrashHouse, scenario: Scenario) -> None:
+def prepared(house: CrashHouse, scenario: Scenario, *, lagging: bool = False) -> None:
+    """With `lagging` the tag search is a quarter of an hour behind, and reads and the role a third of a minute."""
+    if lagging:
+        world = house.cloud.world
+        world.tag_lag, world.read_lag, world.role_lag = 900.0, 20.0, 20.0
     write_recipe(scenario.recipe)
     scenario.before(house)
     write_recipe(scenario.recipe)

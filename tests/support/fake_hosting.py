@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from math import inf
 
 from lmi_deploy.adapters.lease_guard import LeaseGuard
 from lmi_deploy.core.exchange import Head, HttpRequest
@@ -135,7 +136,10 @@ class World:
     def is_seen(self, kind: ResourceKind, name: str) -> bool:
         """Whether reads find the model or endpoint config by now."""
         there = self.models if kind == "model" else self.configs
-        return name in there and self.clock.monotonic() >= self.made[self.arn(kind, name)] + self.read_lag
+        return (
+            name in there
+            and self.clock.monotonic() >= self.made.get(self.arn(kind, name), -inf) + self.read_lag
+        )
 
     def require_seen(self, kind: ResourceKind, name: str) -> None:
         if not self.is_seen(kind, name):

@@ -81,6 +81,9 @@ class TroubledTarget:
     def recorded(self, ref: DeploymentRef) -> Record | None:
         return self.target.recorded(ref)
 
+    def confirm(self, observed: Observed) -> Observed:
+        return self.target.confirm(observed)
+
     def survey(self, ref: DeploymentRef) -> Observed:
         return self.target.survey(ref)
 

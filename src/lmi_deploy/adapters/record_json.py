@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Final
 
 from lmi_deploy.core.environment_digests import action_fields, without_values
 from lmi_deploy.core.frozen_json import dump, load
 from lmi_deploy.core.plan import Action
 from lmi_deploy.core.record import KEPT_GENERATIONS, SCHEMA, Generation, Intent, Record
 from lmi_deploy.errors import Refused
+
+_MAKING: Final = frozenset({"CreateModel", "CreateEndpointConfig"})
+_DELETING: Final = frozenset({"DeleteModel", "DeleteEndpointConfig"})
 
 
 def record_text(record: Record) -> str:
@@ -48,13 +52,27 @@ def expected(record: Record, generation: Generation) -> Record:
 
 
 def settled(record: Record, generation: Generation) -> Record:
-    """A generation serves now; the intents are history."""
+    """A generation serves now; the intents are history, but for what was made and is of no generation."""
     others = [
         replace(known, summary=without_values(known.summary))
         for known in record.generations
         if known.server != generation.server
     ]
-    return replace(record, generations=(*others, generation)[-KEPT_GENERATIONS:], intents=(), coming=None)
+    generations = (*others, generation)[-KEPT_GENERATIONS:]
+    return replace(record, generations=generations, intents=_abandoned(record, generations), coming=None)
+
+
+def _abandoned(record: Record, generations: tuple[Generation, ...]) -> tuple[Intent, ...]:
+    """Of configs and models, such as those of an instance type that was not to be had: the tag search may lag, and a
+    teardown finds them here."""
+    used = {str(g.summary.get("sagemaker_model", "")) for g in generations} | {g.server for g in generations}
+    gone = {_subject(intent) for intent in record.intents if intent.action in _DELETING}
+    return tuple(i for i in record.intents if i.action in _MAKING and _subject(i) not in used | gone)
+
+
+def _subject(intent: Intent) -> str:
+    """The name of a config or model."""
+    return str(intent.names.get("config") or intent.names.get("model") or "")
 
 
 def _intent(action: Action) -> Intent:

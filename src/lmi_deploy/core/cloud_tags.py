@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from lmi_deploy.core.delivery import weights_of
 from lmi_deploy.core.hosting import (
@@ -23,6 +25,8 @@ from lmi_deploy.core.weights import Travel, weights_label
 
 OWN = frozenset({TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK, TAG_EXPIRES, TAG_WEIGHTS})
 _STAMP = 16
+_PREFIX = "tag."
+"""Of a tag's name in a summary."""
 
 
 def stamp(spec: Spec) -> str:
@@ -47,3 +51,13 @@ def tags_of(spec: Spec) -> Pairs:
     if len(weights := weights_of(spec)) <= TAG_VALUE_LENGTH:
         ours[TAG_WEIGHTS] = weights
     return tuple(sorted({**dict(spec.cloud.tags), **ours}.items()))
+
+
+def tags_told(tags: Pairs) -> dict[str, str]:
+    """The user's tags in the words of a summary."""
+    return {f"{_PREFIX}{key}": value for key, value in tags}
+
+
+def told_tags(summary: Mapping[str, Any]) -> Pairs:
+    """The other way round."""
+    return tuple((k.removeprefix(_PREFIX), str(v)) for k, v in summary.items() if k.startswith(_PREFIX))

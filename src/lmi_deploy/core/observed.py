@@ -8,6 +8,7 @@ from typing import Literal
 
 from lmi_deploy.core.hosting import Resource, ResourceKind, Scaling, SeenEndpoint, SeenEndpointConfig
 from lmi_deploy.core.record import DeploymentRef, Record
+from lmi_deploy.core.transfer_job import SeenJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,8 @@ class CloudHeld:
     """Whether the manifest of the chosen files is in the bucket."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """By instance type; absent where nobody could tell."""
+    job_price: Price | None = None
+    """Of an instance of the transfer job; None where nobody could tell, or there is none."""
     avoid: tuple[str, ...] = ()
     """Instance types that could not be had just now."""
 
@@ -90,6 +93,8 @@ class CloudObserved:
     """What says that an endpoint without our tag is this deployment's all the same; empty where nothing does."""
     missing: tuple[tuple[ResourceKind, str], ...] = ()
     """Config and models of the endpoint that do not exist any more: SageMaker deletes them under a live endpoint."""
+    jobs: tuple[SeenJob, ...] = ()
+    """Transfer jobs of the deployment that have machines, and those that nobody may ask for."""
     artifacts: tuple[str, ...] = ()
     torn: tuple[str, ...] = ()
     """Artifacts that were not written, or not removed, to the end."""
@@ -103,7 +108,7 @@ class CloudObserved:
     def exists(self) -> bool:
         """Whether anything of ours was found. A log group alone is history, and no deployment."""
         ours = self.endpoint is not None and not self.stranger
-        return bool(ours or self.record or self.resources or self.artifacts or self.torn)
+        return bool(ours or self.record or self.resources or self.jobs or self.artifacts or self.torn)
 
     @property
     def serving(self) -> str | None:

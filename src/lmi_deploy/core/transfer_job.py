@@ -35,6 +35,39 @@ class JobSettings:
     vpc: Vpc | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenJob:
+    """`status`: InProgress, Completed, Failed, Stopping, Stopped; or UNREADABLE. `message` is the container's last."""
+
+    name: str
+    arn: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    instance: str = ""
+    count: int = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has machines, which cost."""
+        return self.status in RUNNING
+
+
+RUNNING: Final = frozenset({"InProgress", "Stopping"})
+UNREADABLE: Final = "unreadable"
+"""In place of a status, where nobody may ask for it."""
+
+
+def attempt_name(job: str, number: int) -> str:
+    """Of the first, second, third job of one plan's name: SageMaker keeps the names of ended jobs."""
+    return job if number == 1 else f"{job}-{number}"
+
+
+def is_attempt(name: str, job: str) -> bool:
+    """Whether a job is one of those of this plan's name."""
+    return name == job or (name.startswith(f"{job}-") and name[len(job) + 1 :].isdigit())
+
+
 def job_prefix(job: str) -> str:
     """What a job is handed and what it notes; gone once its manifest is written."""
     return f"{JOBS}{job}/"

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.transfer_job import JobSettings as JobSettings
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeenJob:
-    """`status`: InProgress, Completed, Failed, Stopping, Stopped. `message` is what the container said at its end."""
-
-    name: str
-    arn: str
-    status: str
-    reason: str = ""
-    message: str = ""
+from lmi_deploy.core.transfer_job import SeenJob as SeenJob
 
 
 class Jobs(Protocol):

@@ -19,7 +19,7 @@ class Journal(Protocol):
         """This generation is being brought, until it is settled."""
 
     def settle(self, generation: Generation) -> None:
-        """This generation serves now; the intents are history."""
+        """This generation serves now; the intents are history, but for what was made and is of no generation."""
 
 
 class Records(Protocol):

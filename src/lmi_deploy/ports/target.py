@@ -27,6 +27,9 @@ class Target(Protocol):
     def recorded(self, ref: DeploymentRef) -> Record | None:
         """Its record alone, which is cheaper than a look at all of it."""
 
+    def confirm(self, observed: Observed) -> Observed:
+        """With each thing looked at where it lies, not in a search that lags: for a plan that changes something."""
+
     def survey(self, ref: DeploymentRef) -> Observed:
         """The same, and whatever a teardown must know beside it, each thing looked at where it lies."""
 

@@ -42,9 +42,10 @@ def look(spec: Spec, artifact: Artifact, deps: Deps, *, probe: bool, before: Hel
     observed = target.observe(spec.ref)
     held = _kept(target.held(spec, deps.hub(spec.model.model_id)), before)
     plan = diff(spec, artifact, observed, held)
-    if not plan.empty and before is None:
-        # Only now: a deployment that is in step needs no price list.
-        held = target.priced(spec, held)
+    if not plan.empty:
+        # Only now: a deployment that is in step needs no further look, and no price list.
+        observed = target.confirm(observed)
+        held = target.priced(spec, held) if before is None else held
         plan = diff(spec, artifact, observed, held)
     if not probe:
         plan = replace(plan, actions=tuple(a for a in plan.actions if not isinstance(a, PROBES)))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from lmi_deploy.core.cloud_actions import AwaitService
 from lmi_deploy.core.events import Event, Finished
+from lmi_deploy.core.observed import Observed
 from lmi_deploy.core.plan import Plan
 from lmi_deploy.core.record import DeploymentRef, Generation
 from lmi_deploy.decide.diff import rollback, waiting
@@ -37,14 +38,19 @@ def wait(ref: DeploymentRef, deps: Deps, *, timeout: int | None) -> Iterator[Eve
 
 def prepare_rollback(ref: DeploymentRef, deps: Deps) -> tuple[DeploymentRef, Plan]:
     """What going back would do. NotFound where there is no earlier generation."""
-    seen = deps.targets[ref.target].observe(ref)
+    seen = _confirmed(ref, deps)
     return seen.ref, rollback(seen)[0]
+
+
+def _confirmed(ref: DeploymentRef, deps: Deps) -> Observed:
+    target = deps.targets[ref.target]
+    return target.confirm(target.observe(ref))
 
 
 def roll_back(ref: DeploymentRef, deps: Deps) -> Iterator[Event]:
     """Point the endpoint at the generation before, ask it, and settle it as the current one."""
     with locked(ref, deps):
-        plan, previous = rollback(deps.targets[ref.target].observe(ref))
+        plan, previous = rollback(_confirmed(ref, deps))
         deps.journal(ref).expect(previous)
         try:
             yield from _bring(ref, plan, previous, deps)

@@ -13,7 +13,7 @@ from lmi_deploy.core.cloud_actions import RunTransferJob, StopTransferJob
 from lmi_deploy.core.events import Event, Line, Progress
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.core.transfer_job import INPUT, JOBS, JobSettings, Order, job_prefix, order_text
+from lmi_deploy.core.transfer_job import INPUT, JOBS, JobSettings, Order, attempt_name, job_prefix, order_text
 from lmi_deploy.core.weights import manifest_key
 from lmi_deploy.errors import Conflict, Overdue, TransferFailed
 from lmi_deploy.ports.clock import Clock
@@ -25,8 +25,6 @@ from lmi_deploy.targets.propagation import Propagation
 
 Luggage = Callable[[], Mapping[str, bytes]]
 """What the job needs of us, by file name: `start.py` and the wheels."""
-RUNNING: Final = frozenset({"InProgress", "Stopping"})
-"""Statuses of a job that has machines."""
 RESOURCES: Final = "/opt/ml/config/resourceconfig.json"
 """Where SageMaker tells an instance who it is (CreateProcessingJob, developer guide)."""
 _MEMORY: Final = 1_000_000_000
@@ -47,10 +45,10 @@ class TransferJobs:
 
     def run(self, action: RunTransferJob, spec: Spec, *, tags: Pairs) -> Generator[Event, None, Outcome]:
         """TransferFailed, with the job's last lines, where it does not end with the weights in the bucket."""
-        if self._complete(action):
-            return "there already"
-        tried = self._attempt(action)
-        if self.cloud.jobs.job(tried.job) is None:
+        tried, is_begun = self._attempt(action)
+        if not is_begun:
+            if self._complete(action):
+                return "there already"
             yield from self._start(tried, spec, tags)
         ended = yield from self._watched(tried, plan.key(action))
         if not self._complete(action):
@@ -58,13 +56,13 @@ class TransferJobs:
         clear_job(self.depot.store, action.job)
         return "every file verified, the manifest written"
 
-    def _attempt(self, action: RunTransferJob) -> RunTransferJob:
-        """The job that runs, else the first of that name that there never was: SageMaker keeps names for good."""
+    def _attempt(self, action: RunTransferJob) -> tuple[RunTransferJob, bool]:
+        """The job that runs, else the first of that name that there never was; whether it runs."""
         for number in count(1):
-            tried = replace(action, job=action.job if number == 1 else f"{action.job}-{number}")
+            tried = replace(action, job=attempt_name(action.job, number))
             seen = self.cloud.jobs.job(tried.job)
             if seen is None or seen.status == "InProgress":
-                return tried
+                return tried, seen is not None
         raise AssertionError("there is always another number")
 
     def _complete(self, action: RunTransferJob) -> bool:
@@ -114,7 +112,7 @@ class TransferJobs:
             for line in lines[told:]:
                 yield Line(key=key, text=line)
             told = max(told, len(lines))
-            if seen.status not in RUNNING:
+            if not seen.is_running:
                 return seen
             waited = self.clock.monotonic() - begun
             if waited > action.settings.timeout + _GRACE:
@@ -143,7 +141,7 @@ def stop_job(
     cloud.jobs.stop(action.job)
     for wait in pace():
         seen = cloud.jobs.job(action.job)
-        if seen is None or seen.status not in RUNNING:
+        if seen is None or not seen.is_running:
             return "ended"
         waited = clock.monotonic() - begun
         if waited > _GRACE:

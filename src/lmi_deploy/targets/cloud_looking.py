@@ -7,14 +7,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from lmi_deploy.core.buckets import default_bucket
+from lmi_deploy.core.cloud_tags import told_tags
 from lmi_deploy.core.delivery import WRITTEN_LAST, artifacts_prefix
-from lmi_deploy.core.hosting import TAG, TAG_BUCKET, Resource, ResourceKind, SeenEndpoint
+from lmi_deploy.core.hosting import TAG, TAG_BUCKET, TAG_SPEC, Resource, ResourceKind, SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.recipe import Pairs
-from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.core.record import DeploymentRef, Record
+from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.cloud import Cloud, Depot
-from lmi_deploy.targets.cloud_job import RUNNING
-from lmi_deploy.targets.cloud_ownership import ownership, parts_of, recorded_names, shared_model
+from lmi_deploy.targets.cloud_ownership import (
+    ownership,
+    parts_of,
+    recorded_names,
+    shared_model,
+    unfinished_names,
+)
+from lmi_deploy.targets.cloud_running_jobs import running_jobs
+from lmi_deploy.targets.propagation import resource_arn
 
 DepotOf = Callable[[Cloud, str], Depot | None]
 
@@ -25,11 +34,14 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf, *, own_tags: bo
     With `own_tags` the endpoint's tags are read from SageMaker itself, and not from the tag search, which lags.
     """
     endpoint = cloud.hosting.endpoint(ref.name)
-    found = tuple(r for r in cloud.tagged.of(ref.name) if r.kind != "processing-job")
+    tagged = cloud.tagged.of(ref.name)
+    found = tuple(r for r in tagged if r.kind != "processing-job")
     resources, stranger, tags = _ours(ref.name, endpoint, found, cloud, own_tags=own_tags)
     bucket = ref.bucket or _bucket(resources, cloud)
     depot = depot_of(cloud, bucket)
     record = depot.records.read(ref.name) if depot else None
+    if not own_tags and _is_stale(resources, record):
+        resources, stranger, tags = _ours(ref.name, endpoint, found, cloud, own_tags=True)
     artifacts, torn = _artifacts(ref.name, depot)
     owned = ownership(endpoint, tags, resources, record) if stranger else ""
     config, missing = parts_of(endpoint if owned or not stranger else None, ref.name, record, cloud)
@@ -42,6 +54,7 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf, *, own_tags: bo
         stranger=stranger,
         ownership=owned,
         missing=tuple(sorted(missing)),
+        jobs=running_jobs(ref.name, tuple(r for r in tagged if r.kind == "processing-job"), record, cloud),
         artifacts=artifacts,
         torn=torn,
         bucket=depot is not None,
@@ -49,21 +62,32 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf, *, own_tags: bo
 
 
 def survey(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf) -> CloudObserved:
-    """Everything that a teardown must know. The tag search lags behind: each thing is asked for where it lies."""
+    """Everything that a teardown must know."""
     seen = observe(ref, cloud, depot_of, own_tags=True)
-    jobs = tuple(
-        r
-        for r in cloud.tagged.of(ref.name)
-        if r.kind == "processing-job" and (job := cloud.jobs.job(r.name)) and job.status in RUNNING
-    )
-    confirmed = tuple(_confirmed(seen, cloud))
+    seen = replace(seen, resources=tuple(_confirmed(seen, cloud)))
     return replace(
         seen,
-        ownership=seen.ownership or _shared(seen, confirmed, cloud),
-        resources=(*confirmed, *jobs),
+        ownership=seen.ownership or _shared(seen, cloud),
         scaling=None if seen.stranger else cloud.scalers.scaling(ref.name),
         log_group="" if seen.stranger else cloud.logs.group(ref.name),
     )
+
+
+def confirm(seen: CloudObserved, cloud: Cloud) -> CloudObserved:
+    """With what is there in truth. The tag search lags behind: each thing is asked for where it lies."""
+    resources, stranger, tags = _ours(seen.ref.name, seen.endpoint, seen.resources, cloud, own_tags=True)
+    owned = ownership(seen.endpoint, tags, resources, seen.record) if stranger else ""
+    seen = replace(seen, resources=resources, stranger=stranger, ownership=owned)
+    return replace(seen, resources=tuple(_confirmed(seen, cloud)))
+
+
+def _is_stale(resources: tuple[Resource, ...], record: Record | None) -> bool:
+    """Whether the tag search shows other tags of the endpoint than were last put there, as far as is recorded."""
+    endpoint = next((resource for resource in resources if resource.kind == "endpoint"), None)
+    if endpoint is None or record is None or record.current is None:
+        return False
+    put = ((TAG_SPEC, record.current.spec), *told_tags(record.current.summary))
+    return any(endpoint.tag(key) != value for key, value in put)
 
 
 def _ours(
@@ -84,8 +108,8 @@ def _ours(
     return found, f"{name}: an endpoint of that name is there, and is not ours: {said}", tags
 
 
-def _shared(seen: CloudObserved, confirmed: tuple[Resource, ...], cloud: Cloud) -> str:
-    return shared_model(seen.endpoint, confirmed, cloud) if seen.stranger and seen.endpoint else ""
+def _shared(seen: CloudObserved, cloud: Cloud) -> str:
+    return shared_model(seen.endpoint, seen.resources, cloud) if seen.stranger and seen.endpoint else ""
 
 
 def _bucket(resources: tuple[Resource, ...], cloud: Cloud) -> str:
@@ -116,10 +140,15 @@ def _confirmed(seen: CloudObserved, cloud: Cloud) -> Iterator[Resource]:
 def _there(kind: ResourceKind, name: str, seen: CloudObserved, cloud: Cloud) -> Resource | None:
     hosting = cloud.hosting
     found = hosting.endpoint_config(name) if kind == "endpoint-config" else hosting.model(name)
-    if found is None:
-        return None
     listed = next((r for r in seen.resources if (r.kind, r.name) == (kind, name)), None)
-    if listed is not None:
+    if found is not None and listed is not None:
         return listed
-    resource = Resource(kind=kind, name=name, arn=found.arn, tags=hosting.tags(found.arn))
+    if found is None and (kind, name) not in unfinished_names(seen.record):
+        return None
+    # One that an `up` made a moment before it ended may not be shown yet; its tags are.
+    arn = found.arn if found else resource_arn(cloud.caller, kind, name)
+    try:
+        resource = Resource(kind=kind, name=name, arn=arn, tags=hosting.tags(arn))
+    except NotFound:
+        return None
     return resource if resource.tag(TAG) == seen.ref.name else None

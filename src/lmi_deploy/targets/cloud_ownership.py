@@ -80,12 +80,18 @@ def recorded_names(record: Record | None) -> Names:
     for generation in known:
         names.append(("endpoint-config", generation.server))
         names.append(("model", str(generation.summary.get("sagemaker_model", ""))))
-    for intent in record.intents:
+    return {(kind, name) for kind, name in names if name} | unfinished_names(record)
+
+
+def unfinished_names(record: Record | None) -> Names:
+    """Of models and configs that an `up` began to make which did not end: they may be too new to be shown."""
+    names: Names = set()
+    for intent in record.intents if record else ():
         if intent.action == "CreateModel":
-            names.append(("model", str(intent.names.get("model", ""))))
+            names.add(("model", str(intent.names.get("model", ""))))
         if intent.action == "CreateEndpointConfig":
-            names.append(("endpoint-config", str(intent.names.get("config", ""))))
-    return {(kind, name) for kind, name in names if name}
+            names.add(("endpoint-config", str(intent.names.get("config", ""))))
+    return names
 
 
 def _recorded_models(config: str, record: Record | None) -> Iterator[str]:

@@ -11,7 +11,7 @@ from lmi_deploy.core import plan
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.exchange import Head, HttpRequest
-from lmi_deploy.core.observed import Held, LocalHeld, LocalObserved, SeenServer
+from lmi_deploy.core.observed import Held, LocalHeld, LocalObserved, Observed, SeenServer
 from lmi_deploy.core.record import DeploymentRef, Record
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.engines.codec import Codec, codec_of
@@ -62,6 +62,9 @@ class LocalTarget:
 
     def recorded(self, ref: DeploymentRef) -> Record | None:
         return self.state.read(ref.name)
+
+    def confirm(self, observed: Observed) -> Observed:
+        return observed
 
     def survey(self, ref: DeploymentRef) -> LocalObserved:
         return self.observe(ref)

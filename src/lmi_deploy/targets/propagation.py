@@ -13,8 +13,9 @@ from itertools import chain, repeat
 from typing import Final, TypeVar
 
 from lmi_deploy.core.events import Event, Progress
-from lmi_deploy.core.hosting import ResourceKind
+from lmi_deploy.core.hosting import TAG, ResourceKind
 from lmi_deploy.errors import AccessError, LmiError, NotFound, RoleNotAssumable
+from lmi_deploy.ports.account import Caller
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
 
@@ -25,6 +26,11 @@ _QUIET: Final = 2.0
 """Seconds before anything is told."""
 _STEADY: Final = 5.0
 _KINDS: Final[dict[ResourceKind, str]] = {"model": "model", "endpoint-config": "endpoint config"}
+
+
+def resource_arn(caller: Caller, kind: ResourceKind, name: str) -> str:
+    """SageMaker writes names in ARNs in lower case."""
+    return f"arn:{caller.partition}:sagemaker:{caller.region}:{caller.account}:{kind}/{name.lower()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +48,7 @@ class Propagation:
 
         def is_late(error: LmiError) -> bool:
             named = isinstance(error, NotFound) and error.arn.endswith(f":{kind}/{name.lower()}")
-            return named and (name in self.made or self._is_shown(kind, name))
+            return named and (name in self.made or self._exists(kind, name))
 
         yield from self._again(request, is_late, f"the {_KINDS[kind]} {name}", key)
 
@@ -96,9 +102,13 @@ class Propagation:
                 yield Progress(key=key, done=round(waited, 1), total=TIMEOUT, unit="seconds", note=note)
             self.clock.sleep(min(pause, TIMEOUT - waited))
 
-    def _is_shown(self, kind: ResourceKind, name: str) -> bool:
-        hosting = self.cloud.hosting
-        return (hosting.model(name) if kind == "model" else hosting.endpoint_config(name)) is not None
+    def _exists(self, kind: ResourceKind, name: str) -> bool:
+        """Whether it carries our tag: SageMaker's own list of tags is not behind."""
+        try:
+            tags = self.cloud.hosting.tags(resource_arn(self.cloud.caller, kind, name))
+        except NotFound:
+            return False
+        return any(key == TAG for key, _ in tags)
 
     def _may_be_assumed(self, role: str) -> bool:
         try:

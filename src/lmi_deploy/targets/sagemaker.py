@@ -16,7 +16,7 @@ from lmi_deploy.core.cloud_tags import tags_of
 from lmi_deploy.core.delivery import weights_of
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.exchange import Head, HttpRequest
-from lmi_deploy.core.observed import CloudHeld, CloudObserved, Held
+from lmi_deploy.core.observed import CloudHeld, CloudObserved, Held, Observed
 from lmi_deploy.core.record import DeploymentRef, Record
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.weights import manifest_key
@@ -65,6 +65,10 @@ class SageMakerTarget:
         depot = self.depot(cloud, ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region))
         record = depot.records.read(ref.name) if depot else None
         return record or self.observe(ref).record
+
+    def confirm(self, observed: Observed) -> Observed:
+        assert isinstance(observed, CloudObserved)
+        return cloud_looking.confirm(observed, self.cloud(observed.ref.region))
 
     def survey(self, ref: DeploymentRef) -> CloudObserved:
         seen = cloud_looking.survey(ref, self.cloud(ref.region), self.depot)

@@ -2,6 +2,10 @@
 
 Whatever ends wherever: `up` again brings what an `up` that nothing happened to would have brought, no more and no
 less; `down` leaves nothing. The cases follow from the plans, the plans' actions from the union `core.plan.Action`.
+
+The same once more in an account that is eventually consistent: what stands in the end is what would stand in one that
+is not. There a process is killed after each action and as each reply of an action is lost, which is where AWS knows
+more than it shows.
 """
 
 from __future__ import annotations
@@ -27,20 +31,20 @@ SIGNALS: tuple[Ending, ...] = ("SIGKILL", "SIGINT")
 class _Undisturbed:
     """A scenario before its command, what the command does, and what stands after it and one more `up`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, lagging: bool) -> None:
         scenario = SCENARIOS[name]
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
             house = CrashHouse(Path(folder))
-            prepared(house, scenario)
+            prepared(house, scenario, lagging=lagging)
             self.before: Photo = house.photograph()
             self.fate: Fate = steps(house, scenario)
             self.standing: dict[str, Any] = converged(house)
 
 
 @cache
-def undisturbed(name: str) -> _Undisturbed:
-    return _Undisturbed(name)
+def undisturbed(name: str, *, lagging: bool = False) -> _Undisturbed:
+    return _Undisturbed(name, lagging=lagging)
 
 
 def _cases() -> Iterator[Any]:
@@ -65,6 +69,18 @@ def _cases() -> Iterator[Any]:
                 )
 
 
+def _lagging_cases() -> Iterator[Any]:
+    for name in SCENARIOS:
+        fate = undisturbed(name, lagging=True).fate
+        for number in fate.done:
+            blow = Blow("after", number, "SIGKILL")
+            yield pytest.param(name, blow, id=f"{name}: after {fate.actions[number]} ({number})")
+        for number, (action, _) in enumerate(fate.writes):
+            if action != BETWEEN:
+                blow = Blow("reply lost", number, "SIGKILL")
+                yield pytest.param(name, blow, id=f"{name}: as the reply is lost to {action} ({number})")
+
+
 @pytest.fixture
 def crash_house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashHouse:
     monkeypatch.chdir(tmp_path)
@@ -73,7 +89,21 @@ def crash_house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashHouse:
 
 @pytest.mark.parametrize(("name", "blow"), list(_cases()))
 def test_up_converges_and_down_leaves_nothing_after(crash_house: CrashHouse, name: str, blow: Blow) -> None:
-    house, scenario, plain = crash_house, SCENARIOS[name], undisturbed(name)
+    _converges(crash_house, name, blow, undisturbed(name))
+
+
+@pytest.mark.parametrize(("name", "blow"), list(_lagging_cases()))
+def test_it_converges_where_aws_lags_after(crash_house: CrashHouse, name: str, blow: Blow) -> None:
+    _converges(crash_house, name, blow, undisturbed(name, lagging=True))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_lag_changes_nothing_in_the_end(name: str) -> None:
+    assert undisturbed(name, lagging=True).standing == undisturbed(name).standing
+
+
+def _converges(house: CrashHouse, name: str, blow: Blow, plain: _Undisturbed) -> None:
+    scenario = SCENARIOS[name]
     house.restore(plain.before)
     write_recipe(scenario.recipe)
     ran = house.struck(blow, *scenario.command)

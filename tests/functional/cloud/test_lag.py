@@ -68,3 +68,34 @@ def test_a_role_that_iam_says_is_not_there_is_not_waited_for(house: CloudHouse) 
             )
         )
     assert house.clock.passed == 0
+
+
+def test_what_the_tag_search_still_lists_is_made_again(house: CloudHouse) -> None:
+    """After a `down` it goes on listing what is gone, for minutes."""
+    house.cloud.world.tag_lag = 600.0
+    house.up()
+    house.clock.sleep(700)
+    assert house.lmi("down", "tiny", "--yes").code == 0
+    house.up()
+    assert house.lmi("status", "tiny").code == 0
+    house.up("--set", "options.dtype=fp32")
+    house.clock.sleep(700)
+    (gone, current) = (generation.server for generation in house.record().generations)
+    world = house.cloud.world
+    assert (world.endpoints["tiny"].seen.config, gone in world.configs) == (current, True)
+    house.cloud.cloud().hosting.delete_endpoint_config(gone)
+    ran = house.lmi("rollback", "tiny", "--yes")
+    assert (ran.code, "no earlier generation" in ran.err) == (1, True), ran.err
+
+
+def test_tags_are_compared_with_the_endpoints_own(house: CloudHouse) -> None:
+    """The tag search shows those of an earlier `up`: neither put again, nor taken for the ones of now."""
+    house.cloud.world.tag_lag = 600.0
+    one, other = ("--set", "endpoint.tags.team=blue"), ("--set", "endpoint.tags.team=red")
+    house.up(*one)
+    house.clock.sleep(700)
+    house.up(*other)
+    assert house.lmi("plan", *other, "--exit-code").code == 0
+    house.up(*one)
+    world = house.cloud.world
+    assert dict(world.tags[world.arn("endpoint", "tiny")])["team"] == "blue"

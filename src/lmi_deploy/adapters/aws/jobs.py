@@ -27,12 +27,15 @@ class ProcessingJobs:
             told = self._about("describe_processing_job", name, needs="ProcessingJobStatus")
         except NotFound:
             return None
+        cluster = (told.get("ProcessingResources") or {}).get("ClusterConfig") or {}
         return SeenJob(
             name=name,
             arn=str(told["ProcessingJobArn"]),
             status=str(told["ProcessingJobStatus"]),
             reason=str(told.get("FailureReason") or ""),
             message=str(told.get("ExitMessage") or ""),
+            instance=str(cluster.get("InstanceType") or ""),
+            count=int(cluster.get("InstanceCount") or 0),
         )
 
     def start(self, name: str, settings: JobSettings, tags: Pairs) -> None:

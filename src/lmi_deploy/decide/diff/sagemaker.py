@@ -17,6 +17,7 @@ from lmi_deploy.core.cloud_actions import (
     RemoveScaling,
     RunTransferJob,
     SetScaling,
+    StopTransferJob,
     UpdateEndpoint,
 )
 from lmi_deploy.core.cloud_tags import tags_of
@@ -26,7 +27,7 @@ from lmi_deploy.core.observed import CloudHeld, CloudObserved
 from lmi_deploy.core.plan import Action, Plan, PutArtifact
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.core.transfer_job import JobSettings
+from lmi_deploy.core.transfer_job import JobSettings, is_attempt
 from lmi_deploy.decide.cloud_wanted import Wanted, WantedEndpointConfig, patience, wanted_of
 from lmi_deploy.decide.diff.changes import changes
 from lmi_deploy.decide.diff.sagemaker_parts import (
@@ -128,12 +129,24 @@ def _stock(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudH
     if not held.bucket:
         _require_default(spec)
         yield MakeBucket(bucket=place.bucket, region=place.region, kms_key=place.kms_key)
-    if not held.weights:
-        yield _bring(spec)
+    bring = None if held.weights else _bring(spec)
+    yield from _stop_jobs(bring, observed)
+    if bring:
+        yield bring
     stored = stored_id(spec, artifact)
     if stored not in observed.artifacts:
         files = (*(path for path, _ in carried_files(spec, artifact)), *(f.path for f in artifact.files))
         yield PutArtifact(artifact=stored, files=files)
+
+
+def _stop_jobs(
+    bring: PushWeights | RunTransferJob | None, observed: CloudObserved
+) -> Iterator[StopTransferJob]:
+    """Those that an earlier `up` began, and nobody waits for any more: they cost until their end."""
+    wanted = bring.job if isinstance(bring, RunTransferJob) else ""
+    for job in observed.jobs:
+        if job.is_running and not (wanted and is_attempt(job.name, wanted)):
+            yield StopTransferJob(job=job.name)
 
 
 def _bring(spec: Spec) -> PushWeights | RunTransferJob:

@@ -19,6 +19,7 @@ from lmi_deploy.core.cloud_actions import (
     UntagEndpoint,
     UpdateEndpoint,
 )
+from lmi_deploy.core.cloud_tags import told_tags
 from lmi_deploy.core.frozen_json import load
 from lmi_deploy.core.hosting import SETTLING, TAG_SPEC, TAG_WEIGHTS, SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved
@@ -29,7 +30,7 @@ from lmi_deploy.decide.cloud_wanted import PROVISION
 from lmi_deploy.decide.diff.changes import changes, probe_of
 from lmi_deploy.decide.diff.sagemaker import coming as coming_config
 from lmi_deploy.decide.diff.sagemaker_parts import named
-from lmi_deploy.decide.diff.sagemaker_tags import tagging, told_tags
+from lmi_deploy.decide.diff.sagemaker_tags import tagging
 from lmi_deploy.decide.diff.sagemaker_told import PATIENCE, SCALING, scaling_of
 from lmi_deploy.errors import NotFound, Refused
 
@@ -51,8 +52,7 @@ def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, .
 
 def _ending(observed: CloudObserved) -> Iterator[Action]:
     name = observed.ref.name
-    for job in sorted(named(observed, "processing-job")):
-        yield StopTransferJob(job=job)
+    yield from (StopTransferJob(job=job.name) for job in observed.jobs)
     # Before the endpoint: its alarms would stay behind.
     if not observed.stranger and (observed.scaling is not None or _was_scaled(observed.record)):
         yield RemoveScaling(endpoint=name)

@@ -5,17 +5,15 @@ Whose a tag is, no tag can say: the record does, by what serves and by what was 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 from lmi_deploy.core.cloud_actions import CreateEndpoint, TagEndpoint, UntagEndpoint
-from lmi_deploy.core.cloud_tags import OWN
+from lmi_deploy.core.cloud_tags import OWN, told_tags
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.record import Record
 
-_PREFIX: Final = "tag."
-"""Of a tag's name in a summary."""
 _PUTTING: Final = (CreateEndpoint.__name__, TagEndpoint.__name__)
 
 
@@ -30,16 +28,6 @@ def tagging(observed: CloudObserved, wanted: Pairs) -> Iterator[TagEndpoint | Un
     put = {key for key, value in _put(observed.record) if there.get(key) == value}
     if left := put - OWN - dict(wanted).keys():
         yield UntagEndpoint(endpoint=observed.ref.name, names=tuple(sorted(left)))
-
-
-def tags_told(tags: Pairs) -> dict[str, str]:
-    """The user's tags in the words of a summary."""
-    return {f"{_PREFIX}{key}": value for key, value in tags}
-
-
-def told_tags(summary: Mapping[str, Any]) -> Pairs:
-    """The other way round."""
-    return tuple((k.removeprefix(_PREFIX), str(v)) for k, v in summary.items() if k.startswith(_PREFIX))
 
 
 def _put(record: Record | None) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.cloud_actions import AwaitService, CreateEndpoint, UpdateEndpoint
-from lmi_deploy.core.cloud_tags import stamp
+from lmi_deploy.core.cloud_tags import stamp, tags_told
 from lmi_deploy.core.delivery import stored_id, weights_of
 from lmi_deploy.core.environment_digests import environment_summary
 from lmi_deploy.core.hosting import Scaling
@@ -21,7 +21,6 @@ from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.cloud_wanted import patience, wanted_of
 from lmi_deploy.decide.costs import cost_of
 from lmi_deploy.decide.diff.changes import told_of_model, told_of_probe, told_of_properties
-from lmi_deploy.decide.diff.sagemaker_tags import tags_told
 
 MODEL: Final = "sagemaker_model"
 SCALING: Final = "scaling"
