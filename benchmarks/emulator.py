@@ -27,8 +27,6 @@ FULL_SPEED: Final = ("--speed", "1000000")
 WORDS: Final = "tests/contract/emulator/test_refusals.py"
 CATALOG: Final = "tests/contract/emulator/test_catalog.py"
 _FORBIDDEN: Final = "not service_model_forbids and not table_is_long"
-_SCOPE: Final = "20261121/us-east-1/sagemaker/aws4_request"
-_SIGNED: Final = f"AWS4-HMAC-SHA256 Credential=key/{_SCOPE}, SignedHeaders=host, Signature=0"
 
 
 def run() -> Result:
@@ -101,7 +99,8 @@ def _in_service(aws: Emulated, name: str) -> float:
 class _Caller:
     """Requests as JSON: botocore itself would not send most of the bad ones."""
 
-    def __init__(self, connection: http.client.HTTPConnection) -> None:
+    def __init__(self, aws: Emulated, connection: http.client.HTTPConnection) -> None:
+        self._aws = aws
         self._connection = connection
 
     def answers(self, operation: str) -> bool:
@@ -114,8 +113,9 @@ class _Caller:
         return status == 400 and told["__type"] == bad.code and bad.phrase in told.get("message", "")
 
     def _ask(self, operation: str, params: Any) -> tuple[int, dict[str, Any]]:
-        headers = {"X-Amz-Target": f"SageMaker.{operation}", "Authorization": _SIGNED}
-        self._connection.request("POST", "/", json.dumps(params), headers)
+        body = json.dumps(params).encode()
+        headers = self._aws.signed("sagemaker", body, {"X-Amz-Target": f"SageMaker.{operation}"})
+        self._connection.request("POST", "/", body, headers)
         answer = self._connection.getresponse()
         told: dict[str, Any] = json.loads(answer.read() or b"{}")
         return answer.status, told
@@ -124,4 +124,4 @@ class _Caller:
 @contextmanager
 def _caller(aws: Emulated) -> Iterator[_Caller]:
     with closing(http.client.HTTPConnection(urlsplit(aws.url).netloc, timeout=60)) as connection:
-        yield _Caller(connection)
+        yield _Caller(aws, connection)

@@ -1,4 +1,4 @@
-"""Other people's clients against `lmi emulator`, unchanged: told an address, any keys, a region, nothing else."""
+"""Other people's clients against `lmi emulator`, unchanged: told an address, its keys, a region, nothing else."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def run(aws: Emulated, tmp_path: Path) -> Run:
     def ran(command: Sequence[str | Path], *, good: tuple[int, ...] = (0,), **more: str) -> str:
         done = subprocess.run(
             [str(word) for word in command],
-            env=client_environment(aws.url, tmp_path, **more),
+            env=client_environment(aws.url, aws.keys, tmp_path, **more),
             cwd=tmp_path,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -60,7 +60,7 @@ def account(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> I
     flags = ("--python", str(serving_python()), "--speed", "120")
     hub = {"HF_ENDPOINT": installed.environment["HF_ENDPOINT"]}
     with emulator(folder, *flags, containers=True, variables=hub) as aws:
-        keys = {"AWS_ENDPOINT_URL": aws.url, "AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any"}
+        keys = {"AWS_ENDPOINT_URL": aws.url, **aws.keys}
         region = {"AWS_REGION": aws.region, "AWS_EC2_METADATA_DISABLED": "true"}
         lmi = replace(installed, environment={**installed.environment, **keys, **region})
         yield Account(lmi, aws)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tests.support.engine import cache_home
@@ -39,10 +39,10 @@ def _build(final: Path) -> None:
     (final / ".complete").touch()
 
 
-def client_environment(url: str, home: Path, **more: str) -> dict[str, str]:
-    """All that a client is told: address, any keys, a region; nothing of whoever runs the tests."""
+def client_environment(url: str, pair: Mapping[str, str], home: Path, **more: str) -> dict[str, str]:
+    """All that a client is told: address, keys, a region; nothing of whoever runs the tests."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "TF_", "PYTHON"))}
-    keys = {"AWS_ACCESS_KEY_ID": "any", "AWS_SECRET_ACCESS_KEY": "any", "AWS_DEFAULT_REGION": "us-east-1"}
+    keys = {**pair, "AWS_DEFAULT_REGION": "us-east-1"}
     return {**kept, "AWS_ENDPOINT_URL": url, "AWS_REGION": "us-east-1", **keys, "HOME": str(home), **more}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from tests.support.served import worker_python
 PATIENCE = 60.0
 """Real seconds; as long as these tests let a container take for its start."""
 ACCOUNT = "123456789012"
+KEYS = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
 REGION = "us-east-1"
 IMAGE = f"763104351884.dkr.ecr.{REGION}.amazonaws.com/djl-inference:0.36.0-lmi27.0.0-cu130"
 BUCKET = "weights-and-artifacts"
@@ -38,41 +40,74 @@ class Emulated:
     """A running emulator, seen as a client sees AWS."""
 
     url: str
+    key: str
+    secret: str
     process: subprocess.Popen[bytes]
     log: Path
+    exported: Mapping[str, str]
+    """The lines that it printed at its start."""
     region: str = REGION
     _clients: dict[str, Any] = field(default_factory=dict)
 
-    def client(self, service: str, *, key: str = "any", fresh: bool = False, **more: Any) -> Any:
-        """A boto3 client that retries nothing."""
+    @property
+    def keys(self) -> dict[str, str]:
+        """The root's, as variables."""
+        return {"AWS_ACCESS_KEY_ID": self.key, "AWS_SECRET_ACCESS_KEY": self.secret}
+
+    def client(
+        self, service: str, *, key: Mapping[str, str] | None = None, fresh: bool = False, **more: Any
+    ) -> Any:
+        """A boto3 client that retries nothing; `key` is an access key as IAM gives it, else it is the root's."""
         import boto3
         from botocore.config import Config
 
-        if fresh or more or key != "any":
+        if fresh or more or key is not None:
             return self._client(boto3, Config, service, key, more)
         if service not in self._clients:
             self._clients[service] = self._client(boto3, Config, service, key, more)
         return self._clients[service]
 
-    def _client(self, boto3: Any, config: Any, service: str, key: str, more: Mapping[str, Any]) -> Any:
+    def _client(
+        self, boto3: Any, config: Any, service: str, key: Mapping[str, str] | None, more: Mapping[str, Any]
+    ) -> Any:
         settings = {"retries": {"total_max_attempts": 1}, "parameter_validation": False, **more}
         return boto3.client(
             service,
             endpoint_url=self.url,
             region_name=self.region,
-            aws_access_key_id=key,
-            aws_secret_access_key="any",
+            aws_access_key_id=self.key if key is None else key["AccessKeyId"],
+            aws_secret_access_key=self.secret if key is None else key["SecretAccessKey"],
+            aws_session_token=key.get("SessionToken") if key is not None else None,
             config=config(**settings),
         )
 
-    def post(self, path: str, body: Any) -> Any:
-        request = urllib.request.Request(self.url + path, data=json.dumps(body).encode(), method="POST")
+    def signed(
+        self, service: str, body: bytes, headers: Mapping[str, str], *, path: str = "/"
+    ) -> dict[str, str]:
+        """Headers of a POST that no client of AWS would send, with the signature that it would have."""
+        from botocore.auth import S3SigV4Auth, SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.credentials import Credentials
+
+        request = AWSRequest(method="POST", url=self.url + path, data=body, headers=headers)
+        kind = S3SigV4Auth if service == "s3" else SigV4Auth
+        kind(Credentials(self.key, self.secret), service, self.region).add_auth(request)
+        return dict(request.headers.items())
+
+    def control(self, method: str, path: str, body: Any = None) -> Any:
+        """The emulator's own controls, with its key as user and password."""
+        data = json.dumps(body).encode() if body is not None else None
+        pair = base64.b64encode(f"{self.key}:{self.secret}".encode()).decode()
+        headers = {"Authorization": f"Basic {pair}"}
+        request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return json.load(answer)
 
+    def post(self, path: str, body: Any) -> Any:
+        return self.control("POST", path, body)
+
     def get(self, path: str) -> Any:
-        with urllib.request.urlopen(self.url + path, timeout=PATIENCE) as answer:
-            return json.load(answer)
+        return self.control("GET", path)
 
     def advance(self, seconds: float) -> None:
         self.post("/_clock", {"advance": seconds})
@@ -81,9 +116,7 @@ class Emulated:
         self.post("/_faults", {"rules": list(rules)})
 
     def no_faults(self) -> None:
-        request = urllib.request.Request(self.url + "/_faults", method="DELETE")
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            answer.read()
+        self.control("DELETE", "/_faults")
 
     def role(self, name: str = "execution", *, trust: Any = TRUST, resources: Any = "*") -> str:
         """A role that SageMaker may assume, with the right to read these resources of S3."""
@@ -105,8 +138,7 @@ class Emulated:
         )
         return {
             "AWS_ENDPOINT_URL": self.url,
-            "AWS_ACCESS_KEY_ID": "any",
-            "AWS_SECRET_ACCESS_KEY": "any",
+            **self.keys,
             "AWS_REGION": self.region,
             "AWS_CONFIG_FILE": "/nowhere",
             "LMI_STATE_HOME": str(home / "state"),
@@ -173,12 +205,12 @@ def emulator(
 ) -> Iterator[Emulated]:
     """A program of its own, ended as a user ends it; `folder` takes its output.
 
-    Its own `variables` mean that it chooses how containers and jobs are made."""
+    Its own `variables`, other than keys, mean that it chooses how containers and jobs are made."""
     log = folder / "emulator.log"
     made: tuple[str, ...] = ("--no-containers",)
     if containers:
         made = ("--engine-dir", str(engine_dir()), "--python", worker_python())
-    elif variables is not None:
+    elif variables is not None and not variables.keys() <= KEYS:
         made = ()
     environ = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     environ |= variables or {}
@@ -193,7 +225,10 @@ def emulator(
             env=environ,
         )
     try:
-        yield Emulated(_address(process, log), process, log)
+        said = _exported(process, log)
+        held = {**environ, **said}  # with an S3 server of the caller's, the keys are the caller's
+        key, secret = held["AWS_ACCESS_KEY_ID"], held["AWS_SECRET_ACCESS_KEY"]
+        yield Emulated(said["AWS_ENDPOINT_URL"], key, secret, process, log, said)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -205,8 +240,13 @@ def emulator(
         process.stdout.close()
 
 
-def _address(process: subprocess.Popen[bytes], log: Path) -> str:
+def _exported(process: subprocess.Popen[bytes], log: Path) -> dict[str, str]:
+    """The lines that it prints at its start, to the last of them."""
     assert process.stdout is not None
-    line = process.stdout.readline().decode()
-    assert line.startswith("export AWS_ENDPOINT_URL="), log.read_text()
-    return line.strip().partition("=")[2]
+    said: dict[str, str] = {}
+    while "AWS_DEFAULT_REGION" not in said:
+        line = process.stdout.readline().decode().strip()
+        assert line.startswith("export "), log.read_text()
+        name, _, value = line.removeprefix("export ").partition("=")
+        said[name] = value
+    return said

@@ -61,8 +61,8 @@ class Principal:
         self.monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
 
     def as_root(self) -> None:
-        self.monkeypatch.setenv("AWS_ACCESS_KEY_ID", "root")
-        self.monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "x")
+        for name, value in self.aws.keys.items():
+            self.monkeypatch.setenv(name, value)
 
     def grant(self, *less: Less) -> None:
         """The printed policies, without these."""

@@ -24,6 +24,9 @@ from lmi_deploy.cli.options import json_option
 @click.option("--python", metavar="PATH", help="The interpreter that handlers run in.")
 @click.option("--engine-dir", metavar="DIR", help="DJL's Python engine, unpacked; else it is fetched once.")
 @click.option("--proxy", is_flag=True, help="Let clients come through a byte proxy, with faults of its own.")
+@click.option(
+    "--key", metavar="ID:SECRET", help="Requests must be signed with this key.  [default: a new one, printed]"
+)
 @click.option("--enforce-iam", is_flag=True, help="Check every call against its caller's policies.")
 @click.option(
     "--lag", metavar="SECONDS", help="Eventual consistency, as AWS has it; or tags=S,reads=S,roles=S."
@@ -35,7 +38,7 @@ from lmi_deploy.cli.options import json_option
 )
 @json_option
 def command(*, as_json: bool, **given: object) -> int:
-    """SageMaker on this machine, for rehearsals: one address for all services, any keys, any region.
+    """SageMaker on this machine, for rehearsals: one address for all services, any region.
 
     It prints what to export, and ends with everything it started on Ctrl-C. docs/emulator.md says what is emulated.
     """

@@ -6,12 +6,13 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from lmi_deploy.emulator.announcing import tell_end
+from lmi_deploy.emulator.iam.keyring import VARIABLE, KeyPair, parse_key
 from lmi_deploy.emulator.lag import parse_lag
 from lmi_deploy.emulator.program import Settings, run
 from lmi_deploy.emulator.rule_files import load_rules
@@ -43,6 +44,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add("--python", type=Path, help="the interpreter that handlers run in (the newest serving environment)")
     add("--engine-dir", type=Path, help="DJL's Python engine, unpacked (else fetched into the cache)")
     add("--no-containers", action="store_true", help="start no model servers; invocations are echoed")
+    add("--key", metavar="ID:SECRET", help=f"sign with this key, not a new one (or the variable {VARIABLE})")
     add("--enforce-iam", action="store_true", help="check every call against its caller's policies")
     add(
         "--lag",
@@ -94,7 +96,15 @@ def settings_of(given: argparse.Namespace) -> Settings:
         parent=given.parent_pid,
         enforce_iam=given.enforce_iam,
         lag=parse_lag(given.lag),
+        key=key_of(given.key, os.environ),
     )
+
+
+def key_of(given: str | None, environ: Mapping[str, str]) -> KeyPair | None:
+    if given is not None:
+        return parse_key(given, "--key")
+    text = environ.get(VARIABLE)
+    return parse_key(text, VARIABLE) if text else None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

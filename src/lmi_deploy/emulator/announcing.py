@@ -7,16 +7,16 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from lmi_deploy.emulator.iam.keyring import KeyPair
 from lmi_deploy.errors import LmiError
 
 
-def environment_of(address: str, s3: str) -> dict[str, str]:
-    """What a client sets."""
+def environment_of(address: str, s3: str, key: KeyPair | None) -> dict[str, str]:
+    """What a client sets; `key` is None where it has to have the key already."""
     return {
         "AWS_ENDPOINT_URL": address,
         **({"AWS_ENDPOINT_URL_S3": s3} if s3 else {}),
-        "AWS_ACCESS_KEY_ID": "emulator",
-        "AWS_SECRET_ACCESS_KEY": "emulator",
+        **({"AWS_ACCESS_KEY_ID": key.id, "AWS_SECRET_ACCESS_KEY": key.secret} if key is not None else {}),
         "AWS_REGION": "us-east-1",
         "AWS_DEFAULT_REGION": "us-east-1",
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from aiohttp import web
@@ -12,6 +13,7 @@ from aiohttp import web
 from lmi_deploy.emulator.beside import quotas
 from lmi_deploy.emulator.beside.moto import SERVICES, Moto
 from lmi_deploy.emulator.disturbances import add_fault_routes, deliver, faulty
+from lmi_deploy.emulator.iam.authentication import SIGNATURE, Authentication, refused_request
 from lmi_deploy.emulator.iam.behind import behind_storage
 from lmi_deploy.emulator.iam.elsewhere import Sent, denial, rights
 from lmi_deploy.emulator.iam.guard import AccessDenied, Guard
@@ -22,17 +24,19 @@ from lmi_deploy.emulator.runtime.queueing import Queue
 from lmi_deploy.emulator.runtime.requests import is_invocation, read_invocation
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
 from lmi_deploy.emulator.services import Services
-from lmi_deploy.emulator.wire.dispatch import answer, called, refusal, signed
+from lmi_deploy.emulator.wire.dispatch import answer, called, refusal
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.service_models import service_model
-from lmi_deploy.emulator.wire.signature import Signature, read_signature
+from lmi_deploy.emulator.wire.signature import Signature
 from lmi_deploy.emulator.world import World
 
 CLOCK_PATH: Final = "/_clock"
+_YEAR: Final = 366 * 86_400
 RIGHTS_PATH: Final = "/_rights"
 QUOTAS_PATH: Final = "/_quotas/{region}"
 STATUS_PATH: Final = "/_endpoints/{region}/{name}"
-_UNSIGNED: Final = (b"Action=AssumeRoleWithWebIdentity", b"Action=AssumeRoleWithSAML")
+CONTROL: Final = "/_"
+"""How the paths of the emulator's own controls begin: the ones above, and the faults'."""
 
 
 @dataclass(slots=True)
@@ -43,12 +47,14 @@ class Front:
     queue: Queue
     moto: Moto
     guard: Guard | None
+    authentication: Authentication
     keep_time: Callable[[], None]
     more: Sequence[web.AbstractRouteDef] = ()
     """Routes of other parts."""
 
     def app(self) -> web.Application:
-        app = web.Application(middlewares=[deliver, faulty(self.world.faults)], client_max_size=6 * 1024**3)
+        middlewares = [self.authentication.middleware(), deliver, faulty(self.world.faults)]
+        app = web.Application(middlewares=middlewares, client_max_size=6 * 1024**3)
         add_fault_routes(app, self.world.faults)
         app.router.add_get(CLOCK_PATH, self.show_clock)
         app.router.add_post(CLOCK_PATH, self.turn_clock)
@@ -60,11 +66,15 @@ class Front:
         return app
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
+        try:
+            await self.authentication.require_body(request)
+        except ApiError as error:
+            return await refused_request(request, error)
         call = await called(request)
         if call is not None:
-            return await answer(request, call, self.services.handle)
+            return await answer(request, call, self.services.handle, request[SIGNATURE])
         try:
-            if is_invocation(request.path) and _is_for_sagemaker(request):
+            if is_invocation(request.path) and request[SIGNATURE].service == "sagemaker":
                 return await self.invoke(request)
             return await self.elsewhere(request)
         except ApiError as error:
@@ -73,7 +83,7 @@ class Front:
             return response
 
     async def invoke(self, request: web.Request) -> web.StreamResponse:
-        signature = signed(request)
+        signature: Signature = request[SIGNATURE]
         asked = await read_invocation(request)
         if self.guard is not None:
             needed = invoking(self.world, signature.region, asked.operation, asked.endpoint)
@@ -86,22 +96,20 @@ class Front:
 
     async def elsewhere(self, request: web.Request) -> web.StreamResponse:
         """What moto serves: by the service that the request is signed for."""
-        signature = read_signature(request.headers, request.query)
-        if signature is None and not (await request.read()).startswith(_UNSIGNED):
-            raise ApiError("MissingAuthenticationTokenException", "Missing Authentication Token", status=403)
-        if signature is not None and signature.service not in SERVICES:
+        signature: Signature = request[SIGNATURE]
+        if signature.service not in SERVICES:
             raise _unknown(request, signature.service)
-        if signature is not None and self.guard is not None:
+        if self.guard is not None:
             denied = await self._denied(self.guard, request, signature)
             if denied is not None:
                 return denied
-        if signature is not None and signature.service == "iam":
+        if signature.service == "iam":
             form = read_form(await request.read())
             if form.get("Action") == OPERATION:
                 status, body = simulated(self.world.account, form)
                 return web.Response(status=status, body=body, content_type="text/xml")
-        answer = await self.moto.answer(request, signature.service if signature else "sts")
-        if signature is not None and signature.service == "iam":
+        answer = await self.moto.answer(request, signature.service)
+        if signature.service == "iam":
             self.world.roles.note()
         return answer
 
@@ -131,6 +139,10 @@ class Front:
 
     async def turn_clock(self, request: web.Request) -> web.Response:
         wanted = _object(await request.text())
+        off = wanted.get("off")
+        if isinstance(off, int | float) and abs(off) < _YEAR:
+            self.authentication.off = timedelta(seconds=off)
+            return await self.show_clock(request)
         seconds = wanted.get("advance")
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
             return _bad('must be {"advance": seconds}, with seconds of at least 0: time does not go back')
@@ -168,12 +180,6 @@ class Front:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-
-
-def _is_for_sagemaker(request: web.Request) -> bool:
-    """Not a bucket of S3 that is called `endpoints`."""
-    signature = read_signature(request.headers, request.query)
-    return signature is None or signature.service == "sagemaker"
 
 
 def _unknown(request: web.Request, service: str) -> ApiError:

@@ -26,15 +26,17 @@ from lmi_deploy.emulator.beside.moto import Moto
 from lmi_deploy.emulator.beside.tag_index import TagIndex
 from lmi_deploy.emulator.byteproxy import ByteProxy
 from lmi_deploy.emulator.clock import TurnedClock
-from lmi_deploy.emulator.front import Front
+from lmi_deploy.emulator.front import CONTROL, Front
 from lmi_deploy.emulator.hosting.components import Components
 from lmi_deploy.emulator.hosting.courses import HURRY, Courses
 from lmi_deploy.emulator.hosting.fleets import Fleets
 from lmi_deploy.emulator.hosting.instances import Instances, Workshop
 from lmi_deploy.emulator.hosting.laying import Layer
 from lmi_deploy.emulator.hosting.objects import Fetching, MotoObjects, OutsideObjects
+from lmi_deploy.emulator.iam.authentication import Authentication
 from lmi_deploy.emulator.iam.container_keys import PATH, ContainerKeys
 from lmi_deploy.emulator.iam.guard import Guard
+from lmi_deploy.emulator.iam.keyring import KeyPair, Keyring, own_keys
 from lmi_deploy.emulator.iam.roles import MotoRoles
 from lmi_deploy.emulator.jobs.courses import JobCourses
 from lmi_deploy.emulator.jobs.hosts import Hosts
@@ -69,6 +71,8 @@ class Settings:
     as_json: bool = False
     stop_after: float | None = None
     parent: int | None = None
+    key: KeyPair | None = None
+    """The one that requests must be signed with; None: one is made."""
 
 
 class _Nobody:
@@ -90,7 +94,10 @@ class Emulator:
         self._skew = settings.folder / "clock.json" if settings.folder else None
         skew = max(_read_skew(self._skew), store.latest() - time.time())
         clock = TurnedClock(speed=settings.speed, skew=skew)
-        objects: Fetching = OutsideObjects(settings.s3, environ) if settings.s3 else MotoObjects(ACCOUNT)
+        self.keys = own_keys(settings.key, settings.folder, environ if settings.s3 else None)
+        objects: Fetching = MotoObjects(ACCOUNT)
+        if settings.s3:
+            objects = OutsideObjects(settings.s3, environ.get("AWS_REGION") or "us-east-1", self.keys.s3)
         roles = MotoRoles(ACCOUNT, clock.now, lag=settings.lag.roles)
         self.world = World(
             clock=clock,
@@ -106,6 +113,7 @@ class Emulator:
             keys=(keys := ContainerKeys()),
             tags=TagIndex(store, clock.now, settings.lag.tags),
             lag=settings.lag,
+            s3_keys=self.keys.s3 if settings.s3 else None,
         )
         self._logs = _log_groups(clock, settings.folder)
         made_by = Instances(self.world, Layer(objects, roles), workshop, self._logs, work / "hosting")
@@ -122,11 +130,14 @@ class Emulator:
         self.rounds = Rounds(self.world, metrics)
         self.runtime = Runtime(self.world, Routes(self.world, fleets, self.components), metrics)
         self.moto = Moto(ACCOUNT, settings.folder / "moto" if settings.folder else None)
-        guard = Guard(ACCOUNT) if settings.enforce_iam else None
-        services = Services(self.world, self._logs, metrics, guard)
         self.queue = Queue(self.runtime, objects)
-        self.front = Front(self.world, services, self.runtime, self.queue, self.moto, guard, self.keep_time)
+        self.front = self._front(metrics, Guard(ACCOUNT) if settings.enforce_iam else None)
         self.front.more = (web.get(PATH, keys.show),)
+
+    def _front(self, metrics: Metrics, guard: Guard | None) -> Front:
+        services = Services(self.world, self._logs, metrics, guard)
+        known = Authentication(Keyring(ACCOUNT, self.keys), control=CONTROL, free=PATH.partition("{")[0])
+        return Front(self.world, services, self.runtime, self.queue, self.moto, guard, known, self.keep_time)
 
     def _hosts(self, workshop: Workshop, objects: Fetching, folder: Path) -> Hosts:
         layer = JobLayer(objects, self.world.roles)
@@ -160,6 +171,8 @@ class Emulator:
 async def run(settings: Settings, workshop: Workshop, environ: Mapping[str, str]) -> None:
     """Serve until SIGTERM, SIGINT, the end of the time given or of the parent."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
+    # What is kept holds keys, and what containers find decides what they run: nobody else may read or write it.
+    os.umask(0o077)
     told = _signals()
     with _work_folder(settings) as work, _aftermath(settings, workshop, work):
         emulator = Emulator(settings, workshop, environ, work)
@@ -170,7 +183,7 @@ async def run(settings: Settings, workshop: Workshop, environ: Mapping[str, str]
             emulator.world.address = address
             emulator.resume()
             with _proxied(settings, address, emulator.world.faults) as (aws, s3):
-                announce(environment_of(aws, s3), as_json=settings.as_json)
+                announce(environment_of(aws, s3, emulator.keys.shown), as_json=settings.as_json)
                 await _told_to_stop(settings, told)
         finally:
             await runner.cleanup()

@@ -57,11 +57,7 @@ def job_image(environ: Mapping[str, str], python: Path | None, reach: Reach) -> 
 
 
 def _reach(environ: Mapping[str, str], s3: str) -> Reach:
-    keys = (
-        environ.get("AWS_ACCESS_KEY_ID") or "emulator",
-        environ.get("AWS_SECRET_ACCESS_KEY") or "emulator",
-    )
-    return Reach(s3, keys, environ.get("HF_ENDPOINT", ""))
+    return Reach(s3, environ.get("HF_ENDPOINT", ""))
 
 
 def without_containers() -> Workshop:

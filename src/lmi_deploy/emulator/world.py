@@ -96,6 +96,8 @@ class World:
     account: str = ACCOUNT
     address: str = ""
     """Where the emulator listens."""
+    s3_keys: Credentials | None = field(default=None, repr=False)
+    """What an outside S3 server knows, in place of the keys of roles."""
 
     def table(self, kind: str, region: str) -> Table:
         return self.store.table(kind, region)

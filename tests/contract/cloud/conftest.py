@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,9 @@ from lmi_deploy.ports.cloud import Cloud
 from tests.support.emulated import ACCOUNT, IMAGE, REGION, Emulated, emulator
 from tests.support.still_clock import StillClock
 
-FULL_SPEED = ("--speed", "1000000")
 SECRET = "canary-7d1f-secret-key"
+KEY = {"AccessKeyId": "any", "SecretAccessKey": SECRET}
+FULL_SPEED = ("--speed", "1000000", "--key", f"any:{SECRET}")
 TAGS = ((TAG, "chat"), ("team", "blue"))
 
 
@@ -35,8 +36,7 @@ def chain(aws: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment of a user of the emulator."""
     environment = {
         "AWS_ENDPOINT_URL": aws.url,
-        "AWS_ACCESS_KEY_ID": "any",
-        "AWS_SECRET_ACCESS_KEY": SECRET,
+        **aws.keys,
         "AWS_REGION": REGION,
         "AWS_CONFIG_FILE": "/nowhere",
         "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
@@ -55,14 +55,18 @@ class Told:
     """An adapter's surroundings: what it said, how long it waited, and what it sent."""
 
     url: str
-    clock: StillClock = field(default_factory=StillClock)
+    clock: Any = field(default_factory=StillClock)
     notes: list[str] = field(default_factory=list)
-    key: str = "any"
+    key: Mapping[str, str] = field(default_factory=lambda: KEY, repr=False)
     sessions: int = 0
 
     def session(self) -> Any:
         self.sessions += 1
-        return boto3.Session(aws_access_key_id=self.key, aws_secret_access_key=SECRET, region_name=REGION)
+        return boto3.Session(
+            aws_access_key_id=self.key["AccessKeyId"],
+            aws_secret_access_key=self.key["SecretAccessKey"],
+            region_name=REGION,
+        )
 
     def access(self, **more: Any) -> Access:
         return Access(

@@ -88,9 +88,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     state.shelf.scan()
     with ExitStack() as stack:
         hub = stack.enter_context(serve_hub(state=state))
-        shelves = stack.enter_context(emulator(tmp_path_factory.mktemp("s3")))
+        shelves = stack.enter_context(emulator(tmp_path_factory.mktemp("s3"), "--key", f"any:{KEY}"))
         storage = stack.enter_context(proxied(shelves.url))
-        variables = {"HF_ENDPOINT": hub.url, "HF_TOKEN": HUB}
+        variables = {"HF_ENDPOINT": hub.url, "HF_TOKEN": HUB, **shelves.keys}
         aws = stack.enter_context(
             emulator(
                 tmp_path_factory.mktemp("aws"),
@@ -121,8 +121,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
                 "AWS_REGION": REGION,
                 "AWS_CONFIG_FILE": "/nowhere",
                 "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
-                "AWS_ACCESS_KEY_ID": "any",
-                "AWS_SECRET_ACCESS_KEY": KEY,
+                **aws.keys,
                 "AWS_SESSION_TOKEN": SESSION,
                 "HF_ENDPOINT": hub_front.url,
                 "HF_TOKEN": HUB,

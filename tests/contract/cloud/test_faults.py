@@ -5,7 +5,7 @@ from __future__ import annotations
 import socketserver
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,8 @@ import pytest
 
 from lmi_deploy.adapters.aws.calls import Access
 from lmi_deploy.adapters.aws.hosting import SageMakerHosting
+from lmi_deploy.adapters.aws.roles import IamRoles
+from lmi_deploy.adapters.clock import SystemClock
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NoCapacity
 from tests.contract.cloud.conftest import SECRET, TAGS, Told, model_settings
 from tests.support.certificate import certificate
@@ -94,19 +96,33 @@ def test_refused_credentials_are_not_tried_again(
     assert told.notes == []
 
 
+@pytest.fixture
+def later(aws: Emulated, told: Told) -> Iterator[Told]:
+    """Whose clock is three hours behind of AWS's."""
+    told.clock = SystemClock()
+    aws.role("late")
+    aws.post("/_clock", {"off": 10_800})
+    yield told
+    aws.post("/_clock", {"off": 0})
+
+
+def test_a_clock_that_is_wrong_is_said_and_worked_around(later: Told) -> None:
+    """In JSON it is an InvalidSignatureException, of IAM a SignatureDoesNotMatch."""
+    assert SageMakerHosting(later.access(), account=ACCOUNT).endpoint("nobody") is None
+    assert IamRoles(later.access()).assumable(f"arn:aws:iam::{ACCOUNT}:role/late") == ""
+    assert later.notes == [
+        "this machine's clock is 180 minutes behind of SageMaker's: requests are signed by SageMaker's clock",
+        "this machine's clock is 180 minutes behind of IAM's: requests are signed by IAM's clock",
+    ]
+
+
 @pytest.mark.parametrize(
     "code", ["InvalidSignatureException", "SignatureDoesNotMatch", "RequestTimeTooSkewed"]
 )
-def test_a_clock_that_is_wrong_is_said_and_worked_around(
+def test_a_clock_that_stays_wrong_is_told(
     aws: Emulated, hosting: SageMakerHosting, told: Told, code: str
 ) -> None:
     said = "Signature expired: 20260101T000000Z is now earlier than 20260101T025500Z"
-    aws.fault(on("DescribeEndpoint", told_by(code, said, Date="Thu, 01 Jan 2026 03:00:00 GMT")))
-    assert hosting.endpoint("nobody") is None
-    assert told.notes == [
-        "this machine's clock is 180 minutes behind of SageMaker's: requests are signed by SageMaker's clock"
-    ]
-    aws.no_faults()
     aws.fault(on("DescribeEndpoint", told_by(code, said, Date="Thu, 01 Jan 2026 03:00:00 GMT"), times=None))
     with pytest.raises(AccessError, match="clock of this machine is wrong by more than 5 minutes") as caught:
         hosting.endpoint("nobody")
@@ -178,8 +194,12 @@ def test_no_capacity_said_at_once_is_told_as_such(aws: Emulated, hosting: SageMa
     ],
 )
 def test_what_does_not_answer_like_aws_is_told_with_the_address(
-    aws: Emulated, hosting: SageMakerHosting, do: Any, why: str
+    aws: Emulated, told: Told, do: Any, why: str
 ) -> None:
+    told.clock = (
+        SystemClock()
+    )  # a still one is wrong by months, and a denial without a code may be about that
+    hosting = SageMakerHosting(told.access(), account=ACCOUNT)
     aws.fault(on("DescribeEndpoint", do, times=None))
     with pytest.raises(LmiError, match=why) as caught:
         hosting.endpoint("chat")

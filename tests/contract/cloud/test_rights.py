@@ -29,13 +29,13 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
         yield running
 
 
-def user(aws: Emulated, name: str, *statements: dict[str, Any]) -> tuple[str, str]:
+def user(aws: Emulated, name: str, *statements: dict[str, Any]) -> tuple[str, Any]:
     """The ARN and the access key of a user with these rights."""
     iam = aws.client("iam")
     arn = iam.create_user(UserName=name)["User"]["Arn"]
     policy = {"Version": "2012-10-17", "Statement": list(statements)}
     iam.put_user_policy(UserName=name, PolicyName="rights", PolicyDocument=json.dumps(policy))
-    return arn, iam.create_access_key(UserName=name)["AccessKey"]["AccessKeyId"]
+    return arn, iam.create_access_key(UserName=name)["AccessKey"]
 
 
 def allow(action: str, resource: str = "*", **more: Any) -> dict[str, Any]:
@@ -91,6 +91,6 @@ def test_rights_that_may_not_be_simulated_are_said(aws: Emulated, told: Told) ->
         IamRoles(told.access()).lacking(arn, [CREATE])
 
 
-def test_keys_that_belong_to_nobody_may_do_anything(aws: Emulated, told: Told) -> None:
+def test_the_keys_of_the_root_may_do_anything(aws: Emulated, told: Told) -> None:
     anybody = aws.client("sts").get_caller_identity()["Arn"]
     assert IamRoles(told.access()).lacking(anybody, [CREATE, PASS]) == ()

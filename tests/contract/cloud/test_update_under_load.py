@@ -41,8 +41,7 @@ def containers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Emul
     with emulator(tmp_path, "--speed", "600", containers=True) as aws:
         environment = {
             "AWS_ENDPOINT_URL": aws.url,
-            "AWS_ACCESS_KEY_ID": "any",
-            "AWS_SECRET_ACCESS_KEY": "any",
+            **aws.keys,
             "AWS_REGION": REGION,
             "AWS_CONFIG_FILE": "/nowhere",
             "LMI_STATE_HOME": str(tmp_path / "state"),

@@ -13,7 +13,8 @@ def test_artifacts_come_from_there(aws: Emulated, tmp_path: Path) -> None:
     """A second emulator is the S3 server here: it is a program of its own, at another address."""
     files = {"model.py": MANY_WAYS, "serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n"}
     uri = aws.upload("artifacts/outside", files)
-    with emulator(tmp_path, *FULL_SPEED, "--s3", aws.url, containers=True) as inside:
+    outside = (*FULL_SPEED, "--s3", aws.url)
+    with emulator(tmp_path, *outside, containers=True, variables=aws.keys) as inside:
         inside.model("outside", uri)
         inside.endpoint_config("outside", "outside")
         inside.endpoint("outside")

@@ -30,7 +30,7 @@ def user(aws: Emulated, name: str, *statements: dict[str, Any]) -> Any:
     iam.create_user(UserName=name)
     policy = {"Version": "2012-10-17", "Statement": list(statements)}
     iam.put_user_policy(UserName=name, PolicyName="rights", PolicyDocument=json.dumps(policy))
-    key = iam.create_access_key(UserName=name)["AccessKey"]["AccessKeyId"]
+    key = iam.create_access_key(UserName=name)["AccessKey"]
     return lambda service: aws.client(service, key=key)
 
 
@@ -174,6 +174,6 @@ def test_an_assumed_role_has_the_rights_of_the_role(strict: Emulated) -> None:
     iam.put_role_policy(RoleName="lister", PolicyName="p", PolicyDocument=json.dumps(policy))
     arn = f"arn:aws:iam::{ACCOUNT}:role/lister"
     given = strict.client("sts").assume_role(RoleArn=arn, RoleSessionName="s")["Credentials"]
-    client = strict.client("sagemaker", key=given["AccessKeyId"])
+    client = strict.client("sagemaker", key=given)
     assert "Models" in client.list_models()
     assert "assumed-role/lister/s is not authorized" in denied(client, "ListEndpoints")[1]

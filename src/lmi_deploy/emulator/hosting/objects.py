@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
+
+from lmi_deploy.emulator.world import Credentials
 
 _CHUNK = 1 << 20
 
@@ -42,11 +43,12 @@ class MotoObjects:
 
 
 class OutsideObjects:
-    """An S3 server that is not ours, with the credentials that the emulator was started with."""
+    """An S3 server that is not ours, with the key that it knows."""
 
-    def __init__(self, url: str, environ: Mapping[str, str]) -> None:
+    def __init__(self, url: str, region: str, keys: Credentials) -> None:
         self._url = url
-        self._environ = environ
+        self._region = region
+        self._keys = keys
         self._held: Any = None
 
     def keys(self, bucket: str, prefix: str) -> list[str]:
@@ -76,9 +78,9 @@ class OutsideObjects:
             self._held = botocore.session.Session().create_client(
                 "s3",
                 endpoint_url=self._url,
-                region_name=self._environ.get("AWS_REGION") or "us-east-1",
-                aws_access_key_id=self._environ.get("AWS_ACCESS_KEY_ID") or "emulator",
-                aws_secret_access_key=self._environ.get("AWS_SECRET_ACCESS_KEY") or "emulator",
+                region_name=self._region,
+                aws_access_key_id=self._keys.key,
+                aws_secret_access_key=self._keys.secret,
             )
         return self._held
 

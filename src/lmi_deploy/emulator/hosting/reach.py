@@ -13,10 +13,9 @@ NOWHERE: Final = "http://127.0.0.1:9"
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """`s3` is an S3 server that is not ours, with keys of the emulator's own; `hub`, a Hub of the user's own."""
+    """`s3` is an S3 server that is not ours; `hub`, a Hub of the user's own."""
 
     s3: str = ""
-    s3_keys: tuple[str, str] = ("", "")
     hub: str = ""
 
     def variables(self, world: World, role: str, region: str, *, isolated: bool) -> dict[str, str]:
@@ -35,6 +34,6 @@ class Reach:
 
     def _keys(self, world: World, role: str, region: str) -> Credentials:
         """The role's; those that an outside S3 server knows, as that knows no roles."""
-        if self.s3:
-            return Credentials(*self.s3_keys, "")
+        if world.s3_keys is not None:
+            return world.s3_keys
         return world.roles.assume(role, "SageMaker", region)

@@ -167,9 +167,9 @@ def _named(sent: Sent, form: Mapping[str, str]) -> str:
     return "*"
 
 
-def denial(service: str, message: str) -> bytes:
+def denial(service: str, message: str, *, code: str = "AccessDenied") -> bytes:
     """As REST-XML (S3) and query services write it."""
-    error = f"<Code>AccessDenied</Code><Message>{escape(message)}</Message>"
+    error = f"<Code>{code}</Code><Message>{escape(message)}</Message>"
     if service == "s3":
         return f'<?xml version="1.0" encoding="UTF-8"?><Error>{error}</Error>'.encode()
     return f"<ErrorResponse><Error><Type>Sender</Type>{error}</Error></ErrorResponse>".encode()

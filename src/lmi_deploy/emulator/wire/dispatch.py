@@ -14,7 +14,7 @@ from lmi_deploy.emulator.wire.answers import as_json, error_body, request_id, wr
 from lmi_deploy.emulator.wire.check import check
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.service_models import service_model
-from lmi_deploy.emulator.wire.signature import Signature, read_signature, required
+from lmi_deploy.emulator.wire.signature import Signature, read_signature
 from lmi_deploy.emulator.world import Ask
 
 TARGETS: Final[Mapping[str, str]] = {
@@ -56,14 +56,9 @@ async def called(request: web.Request) -> Called | None:
     return None
 
 
-def signed(request: web.Request) -> Signature:
-    return required(read_signature(request.headers, request.query))
-
-
-async def answer(request: web.Request, call: Called, handle: Handle) -> web.Response:
-    """One call of a JSON (or CBOR) service, errors included."""
+async def answer(request: web.Request, call: Called, handle: Handle, signature: Signature) -> web.Response:
+    """One call of a JSON (or CBOR) service, errors included; `signature` is verified."""
     try:
-        signature = signed(request)
         _require_scope(signature, call)
         operation = _operation(call)
         params = _params(call, await request.read(), operation)

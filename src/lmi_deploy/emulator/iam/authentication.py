@@ -1,0 +1,159 @@
+"""Nobody asks without a key: every request must come to this machine by name and be signed with a known key.
+
+Other users of the machine reach the address as its owner does, and so does every web page that the owner opens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ipaddress
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any, Final
+
+from aiohttp import web
+
+from lmi_deploy.emulator.iam.elsewhere import denial
+from lmi_deploy.emulator.iam.keyring import Keyring
+from lmi_deploy.emulator.runtime.requests import is_invocation
+from lmi_deploy.emulator.wire import query, verify
+from lmi_deploy.emulator.wire.canonical import Wire
+from lmi_deploy.emulator.wire.dispatch import called, refusal
+from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.signature import Signature, read_signature, required
+
+SIGNATURE: Final = "signature"
+"""Where a request holds its verified signature."""
+_LARGE: Final = 1 << 20
+_QUERY: Final = {
+    "UnrecognizedClientException": "InvalidClientTokenId",
+    "MissingAuthenticationTokenException": "MissingAuthenticationToken",
+    "IncompleteSignatureException": "IncompleteSignature",
+    "ExpiredTokenException": "ExpiredToken",
+}
+_S3: Final = {
+    "UnrecognizedClientException": "InvalidAccessKeyId",
+    "MissingAuthenticationTokenException": "AccessDenied",
+    "IncompleteSignatureException": "AuthorizationHeaderMalformed",
+    "ExpiredTokenException": "ExpiredToken",
+}
+_JSON: Final = {"SignatureDoesNotMatch": "InvalidSignatureException", "AccessDenied": "AccessDeniedException"}
+"""What services of the one and the other protocol call the same refusal."""
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def has_local_host(request: web.Request) -> bool:
+    """Whether the request names this machine by a loopback name, whatever the port: a tunnel may have another.
+
+    A page of a site whose name was made to point here (DNS rebinding) sends the site's name.
+    """
+    name = request.headers.get("Host", "").rpartition("@")[2].lower()
+    name = name.partition("]")[0].lstrip("[") if name.startswith("[") else name.partition(":")[0]
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+@dataclass(slots=True)
+class Authentication:
+    keyring: Keyring
+    control: str
+    """How the paths of the emulator's own controls begin."""
+    free: str
+    """How the paths begin that are secrets themselves."""
+    off: timedelta = timedelta(0)
+    """By how much AWS's clock is off from this machine's: to its clients, their own clock is wrong."""
+
+    def middleware(self) -> Any:
+        """Outside of the faults: what is not signed is never carried out, and no rule strikes it."""
+
+        @web.middleware
+        async def authenticate(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if not has_local_host(request):
+                return web.json_response(
+                    {"error": f"Host {request.headers.get('Host', '')!r}: use 127.0.0.1 or localhost"},
+                    status=403,
+                )
+            if request.path.startswith(self.free):
+                return await handler(request)
+            if request.path.startswith(self.control):
+                return await handler(request) if self._may_control(request) else _locked()
+            try:
+                request[SIGNATURE] = await self._verified(request)
+            except ApiError as error:
+                response = await refused_request(request, error)
+                response.headers["Date"] = format_datetime(self._now(), usegmt=True)
+                return response
+            return await handler(request)
+
+        return authenticate
+
+    async def require_body(self, request: web.Request) -> None:
+        """ApiError unless the body is what was signed; apart from the head, as a fault may keep it from being read."""
+        wire, signature = _wire(request), request[SIGNATURE]
+        if not verify.is_declared(wire, signature):
+            return
+        secret = self.keyring.secret(signature, self._now())
+        body = await request.read()
+        if len(body) > _LARGE:
+            await asyncio.to_thread(verify.require_body, wire, signature, secret, body)
+        else:
+            verify.require_body(wire, signature, secret, body)
+
+    async def _verified(self, request: web.Request) -> Signature:
+        signature = required(read_signature(request.headers, request.query))
+        now, wire = self._now(), _wire(request)
+        secret = self.keyring.secret(signature, now)
+        body = None if verify.is_declared(wire, signature) else await request.read()
+        verify.require_signed(wire, signature, secret, body, now)
+        return signature
+
+    def _now(self) -> datetime:
+        return datetime.now(UTC) + self.off
+
+    def _may_control(self, request: web.Request) -> bool:
+        """With one of the emulator's own keys as user and password, as `curl --user` sends them."""
+        kind, _, text = request.headers.get("Authorization", "").partition(" ")
+        try:
+            ident, _, secret = base64.b64decode(text, validate=True).decode().partition(":")
+        except ValueError:
+            return False
+        return kind.lower() == "basic" and self.keyring.is_own(ident, secret)
+
+
+def _wire(request: web.Request) -> Wire:
+    return Wire(request.method, request.raw_path, tuple(request.headers.items()))
+
+
+def _locked() -> web.Response:
+    told = 'the emulator\'s key is asked for: curl --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"'
+    return web.json_response({"error": told}, status=401)
+
+
+async def refused_request(request: web.Request, error: ApiError) -> web.Response:
+    """In the form and the words of the service that was asked."""
+    try:
+        call = await called(request)
+    except ApiError:  # a signature that cannot be read, of which `error` tells
+        call = None
+    if call is not None and call.protocol != "query":
+        error.code = _JSON.get(error.code, error.code)
+        return refusal(error, call)
+    if call is not None or request.content_type == query.FORM:
+        error.code = _QUERY.get(error.code, error.code)
+        body = denial("", error.message, code=error.code)
+        return web.Response(status=error.status, body=body, content_type="text/xml")
+    if (request.method, request.path) == ("POST", "/") or is_invocation(request.path):
+        error.code = _JSON.get(error.code, error.code)
+        response = refusal(error)
+        response.content_type = "application/json"
+        return response
+    error.code = _S3.get(error.code, error.code)
+    body = denial("s3", error.message, code=error.code)
+    return web.Response(status=error.status, body=body, content_type="application/xml")

@@ -1,0 +1,122 @@
+"""The keys that requests may be signed with: the emulator's own, those of IAM's users, those of assumed roles."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from lmi_deploy.emulator.iam.roles import iam_backend, sts_backend
+from lmi_deploy.emulator.store import write_whole
+from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.signature import Signature
+from lmi_deploy.emulator.world import Credentials
+from lmi_deploy.errors import UsageRefused
+
+FILE: Final = "key.json"
+VARIABLE: Final = "LMI_EMULATOR_KEY"
+"""Fixes the key as `--key` does, and other users of the machine do not see it in the list of processes."""
+_LETTERS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    id: str
+    secret: str = field(repr=False)
+
+
+def new_key() -> KeyPair:
+    """Of the length that AWS's have, and so that nobody takes it for one of AWS's."""
+    letters = "".join(secrets.choice(_LETTERS) for _ in range(12))
+    return KeyPair(f"EMULATOR{letters}", secrets.token_urlsafe(30))
+
+
+def parse_key(text: str, origin: str) -> KeyPair:
+    """`ID:SECRET`; UsageRefused otherwise, without the secret."""
+    ident, colon, secret = text.partition(":")
+    if not (colon and ident and secret and ident.isascii() and ident.isalnum() and secret.isascii()):
+        raise UsageRefused(
+            f"{origin}: expected ACCESS_KEY_ID:SECRET_ACCESS_KEY, the first of letters and digits",
+            hint="leave it out: the emulator then makes a key and prints it",
+        )
+    return KeyPair(ident, secret)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKeys:
+    """Of the account's root. `outside`, where there is one, is what an outside S3 server knows."""
+
+    key: KeyPair
+    is_given: bool = False
+    outside: KeyPair | None = None
+
+    @property
+    def shown(self) -> KeyPair | None:
+        """What clients are told; None where they have the outside server's key already."""
+        return self.key if self.outside is None or self.is_given else None
+
+    @property
+    def s3(self) -> Credentials:
+        held = self.outside or self.key
+        return Credentials(held.id, held.secret, "")
+
+
+def own_keys(given: KeyPair | None, folder: Path | None, outside: Mapping[str, str] | None) -> OwnKeys:
+    """`outside`: the environment, where an S3 server of the user's is in the place of the built-in one."""
+    key = _own_key(given, folder)
+    if outside is None:
+        return OwnKeys(key, given is not None)
+    ident, secret = outside.get("AWS_ACCESS_KEY_ID"), outside.get("AWS_SECRET_ACCESS_KEY")
+    return OwnKeys(key, given is not None, KeyPair(ident, secret) if ident and secret else None)
+
+
+def _own_key(given: KeyPair | None, folder: Path | None) -> KeyPair:
+    """The key given, else the one that the state folder keeps, else a new one, which it keeps from now on."""
+    path = folder / FILE if folder is not None else None
+    if given is None and path is not None and path.is_file():
+        held = json.loads(path.read_bytes())
+        return KeyPair(str(held["id"]), str(held["secret"]))
+    key = given or new_key()
+    if path is not None:
+        write_whole(path, json.dumps({"id": key.id, "secret": key.secret}).encode())
+    return key
+
+
+class Keyring:
+    def __init__(self, account: str, own: OwnKeys) -> None:
+        self._account = account
+        self._own = {key.id: key.secret for key in (own.key, own.outside) if key is not None}
+
+    def is_own(self, ident: str, secret: str) -> bool:
+        """Whether that is a key of the emulator itself, of the account's root."""
+        held = self._own.get(ident)
+        return held is not None and hmac.compare_digest(held.encode(), secret.encode())
+
+    def secret(self, signature: Signature, now: datetime) -> str:
+        """What a request with this key, and this session token, must be signed with; ApiError for an unknown one."""
+        if signature.key in self._own:
+            return self._own[signature.key]
+        backend = iam_backend(self._account)
+        for user in list(backend.users.values()):
+            for key in user.access_keys:
+                if key.access_key_id == signature.key and key.status == "Active":
+                    return str(key.secret_access_key)
+        assumed = sts_backend(self._account).get_assumed_role_from_access_key(signature.key)
+        if assumed is None or not hmac.compare_digest(
+            str(assumed.session_token).encode(), signature.token.encode()
+        ):
+            raise ApiError(
+                "UnrecognizedClientException",
+                "The security token included in the request is invalid.",
+                status=403,
+            )
+        if assumed.expiration.replace(tzinfo=now.tzinfo) < now:
+            raise ApiError(
+                "ExpiredTokenException", "The security token included in the request is expired", status=403
+            )
+        return str(assumed.secret_access_key)

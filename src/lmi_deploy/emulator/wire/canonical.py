@@ -1,0 +1,127 @@
+"""A request in the one form that both sides sign.
+
+Version 4: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+Version 2: https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote, unquote
+
+_UNRESERVED: Final = "-_.~"
+_SIGNATURE: Final = "X-Amz-Signature"
+_SPACES: Final = re.compile(r"\s+")
+_SUBRESOURCES: Final = frozenset(
+    (
+        *("accelerate", "acl", "analytics", "cors", "defaultObjectAcl", "delete", "inventory", "lifecycle"),
+        *("location", "logging", "metrics", "notification", "partNumber", "policy", "publicAccessBlock"),
+        *("replication", "requestPayment", "restore", "select", "select-type", "tagging", "torrent"),
+        *("uploadId", "uploads", "versionId", "versioning", "versions", "website"),
+        *("response-cache-control", "response-content-disposition", "response-content-encoding"),
+        *("response-content-language", "response-content-type", "response-expires"),
+    )
+)
+"""The parameters of a query that are part of what Version 2 signs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A request's head as it came: `target` is path and query, `headers` every value in its order."""
+
+    method: str
+    target: str
+    headers: tuple[tuple[str, str], ...]
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+    @property
+    def query(self) -> list[tuple[str, str]]:
+        """Names and values, decoded."""
+        parts = self.target.partition("?")[2].split("&")
+        pairs = (part.partition("=") for part in parts if part)
+        return [(unquote(name), unquote(value)) for name, _, value in pairs]
+
+    def header(self, name: str) -> str:
+        """All values of a header, as they are signed."""
+        found = (value for key, value in self.headers if key.lower() == name)
+        return ",".join(_SPACES.sub(" ", value.strip()) for value in found)
+
+    def names(self) -> set[str]:
+        return {name.lower() for name, _ in self.headers}
+
+
+def canonical_request(wire: Wire, path: str, signed: Iterable[str], payload: str) -> str:
+    """Version 4's; `path` is one of `paths`."""
+    names = list(signed)
+    query = sorted((_encoded(key), _encoded(value)) for key, value in wire.query if key != _SIGNATURE)
+    lines = [
+        wire.method,
+        path,
+        "&".join(f"{key}={value}" for key, value in query),
+        *(f"{name}:{wire.header(name)}" for name in names),
+        "",
+        ";".join(names),
+        payload,
+    ]
+    return "\n".join(lines)
+
+
+def paths(wire: Wire, service: str) -> Iterator[str]:
+    """How the path may be signed: S3's is encoded once and kept as it is, any other one encoded twice and normalized.
+
+    Clients differ in which characters they escape; a path that means the same is the same.
+    """
+    once = quote(unquote(wire.path), safe="/" + _UNRESERVED) or "/"
+    if service in ("s3", "s3express"):
+        yield from dict.fromkeys((wire.path or "/", once))
+        return
+    for path in dict.fromkeys((wire.path, once)):
+        yield quote(_normal(path), safe="/" + _UNRESERVED)
+
+
+def version_2(wire: Wire, expires: str) -> str:
+    """What the signature of a presigned URL of Version 2 is over."""
+    query = wire.query
+    pairs = [(name.lower(), _SPACES.sub(" ", value.strip())) for name, value in (*wire.headers, *query)]
+    amazon: dict[str, list[str]] = {}
+    for name, value in pairs:
+        if name.startswith("x-amz-"):
+            amazon.setdefault(name, []).append(value)
+    chosen = sorted((name, value) for name, value in query if name in _SUBRESOURCES)
+    subresources = "&".join(f"{name}={value}" if value else name for name, value in chosen)
+    given = dict(query)
+    lines = [
+        wire.method,
+        wire.header("content-md5") or given.get("Content-MD5", ""),
+        wire.header("content-type") or given.get("Content-Type", ""),
+        expires,
+        *(f"{name}:{','.join(amazon[name])}" for name in sorted(amazon)),
+        wire.path + (f"?{subresources}" if subresources else ""),
+    ]
+    return "\n".join(lines)
+
+
+def _encoded(text: str) -> str:
+    return quote(text, safe=_UNRESERVED)
+
+
+def _normal(path: str) -> str:
+    """Without empty, `.` and `..` parts; the slash at the end stays."""
+    if not path.strip("/"):
+        return "/"
+    normal = posixpath.normpath("/" + path.lstrip("/"))
+    return normal + "/" if path.endswith("/") else normal
+
+
+def first_values(query: Iterable[tuple[str, str]]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for name, value in query:
+        found.setdefault(name, value)
+    return found
