@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -102,6 +103,7 @@ def owned(folder: Path) -> Iterator[None]:
     """Nobody else's as long as it is open: two would end each other's containers and write over each other."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _require_private(folder)
         lock = (folder / ".lock").open("w")
     except OSError as exc:
         raise UsageRefused(
@@ -117,6 +119,16 @@ def owned(folder: Path) -> Iterator[None]:
                 hint="end it first, or choose another --dir",
             ) from exc
         yield
+
+
+def _require_private(folder: Path) -> None:
+    """What lies there decides what containers and jobs run, and which keys are good."""
+    held = folder.stat()
+    if held.st_uid != os.getuid() or held.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UsageRefused(
+            f"--dir {folder}: other users of this machine may write there",
+            hint=f"chown it to yourself and chmod go-w {folder}, or name another folder",
+        )
 
 
 def write_whole(path: Path, content: bytes) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -152,7 +154,7 @@ def test_rights_take_no_more_room_than_they_say_and_are_there_again(tmp_path: Pa
 def test_a_call_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
     with emulator(tmp_path, "--dir", str(tmp_path / "state")) as aws:
         aws.role()
-        path = tmp_path / "state" / "moto" / "iam" / "aws.pickle"
+        path = tmp_path / "state" / "moto" / "iam" / "aws.state"
         before = path.stat().st_mtime_ns
         aws.client("iam").list_roles()
         assert path.stat().st_mtime_ns == before
@@ -176,7 +178,7 @@ def test_whatever_was_answered_before_a_kill_is_there_again(tmp_path: Path) -> N
         aws.process.wait()
         for client in clients:
             client.join()
-    (tmp_path / "state" / "moto" / "iam" / ".aws.pickle.1.partial").write_bytes(b"half of")
+    (tmp_path / "state" / "moto" / "iam" / ".aws.state.1.partial").write_bytes(b"half of")
     with emulator(tmp_path, *kept) as aws:
         found = {role["RoleName"] for role in aws.client("iam").list_roles(MaxItems=1000)["Roles"]}
         assert set(made) <= found
@@ -200,3 +202,71 @@ def test_a_log_whose_last_line_was_cut_short_goes_on(tmp_path: Path) -> None:
     LogGroups(clock, tmp_path).append("/mine", "one", [(3, "third")])
     lines = LogGroups(clock, tmp_path).groups["/mine"].streams["one"].lines
     assert [line.text for line in lines] == ["first", "third"]
+
+
+def test_every_service_of_motos_is_there_again(tmp_path: Path) -> None:
+    """Each kind of thing that moto keeps as an object of its own."""
+    kept = ("--dir", str(tmp_path / "state"))
+    with emulator(tmp_path, *kept) as aws:
+        iam, s3, kms = aws.client("iam"), aws.client("s3"), aws.client("kms")
+        iam.create_user(UserName="ada")
+        key = iam.create_access_key(UserName="ada")["AccessKey"]
+        assumed = aws.client("sts").assume_role(RoleArn=aws.role(), RoleSessionName="s")["Credentials"]
+        secrets = aws.client("secretsmanager")
+        secrets.create_secret(Name="mine", SecretString="a", Tags=[{"Key": "k", "Value": "v"}])
+        secrets.put_secret_value(SecretId="mine", SecretString="b")
+        signing = kms.create_key(KeySpec="RSA_2048", KeyUsage="SIGN_VERIFY")["KeyMetadata"]["KeyId"]
+        kms.create_alias(AliasName="alias/mine", TargetKeyId=signing)
+        before = kms.get_public_key(KeyId="alias/mine")["PublicKey"]
+        aws.client("ssm").put_parameter(Name="/mine", Value="1", Type="String")
+        aws.upload("deep", {"large": bytes(range(256)) * 100})
+        s3.put_bucket_versioning(Bucket=BUCKET, VersioningConfiguration={"Status": "Enabled"})
+        s3.put_object(Bucket=BUCKET, Key="twice", Body=b"1", Tagging="a=b", Metadata={"m": "1"})
+        s3.put_object(Bucket=BUCKET, Key="twice", Body=b"2")
+        s3.delete_object(Bucket=BUCKET, Key="twice")
+        begun = s3.create_multipart_upload(Bucket=BUCKET, Key="parts")["UploadId"]
+        where = {"Bucket": BUCKET, "Key": "parts", "UploadId": begun}
+        tag = s3.upload_part(**where, PartNumber=1, Body=b"part")["ETag"]
+        s3.complete_multipart_upload(**where, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": tag}]})
+        versions = s3.list_object_versions(Bucket=BUCKET)
+        aws.process.kill()
+        aws.process.wait()
+    with emulator(tmp_path, *kept) as aws:
+        s3 = aws.client("s3")
+        assert aws.client("sts", key=key).get_caller_identity()["Arn"].endswith(":user/ada")
+        assert ":assumed-role/" in aws.client("sts", key=assumed).get_caller_identity()["Arn"]
+        assert aws.client("secretsmanager").get_secret_value(SecretId="mine")["SecretString"] == "b"
+        assert aws.client("kms").get_public_key(KeyId="alias/mine")["PublicKey"] == before
+        assert aws.client("ssm").get_parameter(Name="/mine")["Parameter"]["Value"] == "1"
+        again = s3.list_object_versions(Bucket=BUCKET)
+        for kind in ("Versions", "DeleteMarkers"):
+            assert [one["VersionId"] for one in again[kind]] == [one["VersionId"] for one in versions[kind]]
+        assert s3.get_object(Bucket=BUCKET, Key="deep/large")["Body"].read() == bytes(range(256)) * 100
+        assert s3.get_object(Bucket=BUCKET, Key="parts")["Body"].read() == b"part"
+
+
+def test_a_folder_that_could_be_somebody_elses_is_refused(tmp_path: Path) -> None:
+    def refused(folder: Path) -> str:
+        argv = [
+            sys.executable,
+            "-m",
+            "lmi_deploy.emulator",
+            "--no-containers",
+            "--port",
+            "0",
+            "--dir",
+            str(folder),
+        ]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        assert done.returncode in (2, 5), done.stderr
+        return done.stderr
+
+    proof = tmp_path / "was-run"
+    old = tmp_path / "old" / "moto" / "iam"
+    old.mkdir(parents=True)
+    (old / "aws.pickle").write_bytes(b"cos\nsystem\n(S'touch " + str(proof).encode() + b"'\ntR.")
+    assert "an emulator of an earlier version wrote this" in refused(tmp_path / "old")
+    assert not proof.exists()
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    assert "other users of this machine may write there" in refused(tmp_path / "open")

@@ -27,12 +27,15 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 class Moto:
     def __init__(self, account: str, folder: Path | None) -> None:
         """`folder` keeps what it knows over a restart."""
+        from moto.core.common_models import BaseModel
         from moto.core.config import default_user_config
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
         from moto.s3.models import FakeBucket
 
         # moto reads a bucket's policy without its conditions: "deny what comes without TLS" would deny everything.
         FakeBucket.get_permission = _unjudged  # type: ignore[assignment]
+        # moto keeps every instance of every model for a page of its own: of each object that was ever stored.
+        BaseModel.__new__ = _untracked  # type: ignore[method-assign, assignment]
         default_user_config["iam"]["load_aws_managed_policies"] = True
         self._app: WsgiApp = DomainDispatcherApplication(create_backend_app)
         self._pool = ThreadPoolExecutor(8, thread_name_prefix="moto")
@@ -78,6 +81,10 @@ class Moto:
         if self._folder is None or method in READING:
             return nullcontext()
         return self._folder.keeping(service)
+
+
+def _untracked(kind: Any, *_: Any, **__: Any) -> Any:
+    return object.__new__(kind)
 
 
 def _unjudged(bucket: object, action: str, resource: str) -> Any:

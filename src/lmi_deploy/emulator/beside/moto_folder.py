@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import pickle
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from lmi_deploy.emulator.beside.remembering import dumped, restore
+from lmi_deploy.emulator.beside.moto_state import dumped, dumped_backend, loaded, restore_backend
 from lmi_deploy.emulator.hosting.objects import s3_backend
 from lmi_deploy.emulator.store import write_whole
+from lmi_deploy.errors import Refused
 
 WHOLE: Final = ("iam", "sts", "secretsmanager", "kms", "ssm")
 
 
 class MotoFolder:
-    """Pickles, written and read by this program alone, in a folder that its user gave it."""
+    """Plain data (`moto_state`): whoever put it there, reading it runs nothing."""
 
     def __init__(self, root: Path, account: str) -> None:
         self._root = root
@@ -34,14 +34,15 @@ class MotoFolder:
     def load(self) -> None:
         for left in self._root.glob("**/.*.partial"):
             left.unlink()
+        _refuse_pickles(self._root)
         for service in WHOLE:
-            for path in sorted(self._root.glob(f"{service}/*.pickle")):
-                restore(_backends(service, self._account)[path.stem], path.read_bytes())
-        for path in sorted(self._root.glob("s3/*/bucket.pickle")):
+            for path in sorted(self._root.glob(f"{service}/*.state")):
+                restore_backend(_backends(service, self._account)[path.stem], path.read_bytes(), str(path))
+        for path in sorted(self._root.glob("s3/*/bucket.state")):
             self._load_bucket(path)
-        tags = self._root / "s3" / "tags.pickle"
+        tags = self._root / "s3" / "tags.state"
         if tags.is_file():
-            s3_backend(self._account).tagger.tags = pickle.loads(tags.read_bytes())
+            s3_backend(self._account).tagger.tags = loaded(tags.read_bytes(), str(tags))
 
     @contextmanager
     def keeping(self, service: str) -> Iterator[None]:
@@ -54,14 +55,14 @@ class MotoFolder:
                 self._save_buckets()
             elif service in WHOLE:
                 for region, backend in list(_backends(service, self._account).items()):
-                    self._write(self._root / service / f"{region}.pickle", dumped(backend))
+                    self._write(self._root / service / f"{region}.state", dumped_backend(backend))
 
     def _load_bucket(self, path: Path) -> None:
         from moto.s3.models import s3_backends
 
-        bucket = pickle.loads(path.read_bytes())
+        bucket = loaded(path.read_bytes(), str(path))
         for key_path in sorted(path.parent.glob("*.key")):
-            name, versions = pickle.loads(key_path.read_bytes())
+            name, versions = loaded(key_path.read_bytes(), str(key_path))
             bucket.keys.setlist(name, versions)
             self._written[key_path] = _mark(versions)
         s3_backend(self._account).buckets[bucket.name] = bucket
@@ -74,8 +75,8 @@ class MotoFolder:
             for name, bucket in list(backend.buckets.items())
             for path in self._save_bucket(self._root / "s3" / name, bucket)
         }
-        self._write(self._root / "s3" / "tags.pickle", pickle.dumps(backend.tagger.tags))
-        for path in [*self._root.glob("s3/*/*.key"), *self._root.glob("s3/*/bucket.pickle")]:
+        self._write(self._root / "s3" / "tags.state", dumped(backend.tagger.tags))
+        for path in [*self._root.glob("s3/*/*.key"), *self._root.glob("s3/*/bucket.state")]:
             if path not in kept:
                 path.unlink(missing_ok=True)
                 self._written.pop(path, None)
@@ -83,12 +84,12 @@ class MotoFolder:
     def _save_bucket(self, folder: Path, bucket: Any) -> Iterator[Path]:
         shell = copy.copy(bucket)
         shell.keys, shell.multiparts = type(bucket.keys)(), type(bucket.multiparts)()
-        self._write(folder / "bucket.pickle", pickle.dumps(shell))
-        yield folder / "bucket.pickle"
+        self._write(folder / "bucket.state", dumped(shell))
+        yield folder / "bucket.state"
         for name, versions in list(bucket.keys.lists()):
             path = folder / f"{hashlib.sha256(name.encode()).hexdigest()}.key"
             if self._written.get(path) != _mark(versions):
-                write_whole(path, pickle.dumps((name, versions)))
+                write_whole(path, dumped([name, versions]))
                 self._written[path] = _mark(versions)
             yield path
 
@@ -98,6 +99,15 @@ class MotoFolder:
         if self._written.get(path) != mark:
             write_whole(path, content)
             self._written[path] = mark
+
+
+def _refuse_pickles(root: Path) -> None:
+    found = next(root.glob("**/*.pickle"), None)
+    if found is not None:
+        raise Refused(
+            f"{found}: an emulator of an earlier version wrote this, and to read it may run whatever it says",
+            hint=f"name another --dir, or delete {root}",
+        )
 
 
 def _mark(versions: list[Any]) -> object:

@@ -19,12 +19,17 @@ _SORTS: Final[Mapping[str, Callable[[tuple[str, Row]], Any]]] = {
 }
 
 
-def page(rows: Iterable[tuple[str, Row]], params: Mapping[str, Any]) -> tuple[list[tuple[str, Row]], str]:
-    """One page of what the request asks for, and the token of the next one (empty: this is the last)."""
+def page(
+    rows: Iterable[tuple[str, Row]], params: Mapping[str, Any], *, order: str = "Descending"
+) -> tuple[list[tuple[str, Row]], str]:
+    """One page of what the request asks for, and the token of the next one (empty: this is the last).
+
+    `order` is the operation's default, which the service model's documentation of SortOrder says.
+    """
     asked = {key: value for key, value in params.items() if key not in ("NextToken", "MaxResults")}
     kept = [(name, row) for name, row in rows if _wanted(name, row, params)]
     kept.sort(key=_SORTS[params.get("SortBy", "CreationTime")])
-    if params.get("SortOrder", "Descending") == "Descending":
+    if params.get("SortOrder", order) == "Descending":
         kept.reverse()
     start = _start(params.get("NextToken"), asked)
     stop = start + int(params.get("MaxResults", PAGE))

@@ -36,7 +36,7 @@ def describe_optimization_job(world: World, ask: Ask) -> Mapping[str, Any]:
 
 
 def list_optimization_jobs(world: World, ask: Ask) -> Mapping[str, Any]:
-    rows, token = page(world.table(OPTIMIZATION_JOB.table, ask.region).rows(), ask.params)
+    rows, token = page(world.table(OPTIMIZATION_JOB.table, ask.region).rows(), ask.params, order="Ascending")
     kept = [
         (name, row)
         for name, row in rows

@@ -39,7 +39,7 @@ def describe_processing_job(world: World, ask: Ask) -> Mapping[str, Any]:
 
 
 def list_processing_jobs(world: World, ask: Ask) -> Mapping[str, Any]:
-    rows, token = page(world.table(PROCESSING_JOB.table, ask.region).rows(), ask.params)
+    rows, token = page(world.table(PROCESSING_JOB.table, ask.region).rows(), ask.params, order="Ascending")
     return {"ProcessingJobSummaries": [_told(name, row) for name, row in rows], "NextToken": token or None}
 
 
