@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lmi_deploy.core.hosting import TAG_EXPIRES
+from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.record import KEPT_GENERATIONS, Record
 from lmi_deploy.ports.cloud import Depot
 from tests.support.cloud_house import RECIPE, CloudHouse, write_recipe
@@ -74,7 +76,7 @@ class CrashHouse(CloudHouse):
             },
             "configs": sorted(world.configs),
             "models": sorted(world.models),
-            "tags": {arn: tags for arn, tags in world.tags.items() if "processing-job" not in arn},
+            "tags": {arn: _timeless(tags) for arn, tags in world.tags.items() if "processing-job" not in arn},
             "scaling": dict(self.cloud.scalers.kept),
             "jobs": self.jobs_at_work(),
             # A lock that a dead process left is nobody's, and what a job was handed goes with the deployment.
@@ -152,6 +154,10 @@ class Ups:
         self.then(house)
 
 
+def _timeless(tags: Pairs) -> Pairs:
+    return tuple((key, "a time" if key == TAG_EXPIRES else value) for key, value in tags)
+
+
 def _without_first_choice(house: CrashHouse) -> None:
     house.cloud.world.trouble.reasons["ml.g5.xlarge"] = NO_CAPACITY
 
@@ -191,6 +197,7 @@ SCENARIOS: dict[str, Scenario] = {
         RECIPE + "endpoint: {tags: {team: blue}}\n",
         before=Ups((RECIPE + "endpoint: {tags: {shift: night}}\n",)),
     ),
+    "ttl changed": Scenario(RECIPE + "ttl: 8h\n", before=Ups((RECIPE + "ttl: 1h\n",))),
     "failed endpoint": Scenario(RECIPE, before=_failed),
     "one generation too many": Scenario(
         CHANGED,

@@ -18,10 +18,13 @@ from lmi_deploy.steps.extend import extend
 def command(*, name: str, duration: str, target: TargetName | None, region: str, as_json: bool) -> None:
     """Let deployment NAME live for DURATION from now (90m, 8h, 7d), whatever `ttl` it was made with.
 
+    From one minute to 90 days, as `ttl`. The next `lmi up` keeps it, unless the recipe's `ttl` was changed or the
+    deployment has expired by then.
+
     Nothing ends by itself: `lmi gc` lists what has expired, and takes it away when told to.
     """
     room = open_room(as_json=as_json)
     ref = find_deployment(name, room.deps, Where(target=target, region=region))
-    expires = extend(ref, duration, room.deps)
+    ref, expires = extend(ref, duration, room.deps)
     room.view.note(f"{ref.name}: expires at {expires}")
     room.view.result({"deployment": ref.name, "expires_at": expires}, expires)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 import click
@@ -11,8 +12,9 @@ from lmi_deploy.cli.case import Room, open_room
 from lmi_deploy.cli.find import confirm
 from lmi_deploy.cli.options import json_option, yes_option
 from lmi_deploy.cli.weights import bucket_options
+from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.weights import BucketWish
-from lmi_deploy.errors import NotFound
+from lmi_deploy.errors import DeployFailed, Interrupted, LmiError, NotFound, Refused
 from lmi_deploy.steps import down
 from lmi_deploy.steps.astray import astray
 from lmi_deploy.ui.words import counted
@@ -43,18 +45,43 @@ def command(
     tag or lies under our own prefixes is looked at. Everything is listed before it is asked for.
     """
     room = open_room(as_json=as_json)
-    ended = _deployments(room, region, yes=yes) if deployments else 0
+    ended = _deployments(room, region, yes=yes) if deployments else Ended()
     kept = (
-        f"no leftover was freed; {counted(ended, 'deployment')} taken away before"
-        if ended
+        f"no leftover was freed; {counted(ended.count, 'deployment')} taken away before"
+        if ended.count
         else "nothing was changed"
     )
     wish = BucketWish(bucket=bucket, region=region, profile=profile)
     freed = _bucket(room, wish, older_than, yes=yes, kept=kept)
-    room.view.result({"freed": freed, "ended": ended})
+    ended.require_all(freed)
+    room.view.result({"freed": freed, "ended": ended.count, "kept": ended.kept})
 
 
-def _deployments(room: Room, region: str, *, yes: bool) -> int:
+@dataclass
+class Ended:
+    """What became of the deployments that were to be taken away."""
+
+    count: int = 0
+    kept: list[str] = field(default_factory=list)
+    """Those that turned out to be wanted."""
+    failed: dict[str, LmiError] = field(default_factory=dict)
+
+    def require_all(self, freed: int) -> None:
+        """An error that sums up, with the exit code of the gravest: Refused where all of them were refused."""
+        if not self.failed:
+            return
+        refused = all(isinstance(error, Refused) for error in self.failed.values())
+        done = f"{counted(self.count, 'deployment')} taken away, {counted(freed, 'leftover')} freed"
+        raise (Refused if refused else DeployFailed)(
+            f"{counted(len(self.failed), 'deployment')} could not be taken away: {', '.join(self.failed)}; {done}",
+            hint="the reasons are above; run `lmi gc` again once they are gone",
+            details=[
+                f"{name}: {error.message.removeprefix(f'{name}: ')}" for name, error in self.failed.items()
+            ],
+        )
+
+
+def _deployments(room: Room, region: str, *, yes: bool) -> Ended:
     found = astray(room.deps, region)
     room.view.rows(
         [
@@ -64,9 +91,28 @@ def _deployments(room: Room, region: str, *, yes: bool) -> int:
     )
     if found:
         confirm(f"Take away {counted(len(found), 'deployment')}?", yes=yes)
+    ended = Ended()
     for one in found:
-        room.carry_out(down.carry_out(down.prepare(one.ref, room.deps), room.deps))
-    return len(found)
+        try:
+            _end(room, one.ref, ended)
+        except Interrupted:
+            raise
+        except LmiError as error:
+            room.view.note(f"  {one.ref.name}: not taken away: {error.message}")
+            ended.failed[one.ref.name] = error
+    return ended
+
+
+def _end(room: Room, ref: DeploymentRef, ended: Ended) -> None:
+    """Whether it is wanted after all is looked at again, by its own tags, under its lock."""
+    ending = down.prepare(ref, room.deps, down.Extent(unattended=True))
+    for notice in ending.notices:
+        room.view.note(f"  {notice}")
+    room.carry_out(down.carry_out(ending, room.deps))
+    if room.deps.targets[ref.target].survey(ref).exists:
+        ended.kept.append(ref.name)
+    else:
+        ended.count += 1
 
 
 def _bucket(room: Room, wish: BucketWish, older_than: float, *, yes: bool, kept: str) -> int:

@@ -52,7 +52,9 @@ def _row(ref: DeploymentRef, deps: Deps) -> dict[str, Any]:
 
 def _empty(ref: DeploymentRef) -> dict[str, Any]:
     place = f"{ref.target} {ref.region}".strip()
-    blank = dict.fromkeys(("standing", "address", "model", "memory", "costs", "since"), "")
+    blank = dict.fromkeys(
+        ("standing", "address", "model", "memory", "costs", "since", "expires", "expired"), ""
+    )
     return {"name": ref.name, "target": place, **blank}
 
 
@@ -65,4 +67,6 @@ def _told(each: Status) -> dict[str, Any]:
         "memory": each.server.memory if each.server else None,
         "costs": each.cost,
         "since": each.since,
+        "expires": each.expires,
+        "expired": each.expired,
     }

@@ -13,6 +13,8 @@ from lmi_deploy.core.observed import SERVING
 from lmi_deploy.steps.status import EXIT, Status, status
 from lmi_deploy.ui.words import size
 
+_EXPIRED = " (expired: `lmi gc` may delete it, `lmi extend {name} 8h` keeps it)"
+
 
 @click.command("status")
 @name_argument
@@ -37,7 +39,7 @@ def _words(found: Status) -> str:
         ("address", found.address),
         ("since", found.since),
         ("costs", found.cost),
-        ("expires", found.expires),
+        ("expires", found.expires + _EXPIRED.format(name=found.ref.name) * found.expired),
     ]
     facts += [(key, found.summary.get(key, "")) for key in ("model", "commit", "engine", "task", "runtime")]
     if found.endpoint is not None:

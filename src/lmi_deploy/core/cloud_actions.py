@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from lmi_deploy.core.expiry import duration_text
 from lmi_deploy.core.hosting import EndpointConfigSettings, ModelSettings, Scaling
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import ProbeSpec
@@ -118,6 +119,15 @@ class UntagEndpoint:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetExpiry:
+    """From when on `lmi gc` may delete the endpoint, counted from when this is done."""
+
+    endpoint: str
+    ttl: int
+    """Seconds; 0: never."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteEndpoint:
     """Deleted and seen gone: from here on it costs nothing."""
 
@@ -165,6 +175,7 @@ CloudAction = (
     | RemoveScaling
     | TagEndpoint
     | UntagEndpoint
+    | SetExpiry
     | DeleteEndpoint
     | DeleteEndpointConfig
     | DeleteModel
@@ -203,6 +214,10 @@ def cloud_title(action: CloudAction) -> str:  # noqa: C901 (one line an action, 
             return f"tag {endpoint}"
         case UntagEndpoint(endpoint=endpoint, names=names):
             return f"take the tag{'s' * (len(names) > 1)} {', '.join(names)} off {endpoint}"
+        case SetExpiry(endpoint=endpoint, ttl=0):
+            return f"remove the expiry of {endpoint}"
+        case SetExpiry(endpoint=endpoint, ttl=ttl):
+            return f"let {endpoint} live for {duration_text(ttl)} from now"
         case DeleteEndpoint(endpoint=endpoint):
             return f"delete the endpoint {endpoint}, and see it gone"
         case DeleteEndpointConfig(config=config):

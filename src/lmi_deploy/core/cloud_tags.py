@@ -14,6 +14,7 @@ from lmi_deploy.core.hosting import (
     TAG_EXPIRES,
     TAG_SPEC,
     TAG_TASK,
+    TAG_TTL,
     TAG_VALUE_LENGTH,
     TAG_VERSION,
     TAG_WEIGHTS,
@@ -23,7 +24,9 @@ from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.weights import Travel, weights_label
 
-OWN = frozenset({TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK, TAG_EXPIRES, TAG_WEIGHTS})
+OWN = frozenset(
+    {TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK, TAG_EXPIRES, TAG_TTL, TAG_WEIGHTS}
+)
 _STAMP = 16
 _PREFIX = "tag."
 """Of a tag's name in a summary."""

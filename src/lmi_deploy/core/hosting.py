@@ -31,6 +31,8 @@ TAG_WEIGHTS: Final = "lmi:weights"
 """Which weights of the bucket it serves from: whoever removes weights must see it without a record."""
 TAG_VALUE_LENGTH: Final = 256
 """SageMaker API reference, Tag: Value."""
+TAG_TTL: Final = "lmi:ttl"
+"""Of an endpoint: the seconds of the recipe's `ttl` that its expiry was last set from."""
 
 Delivery = Literal["s3", "mount", "artifact"]
 """How the container gets the weights: it downloads them itself; SageMaker mounts them; they lie in the artifact."""

@@ -95,6 +95,10 @@ class CloudObserved:
     """Config and models of the endpoint that do not exist any more: SageMaker deletes them under a live endpoint."""
     jobs: tuple[SeenJob, ...] = ()
     """Transfer jobs of the deployment that have machines, and those that nobody may ask for."""
+    expires: str = ""
+    """When `lmi gc` may delete the endpoint, by its tag; ISO 8601, empty where it may live on."""
+    expired: bool = False
+    """Whether that was before now."""
     artifacts: tuple[str, ...] = ()
     torn: tuple[str, ...] = ()
     """Artifacts that were not written, or not removed, to the end."""

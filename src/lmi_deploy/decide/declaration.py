@@ -36,6 +36,7 @@ from lmi_deploy.decide.declaration_words import (
     ruled,
     seconds,
 )
+from lmi_deploy.decide.lifetime import TTL
 
 TEMPLATES = tuple(TEMPLATE_OPTIONS)
 """Handler templates of ours."""
@@ -231,7 +232,7 @@ RECIPE = Group(
         Key("probe", PROBE, "The request that proves the deployment; the task's own where left out."),
         Key(
             "ttl",
-            One(seconds(60, 90 * 86400)),
+            One(TTL),
             "How long the deployment may live.",
             "8h",
         ),

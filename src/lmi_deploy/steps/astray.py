@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
+from lmi_deploy.core.expiry import is_expired
 from lmi_deploy.core.hosting import TAG, TAG_BUCKET, TAG_EXPIRES, Resource
 from lmi_deploy.core.naming import name_mistake
 from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.decide.standing import unattended
 from lmi_deploy.steps.deps import Deps
 
 
@@ -50,20 +51,9 @@ def _groups(deps: Deps, region: str) -> Iterator[tuple[str, list[Resource]]]:
 
 def _why(name: str, found: Sequence[Resource], deps: Deps, region: str) -> str:
     endpoint = next((resource for resource in found if resource.kind == "endpoint"), None)
-    expires = endpoint.tag(TAG_EXPIRES) if endpoint else ""
-    if expires and _moment(expires, deps.clock.now()) < deps.clock.now():
-        return f"expired at {expires}"
-    if endpoint is not None:
+    if endpoint is not None and not is_expired(endpoint.tag(TAG_EXPIRES), deps.clock.now()):
         return ""
-    seen = deps.targets["sagemaker"].observe(_ref(name, found, deps, region))
-    return "" if seen.record else "an interrupted run left it: no endpoint, no record"
-
-
-def _moment(text: str, otherwise: datetime) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return otherwise  # not ours to judge
+    return unattended(deps.targets["sagemaker"].observe(_ref(name, found, deps, region)))
 
 
 def _ref(name: str, found: Sequence[Resource], deps: Deps, region: str) -> DeploymentRef:

@@ -7,13 +7,14 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from lmi_deploy.core.cloud_actions import DeleteEndpoint
-from lmi_deploy.core.events import Event
+from lmi_deploy.core.events import Event, Notice
 from lmi_deploy.core.observed import CloudObserved, Observed
 from lmi_deploy.core.plan import Action, Plan, RemoveDeployment, StopServer, title
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.decide.diff import teardown, weights_named
 from lmi_deploy.decide.ownership import require_no_lost_tag
+from lmi_deploy.decide.standing import unattended
 from lmi_deploy.errors import DeployFailed, Refused
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.steps.apply import apply, apply_on
@@ -28,10 +29,14 @@ _STOPPING = (DeleteEndpoint, StopServer)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """How far it goes: `purge` takes weights that nobody else uses, `logs` what the containers printed."""
+    """How far it goes: `purge` takes weights that nobody else uses, `logs` what the containers printed.
+
+    `unattended`: only what has expired or was left by an interrupted run, which is looked at again under the lock.
+    """
 
     purge: bool = False
     logs: bool = False
+    unattended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,8 @@ def prepare(ref: DeploymentRef, deps: Deps, extent: Extent | None = None) -> End
     """What would be taken away; an empty plan when there is nothing. Refused where what is there is not ours."""
     extent = extent or Extent()
     seen = deps.targets[ref.target].survey(ref)
+    if extent.unattended and not unattended(seen):
+        return _kept(seen, extent)
     if isinstance(seen, CloudObserved) and seen.ownership:
         require_no_lost_tag(seen, cost=hourly(seen, deps))
     purge, notices = _weights(seen, deps) if extent.purge else ((), ())
@@ -69,10 +76,22 @@ def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:
     ref = ending.ref
     try:
         with _held(ending, deps):
-            yield from _take_away(prepare(ref, deps, ending.extent), deps)
+            found = prepare(ref, deps, ending.extent)
+            if found.plan.empty:
+                yield from (Notice(text=notice) for notice in found.notices)
+                return
+            yield from _take_away(found, deps)
     except KeyboardInterrupt:
         hint = "what was begun is recorded: `lmi status` shows it, `lmi down` goes on"
         raise interrupted(ref, deps, hint=hint) from None
+
+
+def _kept(seen: Observed, extent: Extent) -> Ending:
+    """Somebody wants it after all: it was extended, or brought up again."""
+    until = f" until {seen.expires}" if isinstance(seen, CloudObserved) and seen.expires else ""
+    notice = f"{seen.ref.name} stays: it may live{until or ' on'}"
+    plan = Plan(deployment=seen.ref.name, actions=())
+    return Ending(ref=seen.ref, plan=plan, extent=extent, notices=(notice,))
 
 
 def _held(ending: Ending, deps: Deps) -> AbstractContextManager[None]:

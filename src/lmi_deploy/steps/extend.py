@@ -1,36 +1,59 @@
-"""How long a deployment may live, said anew."""
+"""How long a deployment may live: moved by hand, whatever its recipe says."""
 
 from __future__ import annotations
 
-import re
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
 
-from lmi_deploy.core.hosting import TAG_EXPIRES
+from lmi_deploy.core.hosting import TAG_EXPIRES, SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.record import DeploymentRef
+from lmi_deploy.decide.declaration_words import Wrong
+from lmi_deploy.decide.lifetime import TTL
+from lmi_deploy.decide.ownership import require_no_lost_tag
 from lmi_deploy.errors import NotFound, Refused, UsageRefused
 from lmi_deploy.steps.deps import Deps
 
-_DURATION = re.compile(r"([1-9][0-9]{0,8})([smhd])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+def extend(ref: DeploymentRef, duration: str, deps: Deps) -> tuple[DeploymentRef, str]:
+    """Where it is, and when it expires from now on, ISO 8601.
+
+    Under the lock: `lmi gc`, which deletes what has expired, reads the tag under it.
+    """
+    seconds = _seconds(duration)
+    seen = _observed(ref, deps)
+    with _locked(seen, deps):
+        found = _endpoint(_observed(seen.ref, deps))
+        expires = (deps.clock.now() + timedelta(seconds=seconds)).isoformat(timespec="seconds")
+        deps.cloud(seen.ref.region).hosting.tag(found.arn, ((TAG_EXPIRES, expires),))
+    return seen.ref, expires
 
 
-def extend(ref: DeploymentRef, duration: str, deps: Deps) -> str:
-    """When it expires from now on, ISO 8601."""
-    expires = (deps.clock.now() + _span(duration)).isoformat(timespec="seconds")
+def _observed(ref: DeploymentRef, deps: Deps) -> CloudObserved:
     seen = deps.targets[ref.target].observe(ref)
     if not isinstance(seen, CloudObserved):
         raise UsageRefused(f"{ref.name}: target local has no expiry", hint="`lmi down` ends it")
+    _endpoint(seen)
+    return seen
+
+
+def _endpoint(seen: CloudObserved) -> SeenEndpoint:
+    require_no_lost_tag(seen)
     if seen.stranger:
         raise Refused(seen.stranger, hint="nothing of it was touched")
-    if seen.endpoint is None:
-        raise NotFound(f"{ref.name}: it has no endpoint", hint="`lmi status` says what is there")
-    deps.cloud(seen.ref.region).hosting.tag(seen.endpoint.arn, ((TAG_EXPIRES, expires),))
-    return expires
+    if seen.endpoint is None or seen.endpoint.status == "Deleting":
+        gone = "its endpoint is being deleted" if seen.endpoint else "it has no endpoint"
+        raise NotFound(f"{seen.ref.name}: {gone}", hint="`lmi status` says what is there")
+    return seen.endpoint
 
 
-def _span(duration: str) -> timedelta:
-    found = _DURATION.fullmatch(duration)
-    if found is None:
-        raise UsageRefused(f"{duration}: not a duration", hint="a number and s, m, h or d: 90m, 8h, 7d")
-    return timedelta(**{_UNITS[found[2]]: int(found[1])})
+def _locked(seen: CloudObserved, deps: Deps) -> AbstractContextManager[None]:
+    """The bucket holds the lock; without one there is nothing to lock in."""
+    return deps.lock(seen.ref).hold(seen.ref.name) if seen.bucket else nullcontext()
+
+
+def _seconds(duration: str) -> int:
+    try:
+        return int(TTL.read(duration))
+    except Wrong as wrong:
+        raise UsageRefused(f"{duration}: {wrong.what}", hint=wrong.hint) from None

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lmi_deploy.core.artifact import Artifact
+from lmi_deploy.core.cloud_actions import DeleteEndpoint
 from lmi_deploy.core.observed import CloudHeld, Held, Observed
 from lmi_deploy.core.plan import Action, Plan
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.decide.diff import PROBES, diff
+from lmi_deploy.decide.diff import PROBES, diff, notices
+from lmi_deploy.decide.standing import missed, missing_parts
 from lmi_deploy.steps.deps import Deps
 
 
@@ -50,6 +52,12 @@ def look(spec: Spec, artifact: Artifact, deps: Deps, *, probe: bool, before: Hel
     if not probe:
         plan = replace(plan, actions=tuple(a for a in plan.actions if not isinstance(a, PROBES)))
     return Case(spec=spec, artifact=artifact, observed=observed, held=held, plan=plan)
+
+
+def observed_notices(case: Case) -> tuple[str, ...]:
+    """What is wrong with what exists, and what the plan does about it."""
+    missing = missing_parts(case.observed, replaced=case.does(DeleteEndpoint))
+    return tuple(filter(None, (*notices(case.observed, case.plan), missed(case.observed), missing)))
 
 
 def _kept(held: Held, before: Held | None) -> Held:

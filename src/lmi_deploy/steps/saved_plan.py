@@ -13,7 +13,7 @@ from lmi_deploy.core.observed import CloudObserved, LocalObserved, Observed
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.steps.deps import Deps
-from lmi_deploy.steps.looking import Case, look
+from lmi_deploy.steps.looking import Case, look, observed_notices
 from lmi_deploy.steps.preflight import preflight
 
 SCHEMA: Final = 1
@@ -58,7 +58,7 @@ def resume(saved: SavedPlan, deps: Deps, *, probe: bool) -> Case:
             hint="plan again, look at it, and carry out the new one",
         )
     case = replace(case, recipe=saved.recipe)
-    notices = preflight(case, deps)
+    notices = (*observed_notices(case), *preflight(case, deps))
     if not probe:
         case = look(saved.spec, saved.artifact, deps, probe=False, before=case.held)
     return replace(case, notices=notices, recipe=saved.recipe)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lmi_deploy.core.hosting import TAG_EXPIRES, SeenEndpoint
+from lmi_deploy.core.hosting import SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved, LocalObserved, Observed, SeenServer
 from lmi_deploy.core.record import DeploymentRef, Standing
 from lmi_deploy.decide.diagnose import Diagnosis
@@ -37,6 +37,8 @@ class Status:
     cost: str = ""
     expires: str = ""
     """Target sagemaker: when `lmi gc` may take it away; ISO 8601."""
+    expired: bool = False
+    """Whether that was before now."""
 
 
 def status(ref: DeploymentRef, deps: Deps) -> Status:
@@ -59,7 +61,8 @@ def status(ref: DeploymentRef, deps: Deps) -> Status:
         cause=found.cause if found else "",
         remedy=advice(found) if found else "",
         cost=hourly(observed, deps),
-        expires=_expires(observed),
+        expires=observed.expires if isinstance(observed, CloudObserved) else "",
+        expired=isinstance(observed, CloudObserved) and observed.expired,
     )
 
 
@@ -67,12 +70,6 @@ def _address(observed: Observed, deps: Deps) -> str:
     address = deps.targets[observed.ref.target].address(observed.ref)
     # The local server has more than one path: its root says more than the one for requests.
     return address.removesuffix(INVOCATIONS) if isinstance(observed, LocalObserved) else address
-
-
-def _expires(observed: Observed) -> str:
-    if not isinstance(observed, CloudObserved):
-        return ""
-    return next((r.tag(TAG_EXPIRES) for r in observed.resources if r.kind == "endpoint"), "")
 
 
 def _server(observed: Observed) -> SeenServer | None:

@@ -6,21 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lmi_deploy.core.artifact import Artifact
-from lmi_deploy.core.cloud_actions import DeleteEndpoint, RunTransferJob
+from lmi_deploy.core.cloud_actions import RunTransferJob
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.diff import FOUNDING, summary
 from lmi_deploy.decide.places.job import job_notices
 from lmi_deploy.decide.render import render
 from lmi_deploy.decide.resolve import resolve
-from lmi_deploy.decide.standing import missed, missing_parts
 from lmi_deploy.steps.apply import apply
 from lmi_deploy.steps.bringing import Wish, bring, prove
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.gather import gather
 from lmi_deploy.steps.locked import locked
 from lmi_deploy.steps.looking import Case as Case
-from lmi_deploy.steps.looking import look
+from lmi_deploy.steps.looking import look, observed_notices
 from lmi_deploy.steps.own_code import CARRYING, check_own_code
 from lmi_deploy.steps.preflight import preflight
 from lmi_deploy.steps.rehearse import NoJournal
@@ -39,13 +38,13 @@ def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
     spec = resolve(recipe, facts)
     of_code = check_own_code(recipe, spec)
     case = look(spec, render(spec), deps, probe=probe)
-    told = [missed(case.observed), missing_parts(case.observed, replaced=case.does(DeleteEndpoint))]
+    told = [*observed_notices(case)]
     if case.does(CARRYING):
         told += of_code
     if case.does(RunTransferJob):
         told += job_notices(recipe, facts)
     case = replace(case, recipe=recipe.arguments)
-    return replace(case, notices=(*filter(None, told), *preflight(case, deps)))
+    return replace(case, notices=(*told, *preflight(case, deps)))
 
 
 def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = False) -> Iterator[Event]:

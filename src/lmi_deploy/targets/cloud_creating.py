@@ -11,7 +11,15 @@ from lmi_deploy import __version__
 from lmi_deploy.core.cloud_actions import CreateEndpoint, CreateEndpointConfig, CreateModel
 from lmi_deploy.core.cloud_tags import tags_of
 from lmi_deploy.core.events import Event
-from lmi_deploy.core.hosting import TAG, TAG_EXPIRES, TAG_VERSION, SeenEndpoint, SeenEndpointConfig, SeenModel
+from lmi_deploy.core.hosting import (
+    TAG,
+    TAG_EXPIRES,
+    TAG_TTL,
+    TAG_VERSION,
+    SeenEndpoint,
+    SeenEndpointConfig,
+    SeenModel,
+)
 from lmi_deploy.core.plan import Action, key
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import Spec
@@ -104,10 +112,11 @@ class Creating:
     def _tags(self, *, expires: bool = False) -> Pairs:
         more = {TAG_VERSION: __version__}
         if expires and self.spec.cloud.ttl:
-            more[TAG_EXPIRES] = expiry(self.clock, self.spec.cloud.ttl)
+            more |= dict(expiry_tags(self.clock, self.spec.cloud.ttl))
         return tuple(sorted({**dict(tags_of(self.spec)), **more}.items()))
 
 
-def expiry(clock: Clock, seconds: int) -> str:
-    """ISO 8601, UTC: so many seconds from now."""
-    return (clock.now() + timedelta(seconds=seconds)).isoformat(timespec="seconds")
+def expiry_tags(clock: Clock, ttl: int) -> Pairs:
+    """So many seconds from now, and the seconds."""
+    expires = (clock.now() + timedelta(seconds=ttl)).isoformat(timespec="seconds")
+    return ((TAG_EXPIRES, expires), (TAG_TTL, str(ttl)))

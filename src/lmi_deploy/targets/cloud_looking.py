@@ -5,11 +5,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime
 
 from lmi_deploy.core.buckets import default_bucket
 from lmi_deploy.core.cloud_tags import told_tags
 from lmi_deploy.core.delivery import WRITTEN_LAST, artifacts_prefix
-from lmi_deploy.core.hosting import TAG, TAG_BUCKET, TAG_SPEC, Resource, ResourceKind, SeenEndpoint
+from lmi_deploy.core.expiry import is_expired
+from lmi_deploy.core.hosting import (
+    TAG,
+    TAG_BUCKET,
+    TAG_EXPIRES,
+    TAG_SPEC,
+    Resource,
+    ResourceKind,
+    SeenEndpoint,
+)
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.record import DeploymentRef, Record
@@ -88,6 +98,12 @@ def _is_stale(resources: tuple[Resource, ...], record: Record | None) -> bool:
         return False
     put = ((TAG_SPEC, record.current.spec), *told_tags(record.current.summary))
     return any(endpoint.tag(key) != value for key, value in put)
+
+
+def judge_expiry(seen: CloudObserved, now: datetime) -> CloudObserved:
+    """With what the endpoint's tag says of its end."""
+    expires = next((r.tag(TAG_EXPIRES) for r in seen.resources if r.kind == "endpoint"), "")
+    return replace(seen, expires=expires, expired=is_expired(expires, now))
 
 
 def _ours(

@@ -16,6 +16,7 @@ from lmi_deploy.core.cloud_tags import tags_of
 from lmi_deploy.core.delivery import weights_of
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.exchange import Head, HttpRequest
+from lmi_deploy.core.hosting import TAG_EXPIRES, TAG_TTL
 from lmi_deploy.core.observed import CloudHeld, CloudObserved, Held, Observed
 from lmi_deploy.core.record import DeploymentRef, Record
 from lmi_deploy.core.spec import Spec
@@ -31,7 +32,7 @@ from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.target import Outcome, Perform
 from lmi_deploy.targets import cloud_looking, cloud_waiting
 from lmi_deploy.targets.answers import TIMEOUT, prove
-from lmi_deploy.targets.cloud_creating import Creating
+from lmi_deploy.targets.cloud_creating import Creating, expiry_tags
 from lmi_deploy.targets.cloud_job import Luggage, TransferJobs, clear_jobs, stop_job
 from lmi_deploy.targets.cloud_storing import Storing, remove_artifact
 from lmi_deploy.targets.propagation import Propagation
@@ -57,7 +58,8 @@ class SageMakerTarget:
         return self.remembered.all()
 
     def observe(self, ref: DeploymentRef) -> CloudObserved:
-        return cloud_looking.observe(ref, self.cloud(ref.region), self.depot)
+        seen = cloud_looking.observe(ref, self.cloud(ref.region), self.depot)
+        return cloud_looking.judge_expiry(seen, self.clock.now())
 
     def recorded(self, ref: DeploymentRef) -> Record | None:
         """Where the bucket is known or the account's own; else the endpoint's tags tell it."""
@@ -68,10 +70,12 @@ class SageMakerTarget:
 
     def confirm(self, observed: Observed) -> Observed:
         assert isinstance(observed, CloudObserved)
-        return cloud_looking.confirm(observed, self.cloud(observed.ref.region))
+        seen = cloud_looking.confirm(observed, self.cloud(observed.ref.region))
+        return cloud_looking.judge_expiry(seen, self.clock.now())
 
     def survey(self, ref: DeploymentRef) -> CloudObserved:
         seen = cloud_looking.survey(ref, self.cloud(ref.region), self.depot)
+        seen = cloud_looking.judge_expiry(seen, self.clock.now())
         if not seen.exists:
             # Taken away, by whomever: there is nothing to remember.
             self.remembered.drop(seen.ref)
@@ -127,6 +131,7 @@ class SageMakerTarget:
             cloud_plan.RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint),
             cloud_plan.TagEndpoint: lambda action: _tag(cloud, action),
             cloud_plan.UntagEndpoint: lambda action: _untag(cloud, action),
+            cloud_plan.SetExpiry: lambda action: _set_expiry(cloud, clock, action),
             cloud_plan.DeleteEndpoint: lambda action: cloud_waiting.delete(action, cloud=cloud, clock=clock),
             cloud_plan.DeleteEndpointConfig: lambda a: _call(hosting.delete_endpoint_config, a.config),
             cloud_plan.DeleteModel: lambda a: _call(hosting.delete_model, a.model),
@@ -240,6 +245,17 @@ def _untag(cloud: Cloud, action: cloud_plan.UntagEndpoint) -> Steps:
     yield from ()
     cloud.hosting.untag(_arn(cloud, action.endpoint), action.names)
     return "taken off"
+
+
+def _set_expiry(cloud: Cloud, clock: Clock, action: cloud_plan.SetExpiry) -> Steps:
+    yield from ()
+    arn = _arn(cloud, action.endpoint)
+    if not action.ttl:
+        cloud.hosting.untag(arn, (TAG_EXPIRES, TAG_TTL))
+        return "it does not expire"
+    tags = expiry_tags(clock, action.ttl)
+    cloud.hosting.tag(arn, tags)
+    return f"it expires at {dict(tags)[TAG_EXPIRES]}"
 
 
 def _arn(cloud: Cloud, endpoint: str) -> str:

@@ -196,4 +196,6 @@ def _cell(name: str, value: object) -> str:
         name == "costs"
     ):  # how it is made up is told by `lmi status`, and would make the table too wide to read
         value = str(value).partition(" (")[0]
+    if isinstance(value, bool):
+        value = "yes" if value else ""
     return "-" if value in (None, "") else str(value)

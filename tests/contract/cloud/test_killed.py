@@ -40,13 +40,13 @@ instance_type: ml.g5.xlarge
 probe: {body: '{"inputs": "OK"}', expect: OK}
 """
 FIRST = RECIPE + "endpoint: {tags: {shift: night}}\n"
-CHANGED = RECIPE + CAPACITY + "options: {dtype: fp32}\n"
+CHANGED = RECIPE + CAPACITY + "options: {dtype: fp32}\nttl: 8h\n"
 UP, DOWN = ("up", "tiny.yaml", "--yes"), ("down", NAME, "--yes", "--purge", "--logs")
 FIRST_UP = (
     *("MakeBucket", "PushWeights", "PutArtifact", "CreateModel", "CreateEndpointConfig", "CreateEndpoint"),
     *("AwaitService", "ProbeEndpoint"),
 )
-CHANGE = ("UpdateEndpoint", "SetScaling", "TagEndpoint", "UntagEndpoint")
+CHANGE = ("UpdateEndpoint", "SetScaling", "TagEndpoint", "UntagEndpoint", "SetExpiry")
 TEARDOWN = (
     *("RemoveScaling", "DeleteEndpoint", "DeleteEndpointConfig", "DeleteModel", "RemoveArtifact"),
     *("DeleteLogs", "DeleteWeights", "RemoveDeployment"),

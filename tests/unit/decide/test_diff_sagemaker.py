@@ -22,6 +22,7 @@ from lmi_deploy.core.cloud_actions import (
     ProbeEndpoint,
     PushWeights,
     RemoveScaling,
+    SetExpiry,
     SetScaling,
     StopTransferJob,
     TagEndpoint,
@@ -49,6 +50,7 @@ SPECS = {
     "scaled": placed_spec(scaling=SCALED),
     "mounted": placed_spec(delivery="mount"),
     "in the artifact": placed_spec(delivery="artifact"),
+    "for a while": placed_spec(ttl=3600),
 }
 SPEC = SPECS["plain"]
 ARTIFACT = render(SPEC)
@@ -85,6 +87,11 @@ def served(spec: Spec = SPEC, **changes: object) -> CloudObserved:
     return replace(found, record=Record(ref=REF, generations=(told,)), **changes)  # type: ignore[arg-type]
 
 
+def ttl_tag(spec: Spec) -> Pairs:
+    """What an endpoint is created with, and SetExpiry writes."""
+    return (("lmi:ttl", str(spec.cloud.ttl)),) if spec.cloud.ttl else ()
+
+
 def past(server: str, instance: str = "ml.g5.xlarge", scaling: str = "") -> Generation:
     said = {"sagemaker_model": f"{server}-model", "scaling": scaling, "probe": "{}"}
     return Generation(
@@ -112,7 +119,7 @@ def worlds(draw: st.DrawFn, spec: Spec) -> CloudObserved:
     endpoint = SeenEndpoint(name="m", arn="a", status=status or "", config=live, pending=pending)
     names = {*draw(st.lists(st.sampled_from([*configs, "m-9999999999"]), unique=True)), live, pending} - {""}
     models = draw(st.lists(st.sampled_from([wanted.model, f"{OLD}-model", "m-8888888888"]), unique=True))
-    tags = draw(st.sampled_from([tags_of(spec), (), (("lmi:spec", "other"),)]))
+    tags = draw(st.sampled_from([tags_of(spec), (), (("lmi:spec", "other"),), (("lmi:ttl", "60"),)]))
     generations = draw(st.lists(st.sampled_from(configs), unique=True))
     scaled = draw(st.sampled_from(["", "1 to 2 instances, 7 invocations a minute each"]))
     kinds = (CreateEndpoint, UpdateEndpoint, SetScaling, DeleteEndpoint)
@@ -133,6 +140,7 @@ def worlds(draw: st.DrawFn, spec: Spec) -> CloudObserved:
             *(resource("model", name) for name in models),
         ),
         artifacts=tuple(draw(st.lists(st.sampled_from([whole, "b" * 16]), unique=True))),
+        expired=draw(st.booleans()) if status else False,
     )
 
 
@@ -181,7 +189,7 @@ class World:
             case DeleteEndpoint():
                 assert self.seen.endpoint is not None
                 self.named.discard(("endpoint", "m"))
-                self.seen = replace(self.seen, endpoint=None)
+                self.seen = replace(self.seen, endpoint=None, expired=False)
             case CreateEndpoint(config=config):
                 assert self.seen.endpoint is None
                 assert ("endpoint-config", config) in self.named
@@ -210,6 +218,9 @@ class World:
                 assert tags
             case UntagEndpoint(names=names):
                 assert names
+            case SetExpiry():
+                assert self.seen.endpoint is not None
+                self.seen = replace(self.seen, expired=False)
             case DeleteEndpointConfig(config=name):
                 assert self.seen.endpoint is None or self.seen.endpoint.config != name
                 self.named.remove(("endpoint-config", name))
@@ -234,7 +245,7 @@ class World:
         """The world, its record settled, its endpoint tagged as a created or tagged one is."""
         artifact = render(spec)
         resources = tuple(
-            resource(kind, name, tags_of(spec) if kind == "endpoint" else ())
+            resource(kind, name, (*tags_of(spec), *ttl_tag(spec)) if kind == "endpoint" else ())
             for kind, name in sorted(self.named)
         )
         told = generation(spec, artifact, plan, self.seen, since="")
@@ -349,8 +360,24 @@ def test_an_instance_type_is_changed_without_a_scalable_target() -> None:
     ]
 
 
-def test_the_time_to_live_and_a_models_folder_change_nothing() -> None:
-    assert diff(placed_spec(ttl=3600), ARTIFACT, served(), READY).empty
+def test_the_time_to_live_is_a_change_of_its_own() -> None:
+    """Of the tag `lmi:ttl` alone: when it expires is `lmi extend`'s to move."""
+    hour = placed_spec(ttl=3600)
+    assert stamp(hour) == stamp(SPEC)
+    added = diff(hour, ARTIFACT, served(), READY)
+    assert added.actions == (SetExpiry(endpoint="m", ttl=3600),)
+    assert [(c.field, c.before, c.after) for c in added.changes] == [("ttl", "", "1h")]
+    tags = (*tags_of(hour), ("lmi:ttl", "3600"), ("lmi:expires-at", "2030-01-01"))
+    kept = served()
+    kept = replace(kept, resources=(resource("endpoint", "m", tags), *kept.resources[1:]))
+    assert diff(hour, ARTIFACT, kept, READY).empty
+    assert diff(placed_spec(ttl=60), ARTIFACT, kept, READY).actions == (SetExpiry(endpoint="m", ttl=60),)
+    assert diff(SPEC, ARTIFACT, kept, READY).actions == (SetExpiry(endpoint="m", ttl=0),)
+    expired = replace(kept, expired=True, expires="2030-01-01")
+    assert diff(hour, ARTIFACT, expired, READY).actions == (SetExpiry(endpoint="m", ttl=3600),)
+
+
+def test_a_models_folder_changes_nothing() -> None:
     here = replace(SPEC, model=replace(SPEC.model, model_id="/home/one/m"))
     there = replace(SPEC, model=replace(SPEC.model, model_id="/srv/two/m"))
     assert stamp(here) == stamp(there)

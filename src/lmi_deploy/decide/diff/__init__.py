@@ -9,7 +9,7 @@ from lmi_deploy.core.place import LocalPlace, SageMakerPlace
 from lmi_deploy.core.plan import Action, Plan, ProbeServer, RemoveArtifact, StopServer
 from lmi_deploy.core.record import Generation
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.decide.diff import local, sagemaker, sagemaker_end, sagemaker_told
+from lmi_deploy.decide.diff import local, sagemaker, sagemaker_end, sagemaker_expiry, sagemaker_told
 from lmi_deploy.errors import UsageRefused
 
 PROBES = (ProbeServer, ProbeEndpoint)
@@ -77,6 +77,15 @@ def weights_named(observed: Observed) -> tuple[str, ...]:
             return ()
         case CloudObserved():
             return sagemaker_end.weights_named(observed.record)
+
+
+def notices(observed: Observed, plan: Plan) -> tuple[str, ...]:
+    """What a plan does that its actions alone do not explain."""
+    match observed:
+        case LocalObserved():
+            return ()
+        case CloudObserved():
+            return tuple(filter(None, (sagemaker_expiry.expiry_notice(observed, plan),)))
 
 
 def proof(spec: Spec, artifact: Artifact) -> Action:

@@ -24,12 +24,13 @@ from lmi_deploy.core.cloud_tags import tags_of
 from lmi_deploy.core.delivery import carried_files, stored_id, weights_of
 from lmi_deploy.core.hosting import SETTLING, TAG_BUCKET, SeenEndpoint, resource_name
 from lmi_deploy.core.observed import CloudHeld, CloudObserved
-from lmi_deploy.core.plan import Action, Plan, PutArtifact
+from lmi_deploy.core.plan import Action, Change, Plan, PutArtifact
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.transfer_job import JobSettings, is_attempt
 from lmi_deploy.decide.cloud_wanted import Wanted, WantedEndpointConfig, patience, wanted_of
 from lmi_deploy.decide.diff.changes import changes
+from lmi_deploy.decide.diff.sagemaker_expiry import expiry_changes, set_expiry
 from lmi_deploy.decide.diff.sagemaker_parts import (
     clear,
     create_settings,
@@ -55,13 +56,18 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudHel
         *_serve(spec, wanted, observed, held),
         *clear(spec, artifact, wanted, observed),
     )
-    current = observed.record.current if observed.record and observed.serving else None
     return Plan(
         deployment=spec.name,
         actions=actions,
-        changes=changes(current, summary(spec, artifact)) if actions else (),
+        changes=_changes(spec, artifact, observed) if actions else (),
         figures=figures(spec, wanted.chosen(held.avoid).placement, held),
     )
+
+
+def _changes(spec: Spec, artifact: Artifact, observed: CloudObserved) -> tuple[Change, ...]:
+    current = observed.record.current if observed.record and observed.serving else None
+    told = changes(current, summary(spec, artifact))
+    return (*told, *expiry_changes(spec, observed)) if observed.endpoint else told
 
 
 def _require_ours(spec: Spec, wanted: Wanted, observed: CloudObserved) -> None:
@@ -202,6 +208,8 @@ def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld)
         endpoint.status in _FOR_GOOD or is_endpoint_config_lost(endpoint, wanted, observed)
     )
     made = endpoint is None or lost
+    if not made:
+        yield from set_expiry(spec, observed)
     stays = endpoint is not None and not made and wanted.endpoint_config(coming(endpoint)) is not None
     if stays and endpoint is not None and endpoint.status != "UpdateRollbackFailed":
         if endpoint.status in SETTLING:

@@ -13,6 +13,7 @@ from lmi_deploy.core.cloud_actions import (
     DeleteWeights,
     ProbeEndpoint,
     RemoveScaling,
+    SetExpiry,
     SetScaling,
     StopTransferJob,
     TagEndpoint,
@@ -109,6 +110,8 @@ def _begun(record: Record | None) -> Iterator[Action]:
                 yield load(RemoveScaling, intent.names)
             case "TagEndpoint":
                 yield load(TagEndpoint, intent.names)
+            case "SetExpiry":
+                yield load(SetExpiry, intent.names)
             case "UntagEndpoint":
                 yield load(UntagEndpoint, intent.names)
             case _:

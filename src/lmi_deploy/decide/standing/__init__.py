@@ -16,6 +16,11 @@ def judge(observed: Observed) -> tuple[Standing, str]:
             return sagemaker.judge(observed)
 
 
+def unattended(observed: Observed) -> str:
+    """Why `lmi gc` may take it away; empty where it may not."""
+    return sagemaker.unattended(observed) if isinstance(observed, CloudObserved) else ""
+
+
 def missing_parts(observed: Observed, *, replaced: bool) -> str:
     """Config and models that were deleted under the endpoint. `replaced`: it is deleted and created again for that."""
     if not isinstance(observed, CloudObserved) or not (words := sagemaker.missing_words(observed)):

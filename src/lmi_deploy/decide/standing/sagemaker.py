@@ -65,6 +65,15 @@ def _of_endpoint(endpoint: SeenEndpoint, record: Record | None) -> tuple[Standin
             return "drifted", f"the endpoint is {other}, which this lmi does not know{why}"
 
 
+def unattended(observed: CloudObserved) -> str:
+    """Why nobody looks after it any more, so that `lmi gc` may take it away; empty where somebody does."""
+    if observed.endpoint is not None:
+        return f"expired at {observed.expires}" if observed.expired else ""
+    return (
+        "" if observed.record or not observed.exists else "an interrupted run left it: no endpoint, no record"
+    )
+
+
 def missing_words(observed: CloudObserved) -> str:
     """Which parts of the endpoint were deleted under it; empty where all exist."""
     if not observed.missing:

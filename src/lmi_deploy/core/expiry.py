@@ -1,0 +1,28 @@
+"""Until when a deployment may live: the text of its tag `lmi:expires-at`, and a time to live in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_UNITS = (("d", 86400), ("h", 3600), ("m", 60))
+
+
+def parse_moment(text: str) -> datetime | None:
+    """ISO 8601; UTC where it names no time zone. None where the text is no time: anybody may write a tag."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def is_expired(text: str, now: datetime) -> bool:
+    """Whether the moment is past; never where the text is no time."""
+    moment = parse_moment(text) if text else None
+    return moment is not None and moment < now
+
+
+def duration_text(seconds: int) -> str:
+    """As a recipe writes it: `8h`, `90m`, `3601s`."""
+    unit, length = next(((u, n) for u, n in _UNITS if seconds % n == 0 and seconds), ("s", 1))
+    return f"{seconds // length}{unit}"
