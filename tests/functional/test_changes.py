@@ -71,7 +71,7 @@ def test_what_a_failed_up_left_is_cleared_away(house: House, how: str, before: b
     assert house.servers.alive() == [house.observed().serving]
     house.servers.next.append(BROKEN[how])
     assert house.lmi(*CHANGED).code == 1
-    assert house.lmi("down", "--yes").code == 0
+    assert house.lmi("down", "tiny", "--yes").code == 0
     assert house.kept() == []
     assert house.servers.alive() == []
 
@@ -110,7 +110,7 @@ def test_a_server_that_answers_nobody_is_not_waited_for(house: House) -> None:
     house.lmi("up", "--yes")
     server = house.observed().servers[0]
     house.servers.freeze(house.state.servers("tiny")[0])
-    ran = house.lmi("down", "--yes")
+    ran = house.lmi("down", "tiny", "--yes")
     assert (ran.code, house.kept()) == (0, [])
     assert (
         f"{server.server} (pid {server.pid}) runs and answers nobody: SIGTERM, and SIGKILL after 3 s"
@@ -118,7 +118,7 @@ def test_a_server_that_answers_nobody_is_not_waited_for(house: House) -> None:
     )
     assert house.servers.stopped == [(server.server, 3.0)]
     house.lmi("up", "--yes")
-    house.lmi("down", "--yes")
+    house.lmi("down", "tiny", "--yes")
     assert house.servers.stopped[-1][1] == 90.0, "one that answers has time for its last requests"
 
 
@@ -169,7 +169,7 @@ def test_what_does_not_come_up_fails_the_wait(house: House) -> None:
     ran = house.lmi("wait", "tiny")
     assert (ran.code, ran.out) == (1, "")
     assert "the model server did not come up: RuntimeError: no such model" in ran.err
-    house.lmi("down", "--yes")
+    house.lmi("down", "tiny", "--yes")
     house.servers.next.append(BROKEN["hangs"])
     assert house.lmi("up", "--yes", "--detach").code == 0
     ran = house.lmi("wait", "tiny", "--timeout", "30")
@@ -218,7 +218,7 @@ def test_a_lost_record_loses_history_only(house: House, left: str | None) -> Non
     assert len(house.servers.started) == 1
     assert house.lmi("status").code == 0
     record.unlink()
-    assert house.lmi("down", "--yes").code == 0
+    assert house.lmi("down", "tiny", "--yes").code == 0
     assert house.kept() == []
     assert house.servers.alive() == []
 

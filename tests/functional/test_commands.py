@@ -191,7 +191,7 @@ def test_what_takes_away_is_not_agreed_to_by_enter_alone(house: House, answer: s
     before = house.kept()
     for argv, question in (
         (("cache", "rm", "--all"), "Free 2 entries (2.00 kB)? [y/N] "),
-        (("down",), "Take it away? [y/N] "),
+        (("down",), "Delete tiny (this machine)? [y/N] "),
     ):
         ran = house.lmi(*argv, stdin=answer.encode(), terminal=True)
         assert (ran.code, ran.out) == (code, "")
@@ -327,11 +327,24 @@ def test_logs(house: House) -> None:
 def test_down_leaves_nothing_of_the_deployment(house: House) -> None:
     house.lmi("up", "--yes")
     assert house.kept() != []
-    ran = house.lmi("down", "--yes")
+    ran = house.lmi("down", "tiny", "--yes")
     assert (ran.code, ran.out) == (0, "")
     assert house.kept() == []
     assert house.servers.alive() == []
     assert not house.observed().exists
+
+
+def test_down_with_yes_deletes_only_what_is_named(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an empty folder it ended the only deployment that this machine knew."""
+    house.lmi("up", "--yes")
+    Path("empty").mkdir()
+    for folder in (".", "empty"):
+        monkeypatch.chdir(folder)
+        ran = house.lmi("down", "--yes")
+        assert (ran.code, "--yes deletes only what is named" in ran.err) == (2, True)
+        assert house.observed().serving
+    assert house.lmi("down", stdin=b"y\n", terminal=True).code == 0
+    assert house.kept() == []
 
 
 def test_down_without_a_deployment_is_no_error(house: House) -> None:
@@ -430,7 +443,7 @@ def test_several_deployments_must_be_told_apart(house: House) -> None:
     house.lmi("up", "--yes")
     Path("other.yaml").write_text(RECIPE.replace("name: tiny", "name: other"))
     assert house.lmi("up", "other.yaml", "--yes").code == 0
-    for argv in (("status",), ("down", "--yes"), ("logs",), ("invoke",)):
+    for argv in (("status",), ("down",), ("logs",), ("invoke",)):
         ran = house.lmi(*argv)
         assert ran.code == 2, argv
         assert "2 are known here: other, tiny" in ran.err

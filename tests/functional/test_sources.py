@@ -86,7 +86,7 @@ def test_the_status_needs_neither_hub_nor_recipe(house: House) -> None:
     house.lmi("up", "--yes")
     house.hub.models.clear()
     Path("tiny.yaml").unlink()
-    for argv in (("status",), ("ls",), ("invoke", "hi"), ("logs",), ("down", "--yes")):
+    for argv in (("status",), ("ls",), ("invoke", "hi"), ("logs",), ("down", "tiny", "--yes")):
         assert house.lmi(*argv).code == 0, argv
 
 

@@ -14,7 +14,7 @@ from tests.support.trouble import Killed, KilledAtSettling, Trouble, TroubledTar
 CHANGE = ("--set", "options.dtype=fp32")
 FIRST = ("up", "--yes")
 CHANGED = ("up", "--yes", *CHANGE)
-DOWN = ("down", "--yes")
+DOWN = ("down", "tiny", "--yes")
 SITUATIONS: dict[str, tuple[list[tuple[str, ...]], tuple[str, ...]]] = {
     "first up": ([], FIRST),
     "changed recipe": ([FIRST], CHANGED),
@@ -73,7 +73,7 @@ def _converges(house: House, argv: tuple[str, ...]) -> None:
 
 
 def _ends(house: House) -> None:
-    ran = house.lmi(*DOWN, "tiny")
+    ran = house.lmi(*DOWN)
     assert ran.code == 0, ran.err
     assert house.kept() == []
     assert house.servers.alive() == []

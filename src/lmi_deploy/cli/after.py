@@ -76,8 +76,8 @@ def _place_fields(spec: Spec) -> dict[str, str]:
     match spec.place:
         case LocalPlace(runtime=runtime):
             return {"runtime": runtime}
-        case SageMakerPlace(region=region, bucket=bucket):
-            return {"runtime": "sagemaker", "region": region, "bucket": bucket}
+        case SageMakerPlace(account=account, region=region, bucket=bucket):
+            return {"runtime": "sagemaker", "account": account, "region": region, "bucket": bucket}
 
 
 def _quoted(text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.case import open_room
-from lmi_deploy.cli.find import Where, find_deployment
+from lmi_deploy.cli.find import Where, find_deployment, ref_fields
 from lmi_deploy.cli.options import TargetName, json_option, place_options
 from lmi_deploy.steps.extend import extend
 
@@ -26,5 +26,5 @@ def command(*, name: str, duration: str, target: TargetName | None, region: str,
     room = open_room(as_json=as_json)
     ref = find_deployment(name, room.deps, Where(target=target, region=region))
     ref, expires = extend(ref, duration, room.deps)
-    room.view.note(f"{ref.name}: expires at {expires}")
-    room.view.result({"deployment": ref.name, "expires_at": expires}, expires)
+    room.view.note(f"{ref.name} ({ref.place}): expires at {expires}")
+    room.view.result({**ref_fields(ref), "expires_at": expires}, expires)

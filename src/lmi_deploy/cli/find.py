@@ -66,6 +66,11 @@ class Where:
 ANYWHERE = Where()
 
 
+def ref_fields(ref: DeploymentRef) -> dict[str, str]:
+    """Which deployment a result is about, for a program."""
+    return {"deployment": ref.name, "target": ref.target, "account": ref.account, "region": ref.region}
+
+
 def find_deployment(name: str | None, deps: Deps, where: Where = ANYWHERE) -> DeploymentRef:
     """By name or by recipe; the only one there is when nothing was said."""
     if name is None:
@@ -80,17 +85,25 @@ def find_deployment(name: str | None, deps: Deps, where: Where = ANYWHERE) -> De
 
 def _by_name(name: str, deps: Deps, where: Where) -> DeploymentRef:
     """Among those known here; else where the command line says, else in the cloud, else here, where it is absent."""
-    near = [ref for ref in known(deps, where) if ref.name == name]
+    near = _in_our_account([ref for ref in known(deps, where) if ref.name == name], deps)
     if len(near) == 1:
         return near[0]
     if near:
-        places = ", ".join(sorted(f"{ref.target} {ref.region}".strip() for ref in near))
+        places = ", ".join(sorted(f"{ref.target} {ref.region} {ref.account}".strip() for ref in near))
         raise UsageRefused(f"{name}: known in {len(near)} places: {places}", hint="say --target or --region")
     if where.target or where.region:
         target = where.target or "sagemaker"
         return DeploymentRef(name=name, target=target, region=where.region)
     elsewhere = DeploymentRef(name=name, target="sagemaker")
     return elsewhere if _reachable(deps) else replace(elsewhere, target="local")
+
+
+def _in_our_account(near: list[DeploymentRef], deps: Deps) -> list[DeploymentRef]:
+    """Of several of one name those of the account that the credentials are of, and those that are here."""
+    if len({ref.account for ref in near} - {""}) < 2:
+        return near
+    ours = [ref for ref in near if ref.account in ("", deps.cloud(ref.region).caller.account)]
+    return ours or near
 
 
 def _reachable(deps: Deps) -> bool:

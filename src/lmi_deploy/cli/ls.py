@@ -38,8 +38,8 @@ def command(*, everywhere: bool, region: str, as_json: bool) -> None:
     room.view.result({"deployments": len(refs)})
 
 
-def _key(ref: DeploymentRef) -> tuple[str, str, str]:
-    return ref.name, ref.target, ref.region
+def _key(ref: DeploymentRef) -> tuple[str, str, str, str]:
+    return ref.name, ref.target, ref.region, ref.account
 
 
 def _row(ref: DeploymentRef, deps: Deps) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _empty(ref: DeploymentRef) -> dict[str, Any]:
     blank = dict.fromkeys(
         ("standing", "address", "model", "memory", "costs", "since", "expires", "expired"), ""
     )
-    return {"name": ref.name, "target": place, **blank}
+    return {"name": ref.name, "target": place, **blank, "account": ref.account}
 
 
 def _told(each: Status) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.case import open_room
-from lmi_deploy.cli.find import Where, confirm, find_deployment
+from lmi_deploy.cli.find import Where, confirm, find_deployment, ref_fields
 from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options, yes_option
 from lmi_deploy.steps import waiting
 
@@ -27,4 +27,4 @@ def command(*, name: str | None, target: TargetName | None, region: str, yes: bo
     confirm("Go back?", yes=yes)
     room.carry_out(waiting.roll_back(ref, room.deps))
     address = room.deps.targets[ref.target].address(ref)
-    room.view.result({"deployment": ref.name, "address": address}, address)
+    room.view.result({**ref_fields(ref), "address": address}, address)

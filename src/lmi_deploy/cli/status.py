@@ -36,6 +36,7 @@ def _words(found: Status) -> str:
     facts = [
         ("cause", found.cause),
         ("next", found.remedy),
+        ("in", found.ref.place if found.ref.target == "sagemaker" else ""),
         ("address", found.address),
         ("since", found.since),
         ("costs", found.cost),

@@ -10,6 +10,7 @@ REGIONAL_SUFFIX = "-an"
 ADVISED_DAYS = 7
 RULE_ID = "lmi-incomplete-uploads"
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_DEFAULT = re.compile(rf"lmi-(\d{{12}})-[a-z0-9-]+{REGIONAL_SUFFIX}")
 _WEIGHTS = "weights/"
 """All that is sent in parts lies under it."""
 
@@ -17,6 +18,12 @@ _WEIGHTS = "weights/"
 def default_bucket(account: str, region: str) -> str:
     """In the account's own namespace of the region: nobody else can have made a bucket of that name."""
     return f"lmi-{account}-{region}{REGIONAL_SUFFIX}"
+
+
+def account_of(bucket: str) -> str:
+    """Whose default bucket it is; empty where the name is somebody's own choice."""
+    found = _DEFAULT.fullmatch(bucket)
+    return found[1] if found else ""
 
 
 def name_mistake(bucket: str) -> str:

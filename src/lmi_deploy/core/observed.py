@@ -105,6 +105,8 @@ class CloudObserved:
     scaling: Scaling | None = None
     log_group: str = ""
     """Its name, where CloudWatch has one."""
+    elsewhere: tuple[DeploymentRef, ...] = ()
+    """Where nothing was found: other accounts and regions in which this machine brought up one of that name."""
     bucket: bool = True
     """Whether the bucket is there, which holds the record and the lock."""
 

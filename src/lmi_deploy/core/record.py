@@ -23,6 +23,16 @@ class DeploymentRef:
     """SageMaker: empty where AWS's own chain says it."""
     bucket: str = ""
     """SageMaker: empty for the account's default, or the one that the endpoint's tags name."""
+    account: str = ""
+    """SageMaker: empty for the one of the credentials, whichever that is."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words."""
+        if self.target == "local":
+            return "this machine"
+        account = f"account {self.account}" if self.account else ""
+        return ", ".join(filter(None, (account, self.region))) or "this account and region"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,8 +107,10 @@ class Spec:
         match self.place:
             case LocalPlace():
                 return DeploymentRef(name=self.name, target="local")
-            case SageMakerPlace(region=region, bucket=bucket):
-                return DeploymentRef(name=self.name, target="sagemaker", region=region, bucket=bucket)
+            case SageMakerPlace(region=region, bucket=bucket, account=account):
+                return DeploymentRef(
+                    name=self.name, target="sagemaker", region=region, bucket=bucket, account=account
+                )
 
     @property
     def machine(self) -> LocalPlace:

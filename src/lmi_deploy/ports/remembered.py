@@ -11,9 +11,9 @@ class Remembered(Protocol):
     """A convenience: what it has lost is found again by its tags."""
 
     def all(self) -> tuple[DeploymentRef, ...]:
-        """By name, then region."""
+        """By name, region and account. One that an older lmi kept may name no account."""
 
     def keep(self, ref: DeploymentRef) -> None: ...
 
     def drop(self, ref: DeploymentRef) -> None:
-        """Absent is no error."""
+        """Of exactly this account and region. Absent is no error."""

@@ -58,6 +58,7 @@ def _why(name: str, found: Sequence[Resource], deps: Deps, region: str) -> str:
 
 def _ref(name: str, found: Sequence[Resource], deps: Deps, region: str) -> DeploymentRef:
     bucket = next(filter(None, (resource.tag(TAG_BUCKET) for resource in found)), "")
+    caller = deps.cloud(region).caller
     return DeploymentRef(
-        name=name, target="sagemaker", region=deps.cloud(region).caller.region, bucket=bucket
+        name=name, target="sagemaker", region=caller.region, bucket=bucket, account=caller.account
     )

@@ -14,7 +14,7 @@ from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.weights import BucketWish
 from lmi_deploy.decide.diff import teardown, weights_named
 from lmi_deploy.decide.ownership import require_no_lost_tag
-from lmi_deploy.decide.standing import unattended
+from lmi_deploy.decide.standing import elsewhere_words, unattended
 from lmi_deploy.errors import DeployFailed, Refused
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.steps.apply import apply, apply_on
@@ -63,8 +63,27 @@ def prepare(ref: DeploymentRef, deps: Deps, extent: Extent | None = None) -> End
     plan = teardown(seen, logs=extent.logs, purge=purge)
     if isinstance(seen, CloudObserved) and seen.stranger and plan.empty:
         raise Refused(seen.stranger, hint="nothing of it was touched")
+    if isinstance(seen, CloudObserved) and plan.empty:
+        notices = (*notices, *_elsewhere(ref, seen))
     recorded = not isinstance(seen, CloudObserved) or seen.bucket
     return Ending(ref=seen.ref, plan=plan, extent=extent, notices=notices, recorded=recorded)
+
+
+def _elsewhere(ref: DeploymentRef, seen: CloudObserved) -> Iterator[str]:
+    """Nothing is here, but this machine knows one of that name elsewhere.
+
+    Refused where that may be the one that was meant: in another account, or in another region than a default.
+    """
+    if not seen.elsewhere:
+        return
+    words = f"{ref.name}: nothing of it is in {seen.ref.place}{elsewhere_words(seen)}"
+    if not ref.region or any(other.region == seen.ref.region for other in seen.elsewhere):
+        raise Refused(
+            words,
+            hint="nothing was deleted. Use the credentials of that account (AWS_PROFILE), or name the region: "
+            f"lmi down {ref.name} --region {seen.elsewhere[0].region}",
+        )
+    yield words
 
 
 def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:

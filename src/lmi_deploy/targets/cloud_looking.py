@@ -56,7 +56,7 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf, *, own_tags: bo
     owned = ownership(endpoint, tags, resources, record) if stranger else ""
     config, missing = parts_of(endpoint if owned or not stranger else None, ref.name, record, cloud)
     return CloudObserved(
-        ref=replace(ref, region=cloud.caller.region, bucket=bucket),
+        ref=replace(ref, region=cloud.caller.region, bucket=bucket, account=cloud.caller.account),
         record=record,
         endpoint=endpoint,
         config=config,

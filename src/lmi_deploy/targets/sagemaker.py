@@ -23,7 +23,7 @@ from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.weights import manifest_key
 from lmi_deploy.engines.codec import Codec, codec_of
 from lmi_deploy.engines.registry import engine
-from lmi_deploy.errors import NotFound
+from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud, Depot
 from lmi_deploy.ports.hub import Hub
@@ -58,12 +58,12 @@ class SageMakerTarget:
         return self.remembered.all()
 
     def observe(self, ref: DeploymentRef) -> CloudObserved:
-        seen = cloud_looking.observe(ref, self.cloud(ref.region), self.depot)
-        return cloud_looking.judge_expiry(seen, self.clock.now())
+        seen = cloud_looking.observe(ref, self._opened(ref), self.depot)
+        return self._with_elsewhere(cloud_looking.judge_expiry(seen, self.clock.now()))
 
     def recorded(self, ref: DeploymentRef) -> Record | None:
         """Where the bucket is known or the account's own; else the endpoint's tags tell it."""
-        cloud = self.cloud(ref.region)
+        cloud = self._opened(ref)
         depot = self.depot(cloud, ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region))
         record = depot.records.read(ref.name) if depot else None
         return record or self.observe(ref).record
@@ -74,12 +74,12 @@ class SageMakerTarget:
         return cloud_looking.judge_expiry(seen, self.clock.now())
 
     def survey(self, ref: DeploymentRef) -> CloudObserved:
-        seen = cloud_looking.survey(ref, self.cloud(ref.region), self.depot)
+        seen = cloud_looking.survey(ref, self._opened(ref), self.depot)
         seen = cloud_looking.judge_expiry(seen, self.clock.now())
         if not seen.exists:
-            # Taken away, by whomever: there is nothing to remember.
+            # Taken away, by whomever: there is nothing to remember of it in this account and region.
             self.remembered.drop(seen.ref)
-        return seen
+        return self._with_elsewhere(seen)
 
     def held(self, spec: Spec, hub: Hub) -> CloudHeld:
         depot = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
@@ -119,7 +119,7 @@ class SageMakerTarget:
         }
 
     def ending(self, ref: DeploymentRef) -> Perform:
-        cloud = self.cloud(ref.region)
+        cloud = self._opened(ref)
         hosting, clock = cloud.hosting, self.clock
         return {
             cloud_plan.UpdateEndpoint: lambda action: cloud_waiting.update(
@@ -145,13 +145,13 @@ class SageMakerTarget:
         }
 
     def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
-        return self.cloud(ref.region).hosting.invoke(ref.name, request, timeout=timeout)
+        return self._opened(ref).hosting.invoke(ref.name, request, timeout=timeout)
 
     def address(self, ref: DeploymentRef) -> str:
-        return self.cloud(ref.region).hosting.address(ref.name)
+        return self._opened(ref).hosting.address(ref.name)
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
-        logs = self.cloud(ref.region).logs
+        logs = self._opened(ref).logs
         group = logs.group(ref.name)
         if not group:
             raise NotFound(
@@ -162,9 +162,29 @@ class SageMakerTarget:
             return logs.lines(group)
         return filter(None, logs.follow(group))
 
+    def _opened(self, ref: DeploymentRef) -> Cloud:
+        """The account and region of a deployment. AccessError where the credentials are of another account."""
+        cloud = self.cloud(ref.region)
+        if ref.account and ref.account != cloud.caller.account:
+            raise AccessError(
+                f"{ref.name} is in {ref.place}; these credentials are of account {cloud.caller.account}",
+                hint=f"use credentials of account {ref.account} (AWS_PROFILE); one of that name in account "
+                f"{cloud.caller.account} is found by its recipe",
+            )
+        return cloud
+
+    def _with_elsewhere(self, seen: CloudObserved) -> CloudObserved:
+        """Nothing found may mean the wrong account or region."""
+        if seen.exists:
+            return seen
+        here = (seen.ref.name, seen.ref.account, seen.ref.region)
+        known = (ref for ref in self.remembered.all() if ref.name == seen.ref.name)
+        others = tuple(ref for ref in known if (ref.name, ref.account, ref.region) != here)
+        return replace(seen, elsewhere=others)
+
     def opened(self, ref: DeploymentRef) -> Depot:
         """The deployment's bucket, which is there by now."""
-        cloud = self.cloud(ref.region)
+        cloud = self._opened(ref)
         bucket = ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region)
         depot = self.depot(cloud, bucket)
         if depot is None:
@@ -172,7 +192,7 @@ class SageMakerTarget:
         return depot
 
     def _await(self, ref: DeploymentRef, action: cloud_plan.AwaitService) -> Steps:
-        cloud = self.cloud(ref.region)
+        cloud = self._opened(ref)
         depot = self.opened(ref)
         waiting = cloud_waiting.Waiting(cloud=cloud, depot=depot, clock=self.clock, action=action)
         return (yield from waiting.run())

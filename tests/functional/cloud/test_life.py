@@ -36,7 +36,7 @@ def test_from_nothing_to_an_answer_and_back(house: CloudHouse) -> None:
     assert house.lmi("ls").out == ""
     assert house.depot().weights.all()
     again = house.lmi("down", "tiny", "--yes")
-    assert (again.code, "nothing of it is here" in again.err) == (0, True)
+    assert (again.code, again.err) == (0, "tiny: nothing of it is in account 111122223333, us-east-1\n")
 
 
 def test_a_second_up_asks_for_an_answer_and_nothing_else(house: CloudHouse) -> None:

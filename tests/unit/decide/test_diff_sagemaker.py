@@ -486,4 +486,7 @@ def test_weights_and_logs_go_only_when_asked() -> None:
     assert {"DeleteLogs", "DeleteWeights"}.isdisjoint(kinds(teardown(seen)))
     asked = kinds(teardown(seen, logs=True, purge=("org--m/1",)))
     assert asked[-3:] == ["DeleteLogs", "DeleteWeights", "RemoveDeployment"]
-    assert DeploymentRef(name="m", target="sagemaker", region="us-east-1", bucket=SPEC.cloud.bucket) == REF
+    told = DeploymentRef(
+        name="m", target="sagemaker", region="us-east-1", bucket=SPEC.cloud.bucket, account="123456789012"
+    )
+    assert told == REF

@@ -16,6 +16,11 @@ def judge(observed: Observed) -> tuple[Standing, str]:
             return sagemaker.judge(observed)
 
 
+def elsewhere_words(observed: CloudObserved) -> str:
+    """Where else this machine brought up one of that name, for the end of a sentence; empty where nowhere."""
+    return sagemaker.elsewhere_words(observed)
+
+
 def unattended(observed: Observed) -> str:
     """Why `lmi gc` may take it away; empty where it may not."""
     return sagemaker.unattended(observed) if isinstance(observed, CloudObserved) else ""

@@ -22,10 +22,16 @@ def judge(observed: CloudObserved) -> tuple[Standing, str]:
             else (standing, why)
         )
     if not observed.exists:
-        return "absent", f"nothing of that name is in {observed.ref.region or 'this region'}"
+        return "absent", f"nothing of that name is in {observed.ref.place}{elsewhere_words(observed)}"
     if observed.record and observed.record.current:
         return "drifted", "its endpoint is gone; `lmi up` brings it back, `lmi down` clears the rest away"
     return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
+
+
+def elsewhere_words(observed: CloudObserved) -> str:
+    """Where else this machine brought up one of that name, for the end of a sentence; empty where nowhere."""
+    places = "; ".join(ref.place for ref in observed.elsewhere)
+    return f"; this machine brought one up in {places}" if places else ""
 
 
 def _of_endpoint(endpoint: SeenEndpoint, record: Record | None) -> tuple[Standing, str]:
