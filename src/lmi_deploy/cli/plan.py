@@ -48,7 +48,7 @@ def command(
     """
     room = open_room(as_json=as_json)
     wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
-    case = up.prepare(wanted, room.deps)
+    case = up.prepare(wanted, room.deps, priced=True)
     require_affordable(case, max_hourly)
     if out is not None:
         save(case, out)

@@ -31,7 +31,7 @@ def save(case: Case, path: str) -> None:
 def load_plan(path: str, deps: Deps, *, probe: bool) -> Case:
     """Refused where the world is not what the plan was made for."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        text = Path(path).read_bytes()
     except OSError as reason:
         raise UsageRefused(f"{path}: {reason.strerror}", hint="`lmi plan --out FILE` writes one") from None
     return resume(read_plan(text, path), deps, probe=probe)

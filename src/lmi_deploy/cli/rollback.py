@@ -7,24 +7,33 @@ import click
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import Where, confirm, find_deployment, ref_fields
 from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options, yes_option
+from lmi_deploy.core.record import KEPT_GENERATIONS
 from lmi_deploy.steps import waiting
 
 
 @click.command("rollback")
 @name_argument
 @place_options
+@click.option(
+    "--to",
+    type=click.IntRange(1, KEPT_GENERATIONS - 1),
+    metavar="N",
+    help="How many generations back, as `lmi status` numbers them; 1, the one before, if left out.",
+)
 @yes_option
 @json_option
-def command(*, name: str | None, target: TargetName | None, region: str, yes: bool, as_json: bool) -> None:
-    """Point the endpoint at the generation before the current one, and ask it for one real answer.
+def command(
+    *, name: str | None, target: TargetName | None, region: str, to: int | None, yes: bool, as_json: bool
+) -> None:
+    """Point the endpoint at an earlier generation, and ask it for one real answer.
 
     The last five generations are kept. Nothing is uploaded or made: it takes as long as an instance takes to start.
     """
     room = open_room(as_json=as_json)
     found = find_deployment(name, room.deps, Where(target=target, region=region))
-    ref, plan = waiting.prepare_rollback(found, room.deps)
+    ref, plan, server = waiting.prepare_rollback(found, room.deps, to or 0)
     room.view.plan(plan)
-    confirm("Go back?", yes=yes)
-    room.carry_out(waiting.roll_back(ref, room.deps))
+    confirm(f"Go back to {server} ({ref.place})?", yes=yes)
+    room.carry_out(waiting.roll_back(ref, room.deps, server))
     address = room.deps.targets[ref.target].address(ref)
-    room.view.result({**ref_fields(ref), "address": address}, address)
+    room.view.result({**ref_fields(ref), "config": server, "address": address}, address)

@@ -47,6 +47,11 @@ def _words(found: Status) -> str:
         seen = found.endpoint
         facts.append(("endpoint", f"{seen.status}, {seen.count} of {seen.wanted_count} instances"))
         facts.append(("serves" if seen.status in SERVING else "config", seen.config))
+    for one in found.earlier:
+        why = f", {one.gone}" if one.gone else ""
+        facts.append(
+            (f"{one.number} back", f"{one.config} since {one.since} ({one.model}, {one.instance}{why})")
+        )
     if found.server is not None and found.server.pid is not None:
         server = found.server
         facts.append(("process", f"pid {server.pid}, {server.phase}, {size(server.memory)} in memory"))

@@ -73,6 +73,8 @@ class CloudHeld:
     """By instance type; absent where nobody could tell."""
     job_price: Price | None = None
     """Of an instance of the transfer job; None where nobody could tell, or there is none."""
+    priced: bool = True
+    """Whether prices were asked for; a plan that changes nothing may do without."""
     avoid: tuple[str, ...] = ()
     """Instance types that could not be had just now."""
 

@@ -28,6 +28,11 @@ class Cost:
         return self.most * self.price.hourly
 
     @property
+    def brief(self) -> str:
+        """Without its source."""
+        return self.words.rpartition("; ")[0] + ")"
+
+    @property
     def words(self) -> str:
         span = money(self.low, self.price.currency)
         if self.most != self.least:

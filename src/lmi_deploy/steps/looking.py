@@ -38,17 +38,30 @@ class Case:
         return any(isinstance(action, kinds) for action in self.plan.actions)
 
 
-def look(spec: Spec, artifact: Artifact, deps: Deps, *, probe: bool, before: Held | None = None) -> Case:
-    """The plan against the world as it is at this moment. What was asked `before` and does not change is kept."""
+def look(
+    spec: Spec,
+    artifact: Artifact,
+    deps: Deps,
+    *,
+    probe: bool,
+    before: Held | None = None,
+    priced: bool = False,
+) -> Case:
+    """The plan against the world as it is at this moment. What was asked `before` and does not change is kept.
+
+    `priced`: with the prices of a plan that changes nothing, too.
+    """
     target = deps.targets[spec.target]
     observed = target.observe(spec.ref)
     held = _kept(target.held(spec, deps.hub(spec.model.model_id)), before)
     plan = diff(spec, artifact, observed, held)
     if not plan.empty:
-        # Only now: a deployment that is in step needs no further look, and no price list.
+        # Only now: a deployment that is in step needs no further look.
         observed = target.confirm(observed)
-        held = target.priced(spec, held) if before is None else held
-        plan = diff(spec, artifact, observed, held)
+    if before is None and (priced or not plan.empty):
+        # Nor does an `up` of it need a price list.
+        held = target.priced(spec, held)
+    plan = diff(spec, artifact, observed, held)
     if not probe:
         plan = replace(plan, actions=tuple(a for a in plan.actions if not isinstance(a, PROBES)))
     return Case(spec=spec, artifact=artifact, observed=observed, held=held, plan=plan)
@@ -62,5 +75,5 @@ def observed_notices(case: Case) -> tuple[str, ...]:
 
 def _kept(held: Held, before: Held | None) -> Held:
     if isinstance(held, CloudHeld) and isinstance(before, CloudHeld):
-        return replace(held, prices=before.prices, avoid=before.avoid)
+        return replace(held, prices=before.prices, priced=before.priced, avoid=before.avoid)
     return held

@@ -37,16 +37,32 @@ def saved_plan(case: Case) -> str:
     return json.dumps(dump(saved), indent=1) + "\n"
 
 
-def read_plan(text: str, origin: str) -> SavedPlan:
+def read_plan(text: bytes, origin: str) -> SavedPlan:
+    """UsageRefused, with the place of what is wrong, where `lmi plan --out` cannot have written it."""
     try:
         found = json.loads(text)
-        if isinstance(found, dict) and isinstance(found.get("schema"), int) and found["schema"] > SCHEMA:
-            raise Refused(
-                f"{origin}: written by a newer lmi", hint="use that lmi, or plan again with this one"
-            )
+    except json.JSONDecodeError as why:
+        cut = not text.rstrip().endswith(b"}")
+        wrong = "it ends too early" if cut else f"it is not JSON (line {why.lineno}, column {why.colno})"
+        raise _no_plan(origin, wrong if text.strip() else "it is empty") from None
+    except (ValueError, RecursionError):
+        raise _no_plan(origin, "it is not JSON") from None
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if type(schema) is not int:
+        raise _no_plan(origin, "it has no schema number")
+    if schema > SCHEMA:
+        raise Refused(f"{origin}: written by a newer lmi", hint="use that lmi, or plan again with this one")
+    try:
         return load(SavedPlan, found)
     except ValueError as why:
-        raise UsageRefused(f"{origin}: not a plan: {why}", hint="`lmi plan --out FILE` writes one") from None
+        raise _no_plan(origin, str(why)) from None
+
+
+def _no_plan(origin: str, wrong: str) -> UsageRefused:
+    return UsageRefused(
+        f"{origin}: not a plan as `lmi plan --out FILE` writes it: {wrong}",
+        hint=f"write it again: lmi plan RECIPE --out {origin}",
+    )
 
 
 def resume(saved: SavedPlan, deps: Deps, *, probe: bool) -> Case:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lmi_deploy.core.hosting import SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved, LocalObserved, Observed, SeenServer
 from lmi_deploy.core.record import DeploymentRef, Standing
 from lmi_deploy.decide.diagnose import Diagnosis
+from lmi_deploy.decide.diff import earlier
 from lmi_deploy.decide.standing import judge
 from lmi_deploy.errors import NotFound
 from lmi_deploy.steps.costs import hourly
@@ -17,6 +18,20 @@ from lmi_deploy.steps.diagnose import advice, of_log
 
 INVOCATIONS = "/invocations"
 EXIT: dict[Standing, int] = {"in-step": 0, "starting": 4, "drifted": 4, "absent": 4, "failed": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """A generation that does not serve any more."""
+
+    number: int
+    config: str
+    since: str
+    model: str
+    commit: str
+    instance: str
+    gone: str
+    """Why nothing goes back to it; empty where `lmi rollback` does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +54,8 @@ class Status:
     """Target sagemaker: when `lmi gc` may take it away; ISO 8601."""
     expired: bool = False
     """Whether that was before now."""
+    earlier: tuple[Earlier, ...] = ()
+    """Target sagemaker: what `lmi rollback --to N` goes back to."""
 
 
 def status(ref: DeploymentRef, deps: Deps) -> Status:
@@ -63,6 +80,7 @@ def status(ref: DeploymentRef, deps: Deps) -> Status:
         cost=hourly(observed, deps),
         expires=observed.expires if isinstance(observed, CloudObserved) else "",
         expired=isinstance(observed, CloudObserved) and observed.expired,
+        earlier=tuple(_earlier(observed)),
     )
 
 
@@ -70,6 +88,19 @@ def _address(observed: Observed, deps: Deps) -> str:
     address = deps.targets[observed.ref.target].address(observed.ref)
     # The local server has more than one path: its root says more than the one for requests.
     return address.removesuffix(INVOCATIONS) if isinstance(observed, LocalObserved) else address
+
+
+def _earlier(observed: Observed) -> Iterator[Earlier]:
+    for number, (generation, gone) in enumerate(earlier(observed), start=1):
+        yield Earlier(
+            number=number,
+            config=generation.server,
+            since=generation.since,
+            model=str(generation.summary.get("model", "")),
+            commit=str(generation.summary.get("commit", "")),
+            instance=generation.instance,
+            gone=gone,
+        )
 
 
 def _server(observed: Observed) -> SeenServer | None:

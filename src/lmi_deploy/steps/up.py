@@ -32,12 +32,12 @@ def draw(recipe: Recipe, deps: Deps) -> Artifact:
     return render(spec)
 
 
-def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True) -> Case:
-    """Everything up to the plan: reads only."""
+def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True, priced: bool = False) -> Case:
+    """Everything up to the plan: reads only. `priced`: it tells what it costs though nothing is to be done."""
     facts = gather(recipe, deps)
     spec = resolve(recipe, facts)
     of_code = check_own_code(recipe, spec)
-    case = look(spec, render(spec), deps, probe=probe)
+    case = look(spec, render(spec), deps, probe=probe, priced=priced)
     told = [*observed_notices(case)]
     if case.does(CARRYING):
         told += of_code

@@ -36,10 +36,14 @@ def wait(ref: DeploymentRef, deps: Deps, *, timeout: int | None) -> Iterator[Eve
             raise interrupted(ref, deps, hint="it goes on without us: `lmi wait` waits again") from None
 
 
-def prepare_rollback(ref: DeploymentRef, deps: Deps) -> tuple[DeploymentRef, Plan]:
-    """What going back would do. NotFound where there is no earlier generation."""
+def prepare_rollback(ref: DeploymentRef, deps: Deps, to: int = 0) -> tuple[DeploymentRef, Plan, str]:
+    """What going back would do, and the name of the generation. NotFound where there is no earlier one.
+
+    `to`: its number, counted back from the one that serves; 0: the one before.
+    """
     seen = _confirmed(ref, deps)
-    return seen.ref, rollback(seen)[0]
+    plan, generation = rollback(seen, to)
+    return seen.ref, plan, generation.server
 
 
 def _confirmed(ref: DeploymentRef, deps: Deps) -> Observed:
@@ -47,10 +51,10 @@ def _confirmed(ref: DeploymentRef, deps: Deps) -> Observed:
     return target.confirm(target.observe(ref))
 
 
-def roll_back(ref: DeploymentRef, deps: Deps) -> Iterator[Event]:
-    """Point the endpoint at the generation before, ask it, and settle it as the current one."""
+def roll_back(ref: DeploymentRef, deps: Deps, server: str) -> Iterator[Event]:
+    """Point the endpoint at the generation of this name, ask it, and settle it as the current one."""
     with locked(ref, deps):
-        plan, previous = rollback(_confirmed(ref, deps))
+        plan, previous = rollback(_confirmed(ref, deps), server)
         deps.journal(ref).expect(previous)
         try:
             yield from _bring(ref, plan, previous, deps)

@@ -84,13 +84,14 @@ class SageMakerTarget:
     def held(self, spec: Spec, hub: Hub) -> CloudHeld:
         depot = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
         weights = depot is not None and depot.store.look(manifest_key(weights_of(spec))) is not None
-        return CloudHeld(bucket=depot is not None, weights=weights)
+        return CloudHeld(bucket=depot is not None, weights=weights, priced=False)
 
     def priced(self, spec: Spec, held: Held) -> Held:
         assert isinstance(held, CloudHeld)
         prices = self.cloud(spec.cloud.region).prices
         asked = {p.instance: prices.hourly(p.instance) for p in spec.cloud.placements}
-        return replace(held, prices={instance: price for instance, price in asked.items() if price})
+        known = {instance: price for instance, price in asked.items() if price}
+        return replace(held, prices=known, priced=True)
 
     def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
         ref, cloud = spec.ref, self.cloud(spec.cloud.region)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -61,6 +61,26 @@ def test_the_plan_tells_what_it_costs(house: CloudHouse) -> None:
     assert "cost: $1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)" in ran.out
 
 
+def test_a_plan_that_changes_nothing_tells_the_known_cost(house: CloudHouse) -> None:
+    house.up()
+    plan = house.lmi("plan", "--json").result
+    assert (plan["pending"], plan["figures"]["cost"]) == (
+        False,
+        "$1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)",
+    )
+    (shown,) = (line for line in house.lmi("up", "--yes", "--json").lines if line["event"] == "plan")
+    assert "cost" not in shown["figures"]  # it was not asked for
+
+
+def test_a_list_of_instance_types_shows_the_price_of_each(house: CloudHouse) -> None:
+    house.cloud.prices.hourly_of["ml.g6.xlarge"] = 1.13
+    told = house.lmi("plan").out
+    assert "cost: $1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)" in told
+    assert "alternatives: $1.13 an hour (1 x ml.g6.xlarge)" in told
+    figures = house.lmi("plan", "--json").result["figures"]
+    assert figures["alternatives"] == "$1.13 an hour (1 x ml.g6.xlarge)"
+
+
 def test_a_changed_recipe_is_one_update(house: CloudHouse) -> None:
     house.up()
     ran = house.lmi("up", "--yes", "--json", *CHANGED)
@@ -96,6 +116,40 @@ def test_back_to_the_generation_before_and_forth(house: CloudHouse) -> None:
     assert house.lmi("rollback", "tiny", "--yes").code == 0
     assert house.seen().serving == second
     assert "nothing to do" in house.up(*CHANGED).err
+
+
+def test_rollback_reaches_each_of_the_five_generations(house: CloudHouse) -> None:
+    for number in range(6):
+        house.up("--set", f"options.max_new_tokens={number + 1}")
+    for number in (4, 4, 3, 2, 1, 4):
+        status = house.lmi("status", "tiny", "--json").result
+        wanted = status["earlier"][number - 1]
+        assert [one["number"] for one in status["earlier"]] == [1, 2, 3, 4]
+        assert f"{number} back" in house.lmi("status", "tiny").out
+        ran = house.lmi("rollback", "tiny", "--to", str(number), "--yes", "--json")
+        assert (ran.code, ran.result["config"]) == (0, wanted["config"]), ran.out
+        assert house.seen().serving == wanted["config"]
+    assert house.lmi("status", "tiny").code == 0
+
+
+def test_a_generation_that_is_not_kept_or_lost_a_part_is_not_gone_back_to(house: CloudHouse) -> None:
+    for number in range(3):
+        house.up("--set", f"options.max_new_tokens={number + 1}")
+    for number in ("0", "5"):
+        assert house.lmi("rollback", "tiny", "--to", number, "--yes").code == 2
+    far = house.lmi("rollback", "tiny", "--to", "3", "--yes")
+    assert (far.code, "no generation 3: 2 earlier generations kept" in far.err) == (1, True)
+    world = house.cloud.world
+    first, second, _ = (generation for generation in house.seen().record.generations)  # type: ignore[union-attr]
+    world.models.pop(second.summary["sagemaker_model"])
+    world.drop("model", second.summary["sagemaker_model"])
+    serving = house.seen().serving
+    lost = house.lmi("rollback", "tiny", "--to", "1", "--yes")
+    assert (lost.code, "its model tiny-" in lost.err) == (1, True)
+    assert house.seen().serving == serving
+    assert house.lmi("status", "tiny", "--json").result["earlier"][0]["gone"].endswith("is gone")
+    assert house.lmi("rollback", "tiny", "--yes").code == 0
+    assert house.seen().serving == first.server
 
 
 def test_nothing_to_go_back_to(house: CloudHouse) -> None:
@@ -227,8 +281,42 @@ def test_a_plan_in_a_file_is_carried_out_or_refused(house: CloudHouse) -> None:
     assert house.lmi("status", "tiny").code == 0
     stale = house.lmi("up", "plan.json", "--yes")
     assert (stale.code, "the plan is stale" in stale.err) == (5, True)
-    Path("other.json").write_text(json.dumps({"schema": 1}))
-    assert house.lmi("up", "other.json", "--yes").code == 2
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda text: "", "it is empty"),
+        (lambda text: text[: len(text) // 2], "it ends too early"),
+        (lambda text: text.replace('"spec"', "spec", 1), "it is not JSON (line 3, column 2)"),
+        (lambda text: "[" * 100_000 + "}", "it is not JSON"),
+        (lambda text: "[]", "it has no schema number"),
+        (lambda text: '{"schema": true}', "it has no schema number"),
+        (lambda text: '{"schema": 1}', "spec is missing"),
+        (
+            lambda text: text.replace('"count": 1', '"count": "1"'),
+            "spec.place.count is text, not a whole number",
+        ),
+        (lambda text: text.replace('"artifact"', '"art"', 1), "is missing"),
+    ],
+)
+def test_a_broken_plan_file_is_told_in_our_words(
+    house: CloudHouse, spoil: Callable[[str], str], said: str
+) -> None:
+    assert house.lmi("plan", "--out", "plan.json").code == 0
+    Path("plan.json").write_text(spoil(Path("plan.json").read_text()))
+    ran = house.lmi("up", "plan.json", "--yes")
+    assert (ran.code, said in ran.err) == (2, True), ran.err
+    assert "not a plan as `lmi plan --out FILE` writes it" in ran.err
+    assert "lmi plan RECIPE --out plan.json" in ran.err
+    for word in ("Expecting", "Traceback", "__init__", "NoneType", "expected"):
+        assert word not in ran.err
+
+
+def test_a_plan_file_of_bytes_is_told_in_our_words(house: CloudHouse) -> None:
+    Path("plan.json").write_bytes(b"\xff\xfe\x00{")
+    ran = house.lmi("up", "plan.json", "--yes")
+    assert (ran.code, "it is not JSON" in ran.err) == (2, True), ran.err
 
 
 def test_what_costs_too_much_is_refused(house: CloudHouse) -> None:
@@ -259,7 +347,7 @@ def test_going_back_is_not_agreed_to_by_enter_alone(house: CloudHouse) -> None:
     house.up(*CHANGED)
     serving = house.seen().serving
     ran = house.lmi("rollback", "tiny", stdin=b"\n", terminal=True)
-    assert (ran.code, "Go back? [y/N] " in ran.err) == (130, True)
+    assert (ran.code, "(account 111122223333, us-east-1)? [y/N] " in ran.err) == (130, True)
     assert house.seen().serving == serving
     assert house.lmi("rollback", "tiny", stdin=b"yes\n", terminal=True).code == 0
 

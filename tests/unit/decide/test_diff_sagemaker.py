@@ -459,6 +459,12 @@ def test_the_figures_name_price_and_source() -> None:
     assert told["to move"] == "10"
     scaled = dict(diff(SPECS["scaled"], ARTIFACT, seen, held).figures)
     assert scaled["cost"].startswith("$1.41 to $5.63 an hour (1 to 4 x ml.g5.xlarge at $1.41;")
+    other = Price(hourly=0.23, currency="USD", source="AWS price list, 2026-11-01")
+    both = replace(held, prices={**held.prices, "ml.m5.xlarge": other})
+    assert told["alternatives"] == "ml.m5.xlarge: unknown: nobody could tell the price"
+    listed = dict(diff(SPEC, ARTIFACT, seen, both).figures)
+    assert listed["alternatives"] == "$0.23 an hour (1 x ml.m5.xlarge)"
+    assert "cost" not in dict(diff(SPEC, ARTIFACT, served(), replace(READY, priced=False)).figures)
     unknown = dict(diff(SPEC, ARTIFACT, seen, READY).figures)
     assert unknown["cost"] == "unknown: nobody could tell the price"
 
@@ -469,7 +475,7 @@ def test_a_rollback_is_one_update_to_the_generation_before() -> None:
     before = replace(
         seen,
         record=replace(seen.record, generations=(past(OLD), *seen.record.generations)),
-        resources=(*seen.resources, resource("endpoint-config", OLD)),
+        resources=(*seen.resources, resource("endpoint-config", OLD), resource("model", f"{OLD}-model")),
     )
     plan, previous = rollback(before)
     assert kinds(plan) == [

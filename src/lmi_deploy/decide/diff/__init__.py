@@ -9,7 +9,14 @@ from lmi_deploy.core.place import LocalPlace, SageMakerPlace
 from lmi_deploy.core.plan import Action, Plan, ProbeServer, RemoveArtifact, StopServer
 from lmi_deploy.core.record import Generation
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.decide.diff import local, sagemaker, sagemaker_end, sagemaker_expiry, sagemaker_told
+from lmi_deploy.decide.diff import (
+    local,
+    sagemaker,
+    sagemaker_earlier,
+    sagemaker_end,
+    sagemaker_expiry,
+    sagemaker_told,
+)
 from lmi_deploy.errors import UsageRefused
 
 PROBES = (ProbeServer, ProbeEndpoint)
@@ -49,8 +56,8 @@ def teardown(observed: Observed, *, logs: bool = False, purge: tuple[str, ...] =
             return sagemaker_end.teardown(observed, logs=logs, purge=purge)
 
 
-def rollback(observed: Observed) -> tuple[Plan, Generation]:
-    """Back to the generation before the current one. NotFound where none is kept."""
+def rollback(observed: Observed, to: int | str = 0) -> tuple[Plan, Generation]:
+    """Back to an earlier generation: by its number (0: the one before), or by its name. NotFound where none is kept."""
     match observed:
         case LocalObserved():
             raise UsageRefused(
@@ -58,7 +65,17 @@ def rollback(observed: Observed) -> tuple[Plan, Generation]:
                 hint="`lmi up` with the earlier recipe does the same",
             )
         case CloudObserved():
-            return sagemaker_end.rollback(observed)
+            return sagemaker_end.rollback(observed, to)
+
+
+def earlier(observed: Observed) -> tuple[tuple[Generation, str], ...]:
+    """What `rollback` can go back to, number 1 first, each with why it cannot; empty where it can."""
+    match observed:
+        case LocalObserved():
+            return ()
+        case CloudObserved():
+            past = sagemaker_earlier.earlier(observed)
+            return tuple((each, sagemaker_earlier.lacks(each, observed)) for each in past)
 
 
 def waiting(observed: Observed, *, timeout: int | None) -> tuple[Plan, Generation | None]:

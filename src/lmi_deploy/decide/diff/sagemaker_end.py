@@ -30,10 +30,11 @@ from lmi_deploy.core.record import Generation, Record
 from lmi_deploy.decide.cloud_wanted import PROVISION
 from lmi_deploy.decide.diff.changes import changes, probe_of
 from lmi_deploy.decide.diff.sagemaker import coming as coming_config
+from lmi_deploy.decide.diff.sagemaker_earlier import chosen_generation
 from lmi_deploy.decide.diff.sagemaker_parts import named
 from lmi_deploy.decide.diff.sagemaker_tags import tagging
 from lmi_deploy.decide.diff.sagemaker_told import PATIENCE, SCALING, scaling_of
-from lmi_deploy.errors import NotFound, Refused
+from lmi_deploy.errors import Refused
 
 
 def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
@@ -128,12 +129,14 @@ def weights_named(record: Record | None) -> tuple[str, ...]:
     return tuple(sorted({name for name in (*kept, *begun) if name}))
 
 
-def rollback(observed: CloudObserved) -> tuple[Plan, Generation]:
-    """One update to the config before the one that is recorded as the current one.
+def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generation]:
+    """One update to the config of an earlier generation, as `chosen_generation` has it.
 
     NotFound where there is none; Refused where the endpoint cannot be updated now.
     """
-    previous = _previous(observed)
+    if observed.stranger:
+        raise Refused(observed.stranger, hint="nothing was changed")
+    previous = chosen_generation(observed, to)
     name, endpoint = observed.ref.name, observed.endpoint
     assert observed.record is not None
     begun = endpoint is not None and previous.server in (endpoint.config, endpoint.pending)
@@ -170,20 +173,3 @@ def _tags(previous: Generation) -> Pairs:
     weights = str(previous.summary.get("weights_name", ""))
     ours = ((TAG_SPEC, previous.spec), *(((TAG_WEIGHTS, weights),) if weights else ()))
     return (*ours, *told_tags(previous.summary))
-
-
-def _previous(observed: CloudObserved) -> Generation:
-    record, name = observed.record, observed.ref.name
-    if observed.stranger:
-        raise Refused(observed.stranger, hint="nothing was changed")
-    there = named(observed, "endpoint-config")
-    if record and record.coming and record.coming.server in there & {g.server for g in record.generations}:
-        return record.coming  # the way back was begun before, and broken off
-    serving = observed.endpoint.config if observed.endpoint else ""
-    past = [g for g in (record.generations if record else ()) if g.server != serving and g.server in there]
-    if not past:
-        raise NotFound(
-            f"{name}: no earlier generation to go back to",
-            hint="the last five are kept in the record; `lmi up` with an earlier recipe does the same",
-        )
-    return past[-1]

@@ -108,13 +108,26 @@ def _serving(plan: Plan, observed: CloudObserved) -> str:
     return next(chosen, there)
 
 
+def _costs(place: SageMakerPlace, placement: Placement, held: CloudHeld) -> Pairs:
+    """Of the instance type of this plan, and of each other one that the recipe allows."""
+    if not held.priced:
+        return ()
+    cost = cost_of(place, placement, held.prices)
+    others = [each for each in place.placements if each != placement]
+    told = (("cost", cost.words if cost else UNKNOWN_PRICE),)
+    if not others:
+        return told
+    costs = ((each.instance, cost_of(place, each, held.prices)) for each in others)
+    words = (one.brief if one else f"{instance}: {UNKNOWN_PRICE}" for instance, one in costs)
+    return (*told, ("alternatives", ", or ".join(words)))
+
+
 def figures(spec: Spec, placement: Placement, held: CloudHeld) -> Pairs:
     """What the user should know before agreeing."""
     place = spec.cloud
-    cost = cost_of(place, placement, held.prices)
     count = f"{place.scaling.least} to {place.scaling.most}" if place.scaling else str(place.count)
     return (
-        ("cost", cost.words if cost else UNKNOWN_PRICE),
+        *_costs(place, placement, held),
         ("instance", f"{count} x {placement.instance}"),
         ("weights", str(spec.weights.size)),
         ("to move", str(0 if held.weights else spec.weights.size)),
