@@ -15,7 +15,7 @@ from lmi_deploy.steps.astray import tagged
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.status import Status, status
 
-_SPARE = ("address", "since", "memory")
+_SPARE = ("account", "address", "since", "memory")
 """What `lmi status` tells as well, least needed first."""
 
 
@@ -55,7 +55,7 @@ def _empty(ref: DeploymentRef) -> dict[str, Any]:
     blank = dict.fromkeys(
         ("standing", "address", "model", "memory", "costs", "since", "expires", "expired"), ""
     )
-    return {"name": ref.name, "target": place, **blank, "account": ref.account}
+    return {"name": ref.name, "target": place, "account": ref.account, **blank}
 
 
 def _told(each: Status) -> dict[str, Any]:
