@@ -13,6 +13,7 @@ from lmi_deploy.decide.lifetime import TTL
 from lmi_deploy.decide.ownership import require_no_lost_tag
 from lmi_deploy.errors import NotFound, Refused, UsageRefused
 from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.locked import locked
 
 
 def extend(ref: DeploymentRef, duration: str, deps: Deps) -> tuple[DeploymentRef, str]:
@@ -49,7 +50,7 @@ def _endpoint(seen: CloudObserved) -> SeenEndpoint:
 
 def _locked(seen: CloudObserved, deps: Deps) -> AbstractContextManager[None]:
     """The bucket holds the lock; without one there is nothing to lock in."""
-    return deps.lock(seen.ref).hold(seen.ref.name) if seen.bucket else nullcontext()
+    return locked(seen.ref, deps) if seen.bucket else nullcontext()
 
 
 def _seconds(duration: str) -> int:
