@@ -46,7 +46,7 @@ FIRST_UP = (
     *("MakeBucket", "PushWeights", "PutArtifact", "CreateModel", "CreateEndpointConfig", "CreateEndpoint"),
     *("AwaitService", "ProbeEndpoint"),
 )
-CHANGE = ("UpdateEndpoint", "SetScaling", "TagEndpoint", "UntagEndpoint", "SetExpiry")
+CHANGE = ("SetExpiry", "UpdateEndpoint", "SetScaling", "TagEndpoint", "UntagEndpoint")
 TEARDOWN = (
     *("RemoveScaling", "DeleteEndpoint", "DeleteEndpointConfig", "DeleteModel", "RemoveArtifact"),
     *("DeleteLogs", "DeleteWeights", "RemoveDeployment"),
