@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lmi_deploy.cli.after import aws_cli_command
 from tests.contract.server.handlers import MANY_WAYS
 from tests.support.clients import client_environment, clients, terraform_environment
 from tests.support.emulated import IMAGE, TRUST, Emulated, emulator
@@ -105,6 +106,8 @@ def test_the_aws_cli(run: Run, model: Path, tmp_path: Path) -> None:
     cli("sagemaker", "create-endpoint", *named, "--endpoint-config-name", "by-cli-1")
     cli("sagemaker", "wait", "endpoint-in-service", *named)
     assert invoke() == "hello"
+    printed = aws_cli_command("by-cli", "us-east-1", "application/json", '{"do": "echo", "text": "it\'s"}')
+    assert run(["sh", "-c", printed.replace("aws ", f"{clients()}/aws ", 1)]).startswith("it's")
     config("by-cli-2")
     cli("sagemaker", "update-endpoint", *named, "--endpoint-config-name", "by-cli-2")
     cli("sagemaker", "wait", "endpoint-in-service", *named)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lmi_deploy import __version__
 from tests.support.house import House
 
 FULL = Path("/dev/full")
@@ -144,3 +146,51 @@ def test_serve_says_so_when_the_server_ended_by_itself(house: House, ended: int,
     assert ran.code == code
     assert (f"error: model: the model server ended by itself, with {ended}\n" in ran.err) == (code == 1)
     assert house.lmi("serve", "model", "--port", "65536").code == 2
+
+
+def test_serve_with_json_prints_nothing_but_json_lines(house: House) -> None:
+    Path("model").mkdir()
+    Path("model/model.py").write_text("def handle(inputs):\n    return None\n")
+    ran = house.lmi("serve", "model", "--json")
+    assert ran.err == ""
+    assert {"event": "line", "key": "server", "text": "a line of the server's"} in ran.lines
+    assert (ran.result["ok"], ran.result["exit_code"]) == (True, 0)
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+def test_a_json_result_that_stdout_does_not_take_is_told_on_stderr() -> None:
+    for command in ("lmi ls --json", "lmi validate nope.yaml --json"):
+        ran = _shell(f"{command} > /dev/full")
+        told = ran.stderr.decode()
+        assert ran.returncode in (1, 2)
+        assert told.startswith("error: ")
+        assert "Traceback" not in told
+    assert _shell("lmi ls --json > /dev/full 2> /dev/full").returncode == 1
+
+
+@pytest.mark.parametrize("closed", [">&- 2>&-", "<&- >&- 2>&-", "2>&-"])
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [("lmi validate nope.yaml", 2), ("lmi ls", 0), ("lmi ls --json", 0), ("lmi nonsense", 2)],
+)
+def test_closed_streams_take_nothing_and_change_no_exit_code(
+    command: str, code: int, closed: str, tmp_path: Path
+) -> None:
+    ran = _shell(f"{command} {closed}", LMI_STATE_HOME=str(tmp_path))
+    assert ran.returncode == code
+    assert b"Traceback" not in ran.stderr
+
+
+def test_the_version_as_json() -> None:
+    for words in ("--version --json", "--json --version"):
+        ran = _shell(f"lmi {words}")
+        assert (ran.returncode, ran.stderr) == (0, b"")
+        assert json.loads(ran.stdout) == {"event": "result", "ok": True, "version": __version__}
+
+
+def test_windows_is_refused_with_a_word_about_wsl() -> None:
+    code = "import sys; sys.platform = 'win32'; from lmi_deploy.cli import main; main()"
+    ran = subprocess.run([sys.executable, "-c", code, "up"], capture_output=True, text=True, check=False)
+    assert ran.returncode == 1
+    assert "wsl --install" in ran.stderr
+    assert "Traceback" not in ran.stderr

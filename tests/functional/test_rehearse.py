@@ -25,7 +25,7 @@ def ran(wanted: Spec, house: House) -> list[Event]:
 
 
 def test_it_comes_up_is_said_and_leaves_nothing(house: House, wanted: Spec) -> None:
-    assert not rehearse.ready(wanted, house.deps())
+    assert rehearse.missing(wanted, house.deps())
     said = ran(wanted, house)
     titles = [event.title for event in said if isinstance(event, Started)]
     assert any(title.startswith("start the model server") for title in titles)
@@ -33,7 +33,7 @@ def test_it_comes_up_is_said_and_leaves_nothing(house: House, wanted: Spec) -> N
     assert isinstance(said[-1], Notice)
     assert house.state.names() == ()
     assert not house.servers.alive()
-    assert rehearse.ready(wanted, house.deps())
+    assert not rehearse.missing(wanted, house.deps())
 
 
 def test_what_fails_is_said_and_leaves_nothing(house: House, wanted: Spec) -> None:
@@ -60,7 +60,7 @@ def test_an_engine_that_needs_its_devices_is_refused(house: House, wanted: Spec)
     vllm = replace(wanted, engine=replace(wanted.engine, name="vllm"))
     with pytest.raises(Unresolvable, match="--check-handler: engine vllm"):
         ran(vllm, house)
-    assert not rehearse.ready(vllm, house.deps())
+    assert rehearse.missing(vllm, house.deps())
 
 
 def test_two_rehearsals_at_once_take_no_port_from_each_other(house: House, wanted: Spec) -> None:

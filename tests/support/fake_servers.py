@@ -16,6 +16,7 @@ from typing import Any, Literal
 from lmi_deploy.core.observed import SeenServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
+from lmi_deploy.ports.processes import Report
 
 Answer = tuple[int, str, bytes]
 End = Literal["ready", "failed", "dies", "hangs"]
@@ -118,7 +119,9 @@ class FakeModelServers:
         life = self._lives.get(home)
         return life.why if life else ""
 
-    def foreground(self, launch: Launch) -> int:
+    def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
+        if report is not None:
+            report("a line of the server's")
         return self.foreground_ends_with
 
     def log(self, home: Path) -> Path:

@@ -69,6 +69,9 @@ class TroubledTarget:
     target: Target
     trouble: Around
 
+    def remember(self, ref: DeploymentRef) -> None:
+        self.target.remember(ref)
+
     def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
         return self.trouble.around(self.target.raising(spec, artifact, hub))
 

@@ -15,7 +15,10 @@ from pathlib import Path
 from lmi_deploy.adapters import processes
 from lmi_deploy.adapters.aftermath import aftermath
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.processes import Process, Said
+from lmi_deploy.ports.processes import Process, Report, Said
+
+_LAST_LINES = 5.0
+"""Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,17 @@ class LocalProcesses:
             err=done.stderr.decode("utf-8", "replace"),
         )
 
-    def foreground(self, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
+    def foreground(
+        self, argv: Sequence[str], *, environment: Mapping[str, str], report: Report | None = None
+    ) -> int:
+        out, err = (None, None) if report is None else (subprocess.PIPE, subprocess.STDOUT)
         # In a group of its own it hears only what we pass on: from a terminal both would, and it would hear it twice.
         with (
-            subprocess.Popen(list(argv), env=dict(environment), process_group=0) as child,
+            subprocess.Popen(
+                list(argv), env=dict(environment), process_group=0, stdout=out, stderr=err
+            ) as child,
             _passed_on(child.pid),
+            _reported(child, report),
         ):
             return child.wait()
 
@@ -68,6 +77,25 @@ class LocalProcesses:
 
     def memory(self, process: Process) -> int:
         return processes.rss(process.pid) if processes.alive(process) else 0
+
+
+@contextmanager
+def _reported(child: subprocess.Popen[bytes], report: Report | None) -> Iterator[None]:
+    """Each line of its output, while it runs and until its streams are closed."""
+    if report is None or child.stdout is None:
+        yield
+        return
+    output = child.stdout
+
+    def read() -> None:
+        for line in output:
+            report(line.decode("utf-8", "replace").rstrip("\r\n"))
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    yield
+    # A worker that outlives its server keeps the pipe open: its last lines are not waited for without end.
+    reader.join(_LAST_LINES)
 
 
 @contextmanager

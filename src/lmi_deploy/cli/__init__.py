@@ -10,8 +10,16 @@ SELDOM = 50_000
 """Objects more than before, until circles are searched for among them (Python's own: 700)."""
 
 
+WINDOWS = (
+    "lmi does not run on Windows itself: it needs the processes, locks and sockets of Linux or macOS\n"
+    "  next: install WSL (`wsl --install`), then run the same command there: https://learn.microsoft.com/windows/wsl"
+)
+
+
 def main() -> None:
     """The entry point: one boundary turns whatever happens into an exit code."""
+    if sys.platform == "win32":
+        sys.exit(f"error: {WINDOWS}")
     try:
         from lmi_deploy.cli.boundary import run
         from lmi_deploy.cli.group import lmi

@@ -42,11 +42,19 @@ From Python:
   print(urllib.request.urlopen(request).read().decode())"""
 
 
+def aws_cli_command(name: str, region: str, content_type: str, body: str) -> str:
+    """For a shell. `fileb://` is the one form of a body that versions 1 and 2 of the AWS CLI read alike: as it is."""
+    return (
+        f"printf %s {_quoted(body)} |\n"
+        f"  aws sagemaker-runtime invoke-endpoint --region {region} --endpoint-name {name} \\\n"
+        f"    --content-type '{content_type}' --body fileb:///dev/stdin /dev/stdout"
+    )
+
+
 def _asked_on_sagemaker(spec: Spec, place: SageMakerPlace, address: str) -> str:
     name, body, kind, region = spec.name, spec.probe.body, spec.probe.content_type, place.region
     return f"""\
-  aws sagemaker-runtime invoke-endpoint --region {region} --endpoint-name {name} --content-type '{kind}' \\
-    --cli-binary-format raw-in-base64-out --body {_quoted(body)} /dev/stdout
+  {aws_cli_command(name, region, kind, body)}
   curl -s {address} -H 'Content-Type: {kind}' -d {_quoted(body)} \\
     --aws-sigv4 aws:amz:{region}:sagemaker --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY" \\
     ${{AWS_SESSION_TOKEN:+-H "X-Amz-Security-Token: $AWS_SESSION_TOKEN"}}

@@ -8,6 +8,8 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import TextIO
 
 import click
 
@@ -24,6 +26,8 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
     `given` is the context's object: a `DepsFactory` in place of wiring.
     """
     _open_streams()
+    if {*argv} == {"--version", JSON_FLAG}:
+        return _version()
     try:
         outcome = _invoked(group, list(argv), given)
         return _flushed(outcome if isinstance(outcome, int) else 0)
@@ -44,9 +48,17 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
 
 
 def _open_streams() -> None:
-    """A closed stdout (`>&-`) takes nothing; one that is not UTF-8 shows what it has no letter for by its number."""
-    if sys.stdout is None:
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 (for the rest of the process)
+    """A closed stream (`>&-`) takes nothing; what stdout has no letter for is shown by its number."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except (
+            OSError
+        ):  # else the next file that is opened would have this number, and be written to as a stream
+            os.open(os.devnull, os.O_RDWR)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (for the rest of the process)
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
         sys.stdout.reconfigure(errors="backslashreplace")
 
@@ -71,10 +83,31 @@ def _flushed(code: int) -> int:
 def _told(error: LmiError, argv: Sequence[str]) -> int:
     from lmi_deploy.cli.views import open_view
 
-    view = open_view(as_json=JSON_FLAG in argv)
-    view.fail(error)
-    view.close()
+    try:
+        view = open_view(as_json=JSON_FLAG in argv)
+        view.fail(error)
+        view.close()
+    except OSError:
+        # stdout takes no result (`--json >/dev/full`): stderr has the last word, and the exit code says the same.
+        _discard(sys.stdout)
+        with suppress(OSError):
+            view = open_view(as_json=False)
+            view.fail(error)
+            sys.stderr.flush()
     return error.exit_code
+
+
+def _discard(stream: TextIO) -> None:
+    """What it still holds goes nowhere, in place of a complaint at the interpreter's end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _version() -> int:
+    from lmi_deploy import __version__
+    from lmi_deploy.cli.views import open_view
+
+    open_view(as_json=True).result({"version": __version__})
+    return 0
 
 
 def _usage(mistake: click.ClickException, argv: Sequence[str]) -> int:
@@ -99,7 +132,7 @@ def interrupted(argv: Sequence[str]) -> int:
 
 def _closed_pipe() -> int:
     """The reader went away (`lmi logs | head`): no error, and no complaint from the interpreter's own flush."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard(sys.stdout)
     return 128 + signal.SIGPIPE
 
 
@@ -110,8 +143,8 @@ def _full(bug: Exception, argv: Sequence[str]) -> int:
     assert isinstance(bug, OSError)
     try:
         sys.stdout.flush()
-    except OSError:  # what it still holds goes nowhere, in place of a complaint at the interpreter's end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        _discard(sys.stdout)
     place = bug.filename or "a disk of this machine, or what stdout goes to"
     hint = "see that there is room (`df -h`), then run it again"
     return _told(DiskRefused(f"{place}: {bug.strerror}", hint=hint), argv)

@@ -8,6 +8,7 @@ import click
 
 from lmi_deploy.cli.case import Room, open_room
 from lmi_deploy.cli.options import json_option
+from lmi_deploy.core.events import Line
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.steps import serve
 
@@ -72,7 +73,8 @@ def command(
         return _watch(wanted, room)
     interpreter = room.outcome(serve.prepare(wanted, room.deps))
     room.view.note(f"serving {folder} at http://{host}:{port}/invocations once it is loaded; Ctrl-C ends it")
-    code = serve.run(wanted, interpreter, room.deps)
+    log = (lambda text: room.view.show(Line(key="server", text=text))) if as_json else None
+    code = serve.run(wanted, interpreter, room.deps, report=log)
     if code not in _ASKED_FOR:
         raise DeployFailed(
             f"{folder}: the model server ended by itself, with {code}",
@@ -89,4 +91,5 @@ def _watch(wanted: serve.Wanted, room: Room) -> int:
         room.play(watch(wanted, room.deps))
     except KeyboardInterrupt:
         room.view.note("ended")
+    room.view.result({"folder": str(wanted.folder), "exit_code": ENDED_BY_CTRL_C})
     return ENDED_BY_CTRL_C

@@ -68,6 +68,8 @@ def command(
         confirm("Go ahead?", yes=yes, free=is_free(case))
     if rehearse.is_due(case, room.deps, asked=check_handler):
         room.play(rehearse.rehearse(case.spec, case.artifact, room.deps))
+    elif skipped := rehearse.not_made(case, room.deps, asked=check_handler):
+        room.view.note(skipped)
     room.carry_out(up.carry_out(case, room.deps, probe=not no_probe, detach=detach))
     address = room.deps.targets[case.ref.target].address(case.ref)
     if not (detach and case.plan.actions):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lmi_deploy.core.observed import SeenServer
+from lmi_deploy.ports.processes import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +56,9 @@ class ModelServer(Protocol):
     def failure(self, home: Path) -> str:
         """Why it did not come up, with the worker's own last lines; empty where it gave no reason."""
 
-    def foreground(self, launch: Launch) -> int:
-        """Serve with this terminal as the log, until it ends or is interrupted; its exit code. `home` is left clean."""
+    def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
+        """Serve until it ends or is interrupted; its exit code. Its log goes to this terminal, or line by line to
+        `report`. `home` is left clean."""
 
     def log(self, home: Path) -> Path:
         """The file that holds what it printed."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+Report = Callable[[str], None]
+"""Is given each line that a program prints."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,8 +36,11 @@ class Processes(Protocol):
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
         """Start it detached, in a session of its own, its output appended to `log`."""
 
-    def foreground(self, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
-        """Run it with this process's own streams; Ctrl-C reaches it first. Returns its exit code."""
+    def foreground(
+        self, argv: Sequence[str], *, environment: Mapping[str, str], report: Report | None = None
+    ) -> int:
+        """Run it; Ctrl-C reaches it first. Returns its exit code. Its output goes to this process's own streams, or
+        line by line to `report`."""
 
     def identify(self, pid: int) -> Process | None:
         """The process that has this id now."""

@@ -42,6 +42,10 @@ class Target(Protocol):
     def known(self) -> tuple[DeploymentRef, ...]:
         """Every deployment that can be found here."""
 
+    def remember(self, ref: DeploymentRef) -> None:
+        """Note on this machine that it is brought up from here: before anything is made, so that a home that cannot be
+        written stops an `up` (DiskRefused) that has cost nothing yet."""
+
     def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
         """The writes that bring a spec up, those of a teardown among them."""
 

@@ -11,7 +11,7 @@ from lmi_deploy.core.javaproperties import parse_properties
 from lmi_deploy.core.observed import SeenServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.ports.processes import Process, Processes
+from lmi_deploy.ports.processes import Process, Processes, Report
 from lmi_deploy.runtimes.container_engine import ContainerEngine, Found, Talk
 from lmi_deploy.runtimes.container_layout import Told, command, container_name
 from lmi_deploy.runtimes.health import health
@@ -95,10 +95,12 @@ class Container:
         note = read_note(home / "container.json")
         return failure_of(home, self._trouble(home, note, self._found(home, note)), self.log(home))
 
-    def foreground(self, launch: Launch) -> int:
+    def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
         told = self._told(launch, self._engine(), launch.port)
         argv = [*told.argv[:2], "--rm", *told.argv[2:]]
-        return self._processes.foreground(argv, environment={**self._environment, **told.environment})
+        return self._processes.foreground(
+            argv, environment={**self._environment, **told.environment}, report=report
+        )
 
     def _told(self, launch: Launch, engine: ContainerEngine, port: int) -> Told:
         theirs = parse_properties(launch.settings.read_bytes()) if launch.settings else {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from lmi_deploy.core.observed import SeenServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.ports.processes import Process, Processes
+from lmi_deploy.ports.processes import Process, Processes, Report
 from lmi_deploy.runtimes.djl_install import Installation, settings_file, variables
 from lmi_deploy.runtimes.health import Health, health
 from lmi_deploy.runtimes.homes import (
@@ -115,12 +115,14 @@ class DjlServing:
     def failure(self, home: Path) -> str:
         return failure_of(home, self._trouble(home), self.log(home))
 
-    def foreground(self, launch: Launch) -> int:
+    def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
         installation = self._installation()
         try:
             port = chosen_port(launch.host, launch.port)
             argv = self._prepared(launch, installation, port)
-            return self._processes.foreground(argv, environment=self._variables(launch, installation))
+            return self._processes.foreground(
+                argv, environment=self._variables(launch, installation), report=report
+            )
         except OSError as reason:
             raise DeployFailed(
                 f"{launch.host}:{launch.port}: {reason.strerror}", hint="choose another --port"

@@ -13,7 +13,7 @@ from lmi_deploy.core.observed import SeenServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.ports.processes import Process, Processes
+from lmi_deploy.ports.processes import Process, Processes, Report
 from lmi_deploy.runtimes.control import ask
 from lmi_deploy.runtimes.homes import fresh_run_folder, is_private, read_note, run_folder, write_note
 
@@ -97,11 +97,13 @@ class Embedded:
         lines = [str(told.get("message", "")), *(str(line) for line in told.get("last_lines", ()))]
         return "\n".join(line for line in lines if line)
 
-    def foreground(self, launch: Launch) -> int:
+    def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
         run = fresh_run_folder(launch.home)
         argv = [*command(launch, run), "--foreground"]
         try:
-            return self._processes.foreground(argv, environment={**self._environment, **launch.environment})
+            return self._processes.foreground(
+                argv, environment={**self._environment, **launch.environment}, report=report
+            )
         finally:
             shutil.rmtree(run, ignore_errors=True)
 

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from lmi_deploy.decide.diagnose import Diagnosis, Surroundings, diagnose
+from lmi_deploy.decide.worker_error import lead_with_error
 from lmi_deploy.errors import LmiError
 
 READ_LINES = 20_000
@@ -17,6 +18,7 @@ def explain(error: LmiError, engine: str) -> None:
     if not error.details:
         return
     found = diagnose([*error.details, error.message], Surroundings(where="container_log", engine=engine))
+    error.message = lead_with_error(error.message, error.details)
     if found is not None and not found.wrapper:
         error.message = f"{error.message.rstrip('.')}. {found.cause}"
         error.hint = "; ".join(filter(None, (advice(found), error.hint)))

@@ -45,19 +45,38 @@ class NoJournal:
     def settle(self, generation: Generation) -> None: ...
 
 
-def ready(spec: Spec, deps: Deps) -> bool:
-    """Whether a rehearsal costs nothing but its time: environment, engine and weights are on this machine."""
+def missing(spec: Spec, deps: Deps) -> str:
+    """Why a rehearsal would cost more than its time, in words; empty where all that it needs is on this machine."""
     if spec.engine.name not in RUNS[RUNTIME]:
-        return False
+        return f"engine {spec.engine.name} does not run on this machine"
     held = deps.targets["local"].held(spec, deps.hub(spec.model.model_id))
-    return isinstance(held, LocalHeld) and held.engine and held.environment and not held.missing_weights
+    if not isinstance(held, LocalHeld):
+        return "target local is not on this machine"
+    lacking = {
+        "DJL's Python engine": not held.engine,
+        "the serving environment": not held.environment,
+        "the weights": held.missing_weights > 0,
+    }
+    words = [what for what, lacks in lacking.items() if lacks]
+    return f"not on this machine yet: {', '.join(words)}" if words else ""
 
 
 def is_due(case: Case, deps: Deps, *, asked: bool) -> bool:
     """Whether the handler is tried here: as asked, or where somebody's own code is new and trying it builds nothing."""
-    if asked or not isinstance(case.spec.place, SageMakerPlace):
-        return asked
-    return case.does(CreateModel) and bool(case.spec.inputs.model_py) and ready(case.spec, deps)
+    return asked or (_is_promised(case) and not missing(case.spec, deps))
+
+
+def not_made(case: Case, deps: Deps, *, asked: bool) -> str:
+    """What is said where the warm-up call that `plan` speaks of is not made; empty where it is, or was never due."""
+    why = missing(case.spec, deps) if _is_promised(case) and not asked else ""
+    if not why:
+        return ""
+    return f"the handler's warm-up call is not made on this machine first ({why}); --check-handler makes it"
+
+
+def _is_promised(case: Case) -> bool:
+    own = bool(case.spec.inputs.model_py)
+    return isinstance(case.spec.place, SageMakerPlace) and case.does(CreateModel) and own
 
 
 def rehearse(spec: Spec, artifact: Artifact, deps: Deps) -> Generator[Event, None, None]:

@@ -15,6 +15,7 @@ from lmi_deploy.decide.worker_packages import worker_packages
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ports.model_server import Launch, ModelServer
+from lmi_deploy.ports.processes import Report
 from lmi_deploy.steps.deps import Deps
 
 _PROPERTIES = "serving.properties"
@@ -61,11 +62,11 @@ def prepare(wanted: Wanted, deps: Deps) -> Generator[Event, None, Path]:
     return deps.environments.python(name)
 
 
-def run(wanted: Wanted, python: Path, deps: Deps) -> int:
-    """Serve until it ends or is interrupted; the server's own exit code."""
+def run(wanted: Wanted, python: Path, deps: Deps, *, report: Report | None = None) -> int:
+    """Serve until it ends or is interrupted; the server's own exit code. `report` is given its log line by line."""
     server: ModelServer = deps.servers[wanted.runtime]
     with tempfile.TemporaryDirectory(prefix="lmi-serve-") as home:
-        return server.foreground(launch_of(wanted, python, Path(home), deps))
+        return server.foreground(launch_of(wanted, python, Path(home), deps), report=report)
 
 
 def launch_of(wanted: Wanted, python: Path, home: Path, deps: Deps) -> Launch:

@@ -54,6 +54,7 @@ def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = Fals
         if probe:
             yield from prove(case, target, deps)
         return
+    target.remember(case.ref)
     # The lock and the record lie in the bucket: it comes before them.
     founding = tuple(action for action in case.plan.actions if isinstance(action, FOUNDING))
     perform = target.raising(case.spec, case.artifact, deps.hub(case.spec.model.model_id))

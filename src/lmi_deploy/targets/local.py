@@ -79,6 +79,9 @@ class LocalTarget:
             missing_weights=hub.missing(spec.model.listing(spec.weights.files), spec.weights.files),
         )
 
+    def remember(self, ref: DeploymentRef) -> None:
+        """Its lock and its record come first, and lie on the same disk."""
+
     def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
         ref = DeploymentRef(name=spec.name, target="local")
         rise = _Rise(target=self, ref=ref, spec=spec, artifact=artifact, hub=hub)

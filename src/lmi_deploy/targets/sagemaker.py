@@ -93,6 +93,9 @@ class SageMakerTarget:
         known = {instance: price for instance, price in asked.items() if price}
         return replace(held, prices=known, priced=True)
 
+    def remember(self, ref: DeploymentRef) -> None:
+        self.remembered.keep(ref)
+
     def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
         ref, cloud = spec.ref, self.cloud(spec.cloud.region)
         propagation = Propagation(cloud=cloud, clock=self.clock)
@@ -101,10 +104,6 @@ class SageMakerTarget:
             spec=spec, artifact=artifact, hub=hub, files=self.files, depot=lambda: self.opened(ref)
         )
         codec = Codec(engine(spec.engine.name), spec.engine.handler, spec.model.task)
-
-        def create(action: cloud_plan.CreateEndpoint) -> Steps:
-            self.remembered.keep(ref)
-            return (yield from creating.endpoint(action))
 
         return {
             **self.ending(ref),
@@ -115,7 +114,7 @@ class SageMakerTarget:
             plan.PutArtifact: storing.put,
             cloud_plan.CreateModel: creating.model,
             cloud_plan.CreateEndpointConfig: creating.endpoint_config,
-            cloud_plan.CreateEndpoint: create,
+            cloud_plan.CreateEndpoint: creating.endpoint,
             cloud_plan.ProbeEndpoint: lambda action: self._probe(ref, action, codec),
         }
 

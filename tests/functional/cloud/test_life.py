@@ -51,7 +51,9 @@ def test_a_second_up_asks_for_an_answer_and_nothing_else(house: CloudHouse) -> N
 def test_what_to_copy_is_for_this_very_endpoint(house: CloudHouse) -> None:
     told = house.up().err
     assert 'boto3.client("sagemaker-runtime", region_name="us-east-1")' in told
-    assert "aws sagemaker-runtime invoke-endpoint --region us-east-1 --endpoint-name tiny" in told
+    assert "|\n  aws sagemaker-runtime invoke-endpoint --region us-east-1 --endpoint-name tiny" in told
+    assert "--body fileb:///dev/stdin" in told
+    assert "--cli-binary-format" not in told  # version 1 of the AWS CLI has no such option
     assert "--aws-sigv4 aws:amz:us-east-1:sagemaker" in told
 
 

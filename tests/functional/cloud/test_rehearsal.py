@@ -31,11 +31,22 @@ def test_it_is_made_when_it_is_asked_for(house: CloudHouse) -> None:
 def test_own_code_is_tried_unasked_once_that_builds_nothing(own: CloudHouse) -> None:
     first = own.up()
     assert TOLD not in first.err
+    assert (
+        "the handler's warm-up call is not made on this machine first (not on this machine yet: " in first.err
+    )
     assert "in any case with --check-handler" in first.err
     own.up("--check-handler", "--set", "options.dtype=fp32")
     Path("model.py").write_text(FINE.replace("OK", "GOOD"))
     assert TOLD in own.up().err
     assert TOLD not in own.up().err  # nothing new
+
+
+def test_a_warm_up_call_that_is_not_made_says_why(own: CloudHouse) -> None:
+    told = own.up("--json").lines
+    [said] = [line["text"] for line in told if "is not made" in line.get("text", "")]
+    assert "not on this machine yet: DJL's Python engine, the serving environment, the weights" in said
+    assert "--check-handler makes it" in said
+    assert "is not made" not in own.up().err  # no new code
 
 
 def test_what_does_not_come_up_here_creates_nothing_there(own: CloudHouse) -> None:

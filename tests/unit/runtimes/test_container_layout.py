@@ -10,7 +10,7 @@ import pytest
 
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.ports.processes import Process, Said
+from lmi_deploy.ports.processes import Process, Report, Said
 from lmi_deploy.runtimes.container_engine import ContainerEngine, Talk, find_engine
 from lmi_deploy.runtimes.container_layout import command, weight_folders
 
@@ -117,7 +117,9 @@ class Scripted:
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
         raise NotImplementedError
 
-    def foreground(self, argv: Sequence[str], *, environment: Mapping[str, str]) -> int:
+    def foreground(
+        self, argv: Sequence[str], *, environment: Mapping[str, str], report: Report | None = None
+    ) -> int:
         raise NotImplementedError
 
     def identify(self, pid: int) -> Process | None:
