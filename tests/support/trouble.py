@@ -81,6 +81,9 @@ class TroubledTarget:
     def observe(self, ref: DeploymentRef) -> Observed:
         return self.target.observe(ref)
 
+    def inspect(self, ref: DeploymentRef) -> Observed:
+        return self.target.inspect(ref)
+
     def recorded(self, ref: DeploymentRef) -> Record | None:
         return self.target.recorded(ref)
 

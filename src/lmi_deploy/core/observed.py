@@ -9,6 +9,7 @@ from typing import Literal
 from lmi_deploy.core.hosting import Resource, ResourceKind, Scaling, SeenEndpoint, SeenEndpointConfig
 from lmi_deploy.core.record import DeploymentRef, Record
 from lmi_deploy.core.transfer_job import SeenJob
+from lmi_deploy.core.weights import Flaw
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,9 @@ class CloudHeld:
 
     bucket: bool
     weights: bool
-    """Whether the manifest of the chosen files is in the bucket."""
+    """Whether the manifest of the chosen files is in the bucket, and the bucket lists each of them."""
+    weights_flaws: tuple[Flaw, ...] = ()
+    """Where the manifest is there, and its files are not as it says."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """By instance type; absent where nobody could tell."""
     job_price: Price | None = None
@@ -104,6 +107,10 @@ class CloudObserved:
     artifacts: tuple[str, ...] = ()
     torn: tuple[str, ...] = ()
     """Artifacts that were not written, or not removed, to the end."""
+    stored: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Of each artifact, the files that are there, and their sizes."""
+    weights_lost: str = ""
+    """What its weights lack in the bucket, in words; looked at for `status` alone."""
     scaling: Scaling | None = None
     log_group: str = ""
     """Its name, where CloudWatch has one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,7 +53,8 @@ def manifest_key(name: str) -> str:
 class StoredFile:
     """One file as it lies in the bucket. `checksum` is S3's own over the full object, as S3 writes it (base64).
 
-    `etag` where an outside engine brought it: S3 keeps no such checksum then, and its ETag vouches for it.
+    `etag` names the version of the object that was checked (a listing tells it); empty where an older lmi wrote it.
+    Where an outside engine brought it, S3 keeps no such checksum, and the ETag alone vouches for it.
     """
 
     path: str
@@ -101,6 +103,12 @@ class Flaw:
 
     path: str
     why: str
+
+
+def flaws_in_words(flaws: Sequence[Flaw]) -> str:
+    """The first of them, and how many there are."""
+    more = f", and {len(flaws) - 1} more" if len(flaws) > 1 else ""
+    return f"{flaws[0].path} {flaws[0].why}{more}" if flaws else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

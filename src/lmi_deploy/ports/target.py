@@ -24,6 +24,9 @@ class Target(Protocol):
     def observe(self, ref: DeploymentRef) -> Observed:
         """The deployment as it is now: reads only."""
 
+    def inspect(self, ref: DeploymentRef) -> Observed:
+        """The same, and whether the files are there from which an instance that starts now would load the model."""
+
     def recorded(self, ref: DeploymentRef) -> Record | None:
         """Its record alone, which is cheaper than a look at all of it."""
 

@@ -70,6 +70,11 @@ class Weights(Protocol):
     def find(self, name: str) -> Manifest:
         """One of them, by its name or by what only it begins with; NotFound names those there are."""
 
+    def flaws(self, name: str) -> tuple[Flaw, ...] | None:
+        """What the bucket lists otherwise than the manifest of these weights says; None where there is no manifest.
+
+        Two requests; `verify` looks at each file."""
+
     def used(self, *, but: str = "") -> dict[str, str]:
         """Names of weights to the deployment whose record names them; the record of `but` is passed over."""
 

@@ -60,7 +60,7 @@ class Status:
 
 def status(ref: DeploymentRef, deps: Deps) -> Status:
     """Never resolves: it works when the Hub is down or the model gone."""
-    observed = deps.targets[ref.target].observe(ref)
+    observed = deps.targets[ref.target].inspect(ref)
     standing, why = judge(observed)
     record = observed.record
     current = record.current if record else None

@@ -14,7 +14,6 @@ from lmi_deploy.core.events import Event, Line, Progress
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.core.transfer_job import INPUT, JOBS, JobSettings, Order, attempt_name, job_prefix, order_text
-from lmi_deploy.core.weights import manifest_key
 from lmi_deploy.errors import Conflict, Overdue, TransferFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud, Depot
@@ -66,7 +65,7 @@ class TransferJobs:
         raise AssertionError("there is always another number")
 
     def _complete(self, action: RunTransferJob) -> bool:
-        return self.depot.store.look(manifest_key(action.weights)) is not None
+        return self.depot.weights.flaws(action.weights) == ()
 
     def _start(self, action: RunTransferJob, spec: Spec, tags: Pairs) -> Iterator[Event]:
         order = Order(

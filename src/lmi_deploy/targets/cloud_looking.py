@@ -23,6 +23,7 @@ from lmi_deploy.core.hosting import (
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.record import DeploymentRef, Record
+from lmi_deploy.core.weights import flaws_in_words
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.cloud import Cloud, Depot
 from lmi_deploy.targets.cloud_ownership import (
@@ -52,7 +53,8 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf, *, own_tags: bo
     record = depot.records.read(ref.name) if depot else None
     if not own_tags and _is_stale(resources, record):
         resources, stranger, tags = _ours(ref.name, endpoint, found, cloud, own_tags=True)
-    artifacts, torn = _artifacts(ref.name, depot)
+    stored = _stored(ref.name, depot)
+    whole = {one for one, files in stored.items() if WRITTEN_LAST in files}
     owned = ownership(endpoint, tags, resources, record) if stranger else ""
     config, missing = parts_of(endpoint if owned or not stranger else None, ref.name, record, cloud)
     return CloudObserved(
@@ -65,10 +67,23 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf, *, own_tags: bo
         ownership=owned,
         missing=tuple(sorted(missing)),
         jobs=running_jobs(ref.name, tuple(r for r in tagged if r.kind == "processing-job"), record, cloud),
-        artifacts=artifacts,
-        torn=torn,
+        artifacts=tuple(sorted(whole)),
+        torn=tuple(sorted(stored.keys() - whole)),
+        stored=stored,
         bucket=depot is not None,
     )
+
+
+def with_weights(seen: CloudObserved, cloud: Cloud, depot_of: DepotOf) -> CloudObserved:
+    """And, by two requests more, the weights that the record's current generation loads."""
+    current = seen.record.current if seen.record else None
+    name = str(current.summary.get("weights_name", "")) if current else ""
+    depot = depot_of(cloud, seen.ref.bucket) if name and not seen.stranger else None
+    if depot is None:
+        return seen
+    flaws = depot.weights.flaws(name)
+    lost = f"the manifest of {name} is gone" if flaws is None else flaws_in_words(flaws)
+    return replace(seen, weights_lost=lost)
 
 
 def survey(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf) -> CloudObserved:
@@ -133,16 +148,13 @@ def _bucket(resources: tuple[Resource, ...], cloud: Cloud) -> str:
     return next(filter(None, named), default_bucket(cloud.caller.account, cloud.caller.region))
 
 
-def _artifacts(name: str, depot: Depot | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Stored artifacts by id: those that are whole, and those that are not."""
-    if depot is None:
-        return (), ()
-    prefix, found = artifacts_prefix(name), defaultdict[str, set[str]](set)
-    for stored in depot.store.list(prefix):
+def _stored(name: str, depot: Depot | None) -> dict[str, dict[str, int]]:
+    """Stored artifacts by id: path and size of each file."""
+    prefix, found = artifacts_prefix(name), defaultdict[str, dict[str, int]](dict)
+    for stored in depot.store.list(prefix) if depot else ():
         stored_id, _, path = stored.key.removeprefix(prefix).partition("/")
-        found[stored_id].add(path)
-    whole = {one for one, paths in found.items() if WRITTEN_LAST in paths}
-    return tuple(sorted(whole)), tuple(sorted(found.keys() - whole))
+        found[stored_id][path] = stored.size
+    return dict(found)
 
 
 def _confirmed(seen: CloudObserved, cloud: Cloud) -> Iterator[Resource]:

@@ -66,6 +66,9 @@ class LocalTarget:
     def confirm(self, observed: Observed) -> Observed:
         return observed
 
+    def inspect(self, ref: DeploymentRef) -> LocalObserved:
+        return self.observe(ref)
+
     def survey(self, ref: DeploymentRef) -> LocalObserved:
         return self.observe(ref)
 

@@ -20,7 +20,6 @@ from lmi_deploy.core.hosting import TAG_EXPIRES, TAG_TTL
 from lmi_deploy.core.observed import CloudHeld, CloudObserved, Held, Observed
 from lmi_deploy.core.record import DeploymentRef, Record
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.core.weights import manifest_key
 from lmi_deploy.engines.codec import Codec, codec_of
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import AccessError, NotFound
@@ -61,6 +60,9 @@ class SageMakerTarget:
         seen = cloud_looking.observe(ref, self._opened(ref), self.depot)
         return self._with_elsewhere(cloud_looking.judge_expiry(seen, self.clock.now()))
 
+    def inspect(self, ref: DeploymentRef) -> CloudObserved:
+        return cloud_looking.with_weights(self.observe(ref), self._opened(ref), self.depot)
+
     def recorded(self, ref: DeploymentRef) -> Record | None:
         """Where the bucket is known or the account's own; else the endpoint's tags tell it."""
         cloud = self._opened(ref)
@@ -83,8 +85,10 @@ class SageMakerTarget:
 
     def held(self, spec: Spec, hub: Hub) -> CloudHeld:
         depot = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
-        weights = depot is not None and depot.store.look(manifest_key(weights_of(spec))) is not None
-        return CloudHeld(bucket=depot is not None, weights=weights, priced=False)
+        flaws = depot.weights.flaws(weights_of(spec)) if depot else None
+        return CloudHeld(
+            bucket=depot is not None, weights=flaws == (), weights_flaws=flaws or (), priced=False
+        )
 
     def priced(self, spec: Spec, held: Held) -> Held:
         assert isinstance(held, CloudHeld)

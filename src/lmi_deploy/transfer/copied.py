@@ -88,5 +88,5 @@ def copied_file(entry: FileEntry, original: StoredFile, found: Stored | None) ->
         kind=entry.kind,
         checksum=found.checksum,
         algorithm=algorithm,
-        etag="",
+        etag=found.etag.strip('"'),
     )

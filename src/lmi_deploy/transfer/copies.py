@@ -68,7 +68,7 @@ def _kept(store: ObjectStore, file: StoredFile, listed: Stored | None) -> Stored
     found = store.look(listed.key)
     if found is None or (found.algorithm, found.checksum) != (file.algorithm, file.checksum):
         return None
-    return file
+    return replace(file, etag=found.etag.strip('"'))
 
 
 def _with(manifest: Manifest, files: Mapping[str, StoredFile]) -> Manifest:

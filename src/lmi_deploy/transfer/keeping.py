@@ -15,10 +15,10 @@ from lmi_deploy.core.events import Progress
 from lmi_deploy.core.weights import Flaw, Manifest, StoredFile, manifest_key, weights_prefix
 from lmi_deploy.errors import IntegrityError, NotFound, Refused
 from lmi_deploy.ports.object_store import ObjectStore, Stored, Upload
+from lmi_deploy.transfer.comparison import AT_ONCE, size_flaw
 from lmi_deploy.transfer.finding import no_such
 from lmi_deploy.transfer.manifests import manifests, read_manifest
 
-AT_ONCE = 8
 _WEIGHTS = "weights/"
 _OURS = re.compile(r"weights/([^/]+/[0-9a-f]{40}-[0-9a-f]{8})/.")
 """The names that pushes give. In a bucket that somebody named, whatever else lies under `weights/` is theirs."""
@@ -51,12 +51,13 @@ def verify(
 
 
 def _compared(store: ObjectStore, file: StoredFile, listed: Stored | None) -> str:
-    if (why := _size_flaw(file, listed)) or listed is None:
+    if (why := size_flaw(file, listed)) or listed is None:
         return why
     found = store.look(listed.key)
     if found is None:
         return "is gone"
-    if file.etag and found.etag.strip('"') == file.etag:
+    alike = file.etag and found.etag.strip('"') == file.etag
+    if alike and found.algorithm != file.algorithm:
         return ""
     if not found.checksum:
         return "S3 keeps no checksum of all of it: compare with deep"
@@ -66,7 +67,7 @@ def _compared(store: ObjectStore, file: StoredFile, listed: Stored | None) -> st
 
 
 def _rehashed(store: ObjectStore, file: StoredFile, listed: Stored | None) -> str:
-    if (why := _size_flaw(file, listed)) or listed is None:
+    if (why := size_flaw(file, listed)) or listed is None:
         return why
     seal = hashlib.sha256()
     try:
@@ -76,12 +77,6 @@ def _rehashed(store: ObjectStore, file: StoredFile, listed: Stored | None) -> st
         return damaged.message.removeprefix(f"s3://{store.bucket}/{listed.key}: ")
     got = seal.hexdigest()
     return "" if got == file.sha256 else f"sha256 {got}, the manifest says {file.sha256}"
-
-
-def _size_flaw(file: StoredFile, listed: Stored | None) -> str:
-    if listed is None:
-        return "is not there"
-    return "" if listed.size == file.size else f"{listed.size} bytes, the manifest says {file.size}"
 
 
 def remove(store: ObjectStore, name: str, *, used: Mapping[str, str]) -> int:

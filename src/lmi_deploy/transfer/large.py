@@ -83,7 +83,7 @@ class LargeFile:
         crc = reading.crc()
         try:
             reading.seal.check()
-            store.complete(upload, reading.in_order(), crc32=crc, size=self.entry.size)
+            made = store.complete(upload, reading.in_order(), crc32=crc, size=self.entry.size)
         except NotFound as gone:
             self._upload_gone(reading, gone)
         except IntegrityError:
@@ -93,7 +93,7 @@ class LargeFile:
                 raise
             self._again(reading)
         else:
-            self.done = stored_file(self.entry, reading.seal.sha256, crc)
+            self.done = stored_file(self.entry, reading.seal.sha256, crc, etag=made.etag)
             for other in self._uploads:
                 if other != upload:
                     store.abort(other)

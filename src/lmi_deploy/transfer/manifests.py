@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from lmi_deploy.core.weights import MANIFEST_SCHEMA, Manifest, StoredFile, manifest_key
@@ -74,12 +76,17 @@ def write_manifest(store: ObjectStore, manifest: Manifest) -> Manifest:
     try:
         store.put(key, as_bytes(manifest), if_absent=True)
     except Conflict:
-        found = _read(store, key)
-        if found is None or _content(found) != _content(manifest):
+        read = store.get(key)
+        found = None if read is None else parse_manifest(read[0], key)
+        if read is None or found is None or _content(found) != _content(manifest):
             raise IntegrityError(
                 f"{key}: somebody wrote another manifest meanwhile",
                 hint="push again; if it says the same, look at both with `lmi weights ls`",
             ) from None
+        if found.files != manifest.files:
+            # The same bytes in other versions of the objects: it must name those that are there now.
+            with suppress(Conflict):
+                store.put(key, as_bytes(replace(found, files=manifest.files)), if_etag=read[1].etag)
         return found
     return manifest
 

@@ -14,9 +14,10 @@ from lmi_deploy.ports.object_store import ObjectStore, Stored
 from lmi_deploy.ports.source import Source
 from lmi_deploy.transfer.board import Board
 from lmi_deploy.transfer.carrying import Carriage, carried
+from lmi_deploy.transfer.comparison import compare_listing, listed_weights
 from lmi_deploy.transfer.ends import Ends
 from lmi_deploy.transfer.keeping import give_up
-from lmi_deploy.transfer.manifests import read_manifest, write_manifest
+from lmi_deploy.transfer.manifests import write_manifest
 from lmi_deploy.transfer.planning import planned, refuse_strangers
 from lmi_deploy.transfer.run import Run
 from lmi_deploy.transfer.settings import TransferSettings
@@ -45,7 +46,7 @@ def push(
     or Interrupted; what is whole is kept, parts of files too, and the next call goes on from there.
     """
     name = weights_name(listing.model_id, listing.commit, tuple(files))
-    found, there = complete_in(way.store, name)
+    found, there = complete_weights(way.store, name)
     if found is not None:
         yield nothing_to_do(found, key)
         return found
@@ -65,12 +66,11 @@ def push(
     return written
 
 
-def complete_in(store: ObjectStore, name: str) -> tuple[Manifest | None, dict[str, Stored]]:
-    """The manifest, where it is there and its files are; and whatever lies under the prefix. Two calls."""
-    found = read_manifest(store, name)
-    there = {stored.key: stored for stored in store.list(weights_prefix(name))}
-    whole = found is not None and is_whole(found, {key: stored.size for key, stored in there.items()})
-    return (found if whole else None), there
+def complete_weights(store: ObjectStore, name: str) -> tuple[Manifest | None, dict[str, Stored]]:
+    """The manifest, where it is there and its files are; and whatever lies under the prefix."""
+    found, listed = listed_weights(store, name)
+    whole = found is not None and not compare_listing(store, found, listed)
+    return (found if whole else None), listed
 
 
 def nothing_to_do(found: Manifest, key: str) -> Progress:
@@ -84,12 +84,6 @@ def _sent(
     run = Run(ends, way.clock, way.settings, key)
     yield from run.all(work.sendings)
     return [*work.there, *run.done.values()]
-
-
-def is_whole(manifest: Manifest, sizes: dict[str, int]) -> bool:
-    """Whether exactly the manifest's files lie under the prefix (key to size)."""
-    prefix = weights_prefix(manifest.name)
-    return sizes == {prefix + file.path: file.size for file in manifest.files}
 
 
 def manifest_of(name: str, listing: ModelListing, files: tuple[StoredFile, ...], clock: Clock) -> Manifest:

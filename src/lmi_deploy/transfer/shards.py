@@ -11,9 +11,9 @@ from lmi_deploy.core.weights import Manifest, StoredFile, weights_name, weights_
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.transfer.board import Board
 from lmi_deploy.transfer.ends import Ends
-from lmi_deploy.transfer.manifests import read_manifest, write_manifest
+from lmi_deploy.transfer.manifests import write_manifest
 from lmi_deploy.transfer.planning import planned
-from lmi_deploy.transfer.push import Way, manifest_of
+from lmi_deploy.transfer.push import Way, complete_weights, manifest_of
 from lmi_deploy.transfer.run import Run
 
 
@@ -26,7 +26,7 @@ def push_shard(
     """
     files = order.listing.files
     name = weights_name(order.listing.model_id, order.listing.commit, files)
-    if (found := read_manifest(way.store, name)) is not None:
+    if (found := complete_weights(way.store, name)[0]) is not None:
         yield Progress(key=key, done=found.size, total=found.size, unit="bytes", note="all there already")
         return found
     mine = shard_of(files, number, count)

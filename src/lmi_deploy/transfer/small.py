@@ -36,8 +36,7 @@ class SmallFile:
             seal, crc = self._read(view)
         except IntegrityError:
             seal, crc = self._read(view)
-        self._put(view, crc)
-        self.done = stored_file(self.entry, seal.sha256, crc)
+        self.done = stored_file(self.entry, seal.sha256, crc, etag=self._put(view, crc))
 
     def _read(self, view: memoryview) -> tuple[Seal, str]:
         crc = self._ends.fill(self.entry, view, 0)
@@ -46,19 +45,21 @@ class SmallFile:
         seal.check()
         return seal, crc
 
-    def _put(self, view: memoryview, crc: str) -> None:
+    def _put(self, view: memoryview, crc: str) -> str:
+        """The ETag of the object that has these bytes."""
         size, board = self.entry.size, self._ends.board
-        if self._is_there(crc):
+        if (existing := self._existing(crc)) is not None:
             board.add(safe=size)
-            return
-        self._ends.store.put(self._ends.key(self.entry), bytes(view), crc32=crc)
+            return existing.etag
+        made = self._ends.store.put(self._ends.key(self.entry), bytes(view), crc32=crc)
         board.add(safe=size, sent=size)
+        return made.etag
 
-    def _is_there(self, crc: str) -> bool:
+    def _existing(self, crc: str) -> Stored | None:
         if self._there is None or self._there.size != self.entry.size:
-            return False
+            return None
         found = self._ends.store.look(self._there.key)
-        return found is not None and found.checksum == crc
+        return found if found is not None and found.checksum == crc else None
 
 
 def stored_file(entry: FileEntry, sha256: str, crc: str, *, etag: str = "") -> StoredFile:
@@ -70,5 +71,5 @@ def stored_file(entry: FileEntry, sha256: str, crc: str, *, etag: str = "") -> S
         kind=entry.kind,
         checksum=crc,
         algorithm="CRC32",
-        etag=etag,
+        etag=etag.strip('"'),
     )

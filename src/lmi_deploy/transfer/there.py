@@ -38,7 +38,7 @@ def adopted(entry: FileEntry, found: Stored | None) -> StoredFile | None:
         return None
     if not found.etag.strip('"').endswith(f"-{part_count(entry.size)}"):
         return None
-    return stored_file(entry, entry.oid, found.checksum)
+    return stored_file(entry, entry.oid, found.checksum, etag=found.etag)
 
 
 class ExistingFile:
@@ -84,7 +84,7 @@ class ExistingFile:
         board.say(path, "")
 
     def _read(self, found: Stored) -> StoredFile:
-        """Of this version of the object. S3's own checksum is believed where it keeps one, else its ETag vouches."""
+        """Of this version of the object, which its ETag names."""
         seal, crc = Seal(self.entry), 0
         for chunk in self._ends.store.read(found.key, etag=found.etag):
             if self._ends.stop.is_set():
@@ -92,8 +92,7 @@ class ExistingFile:
             seal.update(memoryview(chunk))
             crc = crc32(chunk, crc)
         seal.check()
-        etag = "" if found.algorithm == "CRC32" else found.etag.strip('"')
-        return stored_file(self.entry, seal.sha256, crc32_text(crc), etag=etag)
+        return stored_file(self.entry, seal.sha256, crc32_text(crc), etag=found.etag)
 
 
 def fullest(

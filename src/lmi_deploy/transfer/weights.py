@@ -22,10 +22,11 @@ from lmi_deploy.ports.weights import Weights
 from lmi_deploy.transfer import keeping
 from lmi_deploy.transfer.carriers import OWN, choose_carrier
 from lmi_deploy.transfer.carrying import Carriage
+from lmi_deploy.transfer.comparison import compare_listing, listed_weights
 from lmi_deploy.transfer.copies import NoSource, Route, copy_weights
 from lmi_deploy.transfer.finding import find_weights
 from lmi_deploy.transfer.manifests import manifests
-from lmi_deploy.transfer.push import Way, complete_in, nothing_to_do, push
+from lmi_deploy.transfer.push import Way, complete_weights, nothing_to_do, push
 from lmi_deploy.transfer.settings import TransferSettings
 from lmi_deploy.transfer.shards import push_shard
 
@@ -114,7 +115,7 @@ class BucketWeights:
             yield Notice(text=f"engine: {chosen.engine}")
             return (yield from self.push(listing, files, hub, key=key))
         name = weights_name(listing.model_id, listing.commit, tuple(files))
-        if hub.missing(listing, files) and (found := complete_in(self.store, name)[0]) is not None:
+        if hub.missing(listing, files) and (found := complete_weights(self.store, name)[0]) is not None:
             # What is there need not come here first.
             yield nothing_to_do(found, key)
             return found
@@ -150,6 +151,10 @@ class BucketWeights:
 
     def find(self, name: str) -> Manifest:
         return find_weights(self.all(), name, self.store.bucket)
+
+    def flaws(self, name: str) -> tuple[Flaw, ...] | None:
+        manifest, listed = listed_weights(self.store, name)
+        return None if manifest is None else compare_listing(self.store, manifest, listed)
 
     def used(self, *, but: str = "") -> dict[str, str]:
         found: dict[str, str] = {}

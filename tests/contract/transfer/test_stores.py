@@ -7,9 +7,10 @@ import pytest
 
 from lmi_deploy.adapters.model_folder import ModelFolder
 from lmi_deploy.core.crc32 import crc32_of
-from lmi_deploy.core.weights import weights_name, weights_prefix
+from lmi_deploy.core.weights import Manifest, weights_name, weights_prefix
 from lmi_deploy.errors import IntegrityError
 from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.transfer.comparison import compare_listing
 from lmi_deploy.transfer.copies import Route, copy_weights
 from lmi_deploy.transfer.keeping import remove, verify
 from lmi_deploy.transfer.manifests import read_manifest
@@ -141,5 +142,11 @@ def test_copied_to_another_bucket(client: HubClient, request: pytest.FixtureRequ
     by = way(client.adapter, near)
     manifest, _ = pushed(client.listed(), by)
     route = Route(origin=near, target=far, owner=versity.owner, clock=by.clock, settings=by.settings)
-    assert ended(copy_weights(manifest.name, route=route, key="c")) == manifest
+    copied = ended(copy_weights(manifest.name, route=route, key="c"))
+    assert isinstance(copied, Manifest)
+    assert {(f.path, f.sha256, f.checksum) for f in copied.files} == {
+        (f.path, f.sha256, f.checksum) for f in manifest.files
+    }
+    listed = {stored.key: stored for stored in far.list(weights_prefix(manifest.name))}
+    assert compare_listing(far, copied, listed) == ()
     assert held(far, manifest.name) == FILES

@@ -6,28 +6,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lmi_deploy.core.artifact import Artifact
-from lmi_deploy.core.buckets import default_bucket
 from lmi_deploy.core.cloud_actions import (
     AwaitService,
     CreateEndpoint,
     DeleteEndpoint,
-    MakeBucket,
     ProbeEndpoint,
-    PushWeights,
     RemoveScaling,
-    RunTransferJob,
     SetScaling,
-    StopTransferJob,
     UpdateEndpoint,
 )
 from lmi_deploy.core.cloud_tags import tags_of
-from lmi_deploy.core.delivery import carried_files, stored_id, weights_of
-from lmi_deploy.core.hosting import SETTLING, TAG_BUCKET, SeenEndpoint, resource_name
+from lmi_deploy.core.hosting import SETTLING, TAG_BUCKET, SeenEndpoint
 from lmi_deploy.core.observed import CloudHeld, CloudObserved
-from lmi_deploy.core.plan import Action, Change, Plan, PutArtifact
-from lmi_deploy.core.recipe import Pairs
+from lmi_deploy.core.plan import Action, Change, Plan
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.core.transfer_job import JobSettings, is_attempt
 from lmi_deploy.decide.cloud_wanted import Wanted, WantedEndpointConfig, patience, wanted_of
 from lmi_deploy.decide.diff.changes import changes
 from lmi_deploy.decide.diff.sagemaker_expiry import expiry_changes, set_expiry
@@ -38,10 +30,11 @@ from lmi_deploy.decide.diff.sagemaker_parts import (
     named,
     restore,
 )
+from lmi_deploy.decide.diff.sagemaker_storage import damage, storage
 from lmi_deploy.decide.diff.sagemaker_tags import tagging
 from lmi_deploy.decide.diff.sagemaker_told import SCALING, figures, scaling_words, summary
 from lmi_deploy.decide.ownership import require_no_lost_tag
-from lmi_deploy.errors import NotFound, Refused
+from lmi_deploy.errors import Refused
 
 _FOR_GOOD = frozenset({"Failed", "OutOfService", "Deleting"})
 """What no update mends: such an endpoint is seen gone, and made anew."""
@@ -52,14 +45,14 @@ def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudHel
     wanted = wanted_of(spec, artifact)
     _require_ours(spec, wanted, observed)
     actions = (
-        *_stock(spec, artifact, observed, held),
+        *storage(spec, artifact, observed, held),
         *_serve(spec, wanted, observed, held),
         *clear(spec, artifact, wanted, observed),
     )
     return Plan(
         deployment=spec.name,
         actions=actions,
-        changes=_changes(spec, artifact, observed) if actions else (),
+        changes=(*_changes(spec, artifact, observed), *damage(held)) if actions else (),
         figures=figures(spec, wanted.chosen(held.avoid).placement, held),
     )
 
@@ -127,79 +120,6 @@ def _intended(observed: CloudObserved, *kinds: type[Action]) -> bool:
     """Whether the record says that such an action was begun, and nothing was settled since."""
     names = {kind.__name__ for kind in kinds}
     return bool(observed.record and any(intent.action in names for intent in observed.record.intents))
-
-
-def _stock(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudHeld) -> Iterator[Action]:
-    """What lies in the bucket. Looked after whatever serves: the next instance starts from it."""
-    place = spec.cloud
-    if not held.bucket:
-        _require_default(spec)
-        yield MakeBucket(bucket=place.bucket, region=place.region, kms_key=place.kms_key)
-    bring = None if held.weights else _bring(spec)
-    yield from _stop_jobs(bring, observed)
-    if bring:
-        yield bring
-    stored = stored_id(spec, artifact)
-    if stored not in observed.artifacts:
-        files = (*(path for path, _ in carried_files(spec, artifact)), *(f.path for f in artifact.files))
-        yield PutArtifact(artifact=stored, files=files)
-
-
-def _stop_jobs(
-    bring: PushWeights | RunTransferJob | None, observed: CloudObserved
-) -> Iterator[StopTransferJob]:
-    """Those that an earlier `up` began, and nobody waits for any more: they cost until their end."""
-    wanted = bring.job if isinstance(bring, RunTransferJob) else ""
-    for job in observed.jobs:
-        if job.is_running and not (wanted and is_attempt(job.name, wanted)):
-            yield StopTransferJob(job=job.name)
-
-
-def _bring(spec: Spec) -> PushWeights | RunTransferJob:
-    place, weights, model = spec.cloud, weights_of(spec), spec.model
-    if place.job is None:
-        return PushWeights(
-            weights=weights,
-            model_id=model.model_id,
-            commit=model.commit,
-            via=place.travel.via,
-            size=spec.weights.size,
-        )
-    settings = JobSettings(
-        role=place.role,
-        image=place.job.image,
-        instance=place.job.instance,
-        count=place.job.count,
-        volume_gb=place.job.volume_gb,
-        command=(),
-        environment=_around(place.region, place.job.hub),
-        inputs=(),
-        timeout=place.job.timeout,
-        kms_key=place.kms_key,
-        vpc=place.vpc,
-    )
-    return RunTransferJob(
-        job=resource_name(spec.name, [weights, settings]),
-        weights=weights,
-        model_id=model.model_id,
-        commit=model.commit,
-        size=spec.weights.size,
-        settings=settings,
-    )
-
-
-def _around(region: str, hub: str) -> Pairs:
-    return (("AWS_REGION", region), *((("HF_ENDPOINT", hub),) if hub else ()))
-
-
-def _require_default(spec: Spec) -> None:
-    """Only the account's own default bucket is made; a name that somebody chose may be a mistake."""
-    place = spec.cloud
-    if place.bucket != default_bucket(place.account, place.region):
-        raise NotFound(
-            f"s3://{place.bucket}: no such bucket in {place.region}",
-            hint="make it (aws s3 mb), or leave endpoint.bucket out: the account's default one is made",
-        )
 
 
 def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld) -> Iterator[Action]:

@@ -130,9 +130,17 @@ def figures(spec: Spec, placement: Placement, held: CloudHeld) -> Pairs:
         *_costs(place, placement, held),
         ("instance", f"{count} x {placement.instance}"),
         ("weights", str(spec.weights.size)),
-        ("to move", str(0 if held.weights else spec.weights.size)),
+        ("to move", str(_to_move(spec, held))),
         ("delivery", place.delivery),
         ("region", place.region),
         ("bucket", place.bucket),
         ("image", place.image),
     )
+
+
+def _to_move(spec: Spec, held: CloudHeld) -> int:
+    """Bytes: all of the weights, or those files of complete ones that were lost since."""
+    if held.weights:
+        return 0
+    lost = {flaw.path for flaw in held.weights_flaws}
+    return sum(file.size for file in spec.weights.files if not lost or file.path in lost)

@@ -16,11 +16,14 @@ def judge(observed: CloudObserved) -> tuple[Standing, str]:
         return "absent", observed.stranger
     if observed.endpoint is not None:
         standing, why = _of_endpoint(observed.endpoint, observed.record)
-        return (
-            ("drifted", missing_words(observed))
-            if standing == "in-step" and observed.missing
-            else (standing, why)
-        )
+        if standing == "in-step" and observed.missing:
+            return "drifted", missing_words(observed)
+        if standing == "in-step" and observed.weights_lost:
+            return "drifted", (
+                f"it serves, but its weights are not whole in the bucket: {observed.weights_lost}; an instance that "
+                "starts now fails; `lmi up` brings them back"
+            )
+        return standing, why
     if not observed.exists:
         return "absent", f"nothing of that name is in {observed.ref.place}{elsewhere_words(observed)}"
     if observed.record and observed.record.current:
