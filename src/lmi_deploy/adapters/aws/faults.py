@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from traceback import walk_tb
 from typing import Any, Final, Literal
 
 from lmi_deploy.adapters.aws.credentials import EXPIRED
+from lmi_deploy.adapters.aws.response_fields import UnexpectedResponse
 
-Kind = Literal["again", "skewed", "expired", "damaged", "contested", "mute", "final"]
-"""`mute`: a refusal without a code, as HEAD gives it, which may be about the clock."""
+Kind = Literal["again", "skewed", "expired", "damaged", "contested", "mute", "garbled", "final"]
+"""`mute`: a refusal without a code, as HEAD gives it, which may be about the clock. `garbled`: a success that cannot be
+read, so that nobody knows what was done."""
 
 _AGAIN: Final = frozenset(
     {
@@ -50,6 +53,8 @@ _DAMAGED: Final = frozenset(
     }
 )
 _NO_CONNECTION: Final = frozenset({"SSLError", "ProxyConnectionError", "InvalidProxiesConfigError"})
+GARBLED: Final = "UnexpectedResponse"
+_PARSERS: Final = frozenset({"botocore.parsers", "botocore.handlers"})
 _PRINCIPAL: Final = re.compile(r"User: (\S+)")
 _ACTION: Final = re.compile(r"not authorized to perform: (\S+)")
 _RESOURCE: Final = re.compile(r"on resource: \"?([^\s\"]+)\"?")
@@ -101,8 +106,31 @@ def read_fault(exc: Exception) -> Fault:
     if isinstance(response, dict):
         return _answered(response)
     name = type(exc).__name__
+    if is_unreadable(exc):
+        return Fault(kind="garbled", code=GARBLED, message=_unreadable(exc), resent=True)
     text = " ".join(str(exc).split())[:300]
     return Fault(kind="final" if name in _NO_CONNECTION else "again", code=name, message=text, resent=True)
+
+
+def is_unreadable(exc: BaseException) -> bool:
+    """Whether it is about an answer of 200 that is not the service's.
+
+    botocore has an error of its own for few of them: most end as Python's own error where it parses them.
+    """
+    from botocore.parsers import ResponseParserError
+
+    if isinstance(exc, (UnexpectedResponse, ResponseParserError)):
+        return True
+    if not isinstance(exc, (ValueError, TypeError, LookupError, AttributeError)):
+        return False
+    frames = walk_tb(exc.__traceback__)
+    return any(frame.f_globals.get("__name__") in _PARSERS for frame, _ in frames)
+
+
+def _unreadable(exc: Exception) -> str:
+    if isinstance(exc, UnexpectedResponse):
+        return str(exc)
+    return "with a body that cannot be read (a web page?)"
 
 
 def _answered(response: dict[str, Any]) -> Fault:

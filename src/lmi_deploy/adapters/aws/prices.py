@@ -52,7 +52,15 @@ class AwsPrices:
             )
         except (AccessError, CloudError):
             return None
-        return next(_prices(products), None)
+        try:
+            return next(_prices(products), None)
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+        ):  # not the list's own form: not worth an error
+            return None
 
 
 def _prices(products: list[str]) -> Iterator[Price]:

@@ -32,6 +32,10 @@ _QUOTA: Final = re.compile(
     re.DOTALL,
 )
 _ABSENT_ARN: Final = re.compile(r'Could not find [a-z ]+ "(arn:[^"\s]+)"')
+_ELSEWHERE: Final = (
+    "something else answers in its place: log in to the network (a captive portal?), look whether HTTPS_PROXY and "
+    f"AWS_ENDPOINT_URL are right; then {AGAIN}"
+)
 _EXPLICIT_DENY: Final = re.compile(r"explicit deny in an? ([a-z -]+?) ?policy")
 
 
@@ -95,7 +99,11 @@ def skewed(endpoint: str, service: str) -> AccessError:
 
 
 def unreachable(fault: Fault, *, what: str, endpoint: str, region: str = "") -> LmiError:
-    """Nothing came back: no connection, or one that broke."""
+    """Nothing came back that is the service's: no connection, one that broke, or somebody else's answer."""
+    if fault.kind == "garbled":
+        return CloudError(
+            f"{what}: {endpoint} answered {fault.message}, and not as AWS does", hint=_ELSEWHERE
+        )
     if fault.code in ("SSLError", "InvalidProxiesConfigError", "ProxyConnectionError"):
         return AccessError(
             f"{endpoint}: no connection: {fault.message}",

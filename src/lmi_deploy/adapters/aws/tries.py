@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from lmi_deploy.adapters.aws.clients import Clients
 from lmi_deploy.adapters.aws.credentials import credential_trouble
-from lmi_deploy.adapters.aws.faults import Fault, read_fault
+from lmi_deploy.adapters.aws.faults import Fault, is_unreadable, read_fault
+from lmi_deploy.adapters.aws.response_fields import UnexpectedResponse, defect_of
 from lmi_deploy.adapters.aws.skew import FORGIVEN
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.clock import Clock
@@ -40,24 +41,46 @@ class Line:
     """Whether what failed for a while may be sent again."""
 
     def run(
-        self, call: str, given: dict[str, Any], *, what: str, explain: Callable[[Fault], LmiError]
+        self,
+        call: str,
+        given: dict[str, Any],
+        *,
+        what: str,
+        explain: Callable[[Fault], LmiError],
+        needs: str = "",
     ) -> dict[str, Any]:
-        """The answer of `call`, a method of boto3's client, or the LmiError that ends it."""
+        """The answer of `call`, a method of boto3's client, or the LmiError that ends it.
+
+        It has `needs`, and all that is read of it (`response_fields`).
+        """
         from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
-        from botocore.parsers import ResponseParserError
 
         tries = _Tries(self, what, explain)
         while True:
             api = tries.next(given)
             try:
                 answer: dict[str, Any] = getattr(api, call)(**given)
+                self._require_readable(api, call, answer, needs)
             except ParamValidationError:
                 raise
-            except (ClientError, BotoCoreError, ResponseParserError) as exc:
+            except (ClientError, BotoCoreError) as exc:
+                tries.failed(exc, api)
+            except Exception as exc:
+                if not is_unreadable(exc):
+                    raise
                 tries.failed(exc, api)
             else:
                 self.clients.reached = True
                 return answer
+
+    @staticmethod
+    def _require_readable(api: Any, call: str, answer: dict[str, Any], needs: str) -> None:
+        absent = f"without {needs}" if needs and needs not in answer else ""
+        if defect := absent or defect_of(api, api.meta.service_model.service_name, call, answer):
+            body = answer.get("Body")
+            if hasattr(body, "close"):
+                body.close()  # type: ignore[union-attr]
+            raise UnexpectedResponse(defect)
 
     def pause(self, count: int) -> None:
         """Before another try, longer each time."""
@@ -108,7 +131,7 @@ class _Tries:
         count = self._counts[fault.kind] = self._counts.get(fault.kind, 0) + 1
         if not self._another(fault, count, api):
             raise self._explain(self._counted(fault)) from exc
-        if fault.kind in ("again", "contested"):
+        if fault.kind in ("again", "contested", "garbled"):
             self._line.tell(f"{self._what}: trying again: {fault.code}")
             self._line.pause(count)
 
@@ -118,6 +141,8 @@ class _Tries:
             case "again" | "contested":
                 nobody = fault.is_unreachable and not line.clients.reached
                 return count < line.rounds and not nobody and line.repeatable(fault)
+            case "garbled":
+                return count <= _DAMAGED_TRIES and line.repeatable(fault)
             case "damaged":
                 return count <= _DAMAGED_TRIES
             case "skewed":

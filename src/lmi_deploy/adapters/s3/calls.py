@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lmi_deploy.adapters.aws.faults import Fault
+from lmi_deploy.adapters.aws.faults import GARBLED, Fault
 from lmi_deploy.adapters.aws.tries import Line, Tell, silent
 from lmi_deploy.adapters.s3.clients import S3Clients
 from lmi_deploy.adapters.s3.refusals import OWNERLESS, Subject, explain
@@ -37,6 +37,22 @@ class Calls:
             given["Key"] = key
         subject = self._subject(call, key)
         return self._line.run(call, given, what=subject.what, explain=lambda fault: explain(fault, subject))
+
+    def pages(self, call: str, tokens: Mapping[str, str], **parameters: Any) -> Iterator[dict[str, Any]]:
+        """Every page of a listing; `tokens` names what asks for the next one by what tells it in the answer."""
+        more: dict[str, Any] = {}
+        while True:
+            page = self(call, **parameters, **more)
+            yield page
+            if not page["IsTruncated"]:
+                return
+            following = {asked: page.get(told) for asked, told in tokens.items() if page.get(told)}
+            if not following or following == more:
+                fault = Fault(
+                    kind="garbled", code=GARBLED, message="a listing that goes on and does not say where"
+                )
+                raise explain(fault, self._subject(call, str(parameters.get("key", ""))))
+            more = following
 
     def denied(self, call: str, key: str, told: Mapping[str, str]) -> LmiError:
         """For a refusal of one of many keys, which comes inside of a good answer."""

@@ -51,9 +51,8 @@ def put_part(calls: Calls, upload: Upload, number: int, *, body: memoryview, crc
 
 
 def parts(calls: Calls, upload: Upload) -> Iterator[Part]:
-    marker: dict[str, int] = {}
-    while True:
-        page = calls("list_parts", key=upload.key, UploadId=upload.upload_id, **marker)
+    tokens = {"PartNumberMarker": "NextPartNumberMarker"}
+    for page in calls.pages("list_parts", tokens, key=upload.key, UploadId=upload.upload_id):
         for found in page.get("Parts", ()):
             yield Part(
                 number=int(found["PartNumber"]),
@@ -62,9 +61,6 @@ def parts(calls: Calls, upload: Upload) -> Iterator[Part]:
                 crc32=found.get("ChecksumCRC32", ""),
                 modified=found["LastModified"].isoformat(),
             )
-        if not page.get("IsTruncated"):
-            return
-        marker = {"PartNumberMarker": page["NextPartNumberMarker"]}
 
 
 def complete(calls: Calls, upload: Upload, pieces: Sequence[Part], *, crc32: str, size: int) -> Stored | None:
@@ -100,12 +96,8 @@ def abort(calls: Calls, upload: Upload) -> None:
 
 
 def uploads(calls: Calls, prefix: str) -> Iterator[Upload]:
-    marker: dict[str, str] = {}
-    while True:
-        page = calls("list_multipart_uploads", Prefix=prefix, **marker)
+    tokens = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
+    for page in calls.pages("list_multipart_uploads", tokens, Prefix=prefix):
         for found in page.get("Uploads", ()):
             begun = found["Initiated"].isoformat()
             yield Upload(key=found["Key"], upload_id=found["UploadId"], begun=begun)
-        if not page.get("IsTruncated"):
-            return
-        marker = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}

@@ -83,9 +83,8 @@ class S3Store:
         )
 
     def list(self, prefix: str) -> Iterator[Stored]:
-        token: dict[str, str] = {}
-        while True:
-            page = self._calls("list_objects_v2", Prefix=prefix, **token)
+        tokens = {"ContinuationToken": "NextContinuationToken"}
+        for page in self._calls.pages("list_objects_v2", tokens, Prefix=prefix):
             for found in page.get("Contents", ()):
                 yield Stored(
                     key=found["Key"],
@@ -93,9 +92,6 @@ class S3Store:
                     etag=found["ETag"],
                     modified=found["LastModified"].isoformat(),
                 )
-            if not page.get("IsTruncated"):
-                return
-            token = {"ContinuationToken": page["NextContinuationToken"]}
 
     def read(self, key: str, *, start: int = 0, length: int | None = None, etag: str = "") -> Iterator[bytes]:
         return read_object(self._calls, key, start=start, length=length, etag=etag)

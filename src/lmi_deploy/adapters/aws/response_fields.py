@@ -1,0 +1,147 @@
+"""The fields of AWS's responses that lmi reads: each must be there, and be what the service model says.
+
+A proxy, the login page of a network or a cut-off body may answer 200 without them; botocore passes that on as it is.
+Which fields a service always sends is said by its API reference and by its model in botocore (`required`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+_TEXT: Final = r"(?s).+"
+_ARN: Final = r"arn:[^:]+:[^:]*:[^:]*:[^:]*:.+"
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "long": (int,),
+    "float": (int, float),
+    "double": (int, float),
+    "timestamp": (datetime,),
+    "structure": (dict,),
+    "list": (list,),
+    "map": (dict,),
+    "boolean": (bool,),
+}
+_OBJECTS: Final = {f"Contents[].{name}": "" for name in ("Key", "Size", "ETag", "LastModified")}
+FIELDS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
+    "s3": {
+        "complete_multipart_upload": {"ETag": _TEXT},
+        "copy_object": {"CopyObjectResult.ETag": _TEXT},
+        "create_multipart_upload": {"UploadId": _TEXT},
+        "get_object": {"ETag": _TEXT, "LastModified": "", "ContentLength": ""},
+        "head_object": {"ETag": _TEXT, "LastModified": "", "ContentLength": ""},
+        "list_multipart_uploads": {
+            "IsTruncated": "",
+            **{f"Uploads[].{name}": "" for name in ("Key", "UploadId", "Initiated")},
+        },
+        "list_objects_v2": {"IsTruncated": "", **_OBJECTS},
+        "list_parts": {
+            "IsTruncated": "",
+            **{f"Parts[].{name}": "" for name in ("PartNumber", "Size", "ETag", "LastModified")},
+        },
+        "put_object": {"ETag": _TEXT},
+        "upload_part": {"ETag": _TEXT},
+        "upload_part_copy": {"CopyPartResult.ETag": _TEXT},
+    },
+    "application-autoscaling": {
+        "describe_scalable_targets": {
+            "ScalableTargets[].MinCapacity": "",
+            "ScalableTargets[].MaxCapacity": "",
+        },
+        "describe_scaling_policies": {"ScalingPolicies[].PolicyName": _TEXT},
+        "put_scaling_policy": {"PolicyARN": _TEXT},
+    },
+    "iam": {
+        "get_role": {"Role.Arn": _ARN},
+        "simulate_principal_policy": {
+            "EvaluationResults[].EvalActionName": _TEXT,
+            "EvaluationResults[].EvalDecision": _TEXT,
+        },
+    },
+    "logs": {
+        "describe_log_groups": {"logGroups[].logGroupName": _TEXT},
+        "filter_log_events": {"events[].eventId": _TEXT, "events[].timestamp": "", "events[].message": ""},
+    },
+    "pricing": {"get_products": {"PriceList[]": ""}},
+    "resourcegroupstaggingapi": {
+        "get_resources": {
+            "ResourceTagMappingList[].ResourceARN": _ARN,
+            "ResourceTagMappingList[].Tags[].Key": "",
+            "ResourceTagMappingList[].Tags[].Value": "",
+        }
+    },
+    "sagemaker": {
+        "create_endpoint": {"EndpointArn": _ARN},
+        "create_endpoint_config": {"EndpointConfigArn": _ARN},
+        "create_model": {"ModelArn": _ARN},
+        "create_processing_job": {"ProcessingJobArn": _ARN},
+        "describe_endpoint": {"EndpointName": _TEXT, "EndpointArn": _ARN, "EndpointStatus": _TEXT},
+        "describe_endpoint_config": {
+            "EndpointConfigArn": _ARN,
+            "ProductionVariants[].VariantName": "",
+        },
+        "describe_model": {"ModelArn": _ARN},
+        "describe_processing_job": {"ProcessingJobArn": _ARN, "ProcessingJobStatus": _TEXT},
+        "list_tags": {"Tags[].Key": "", "Tags[].Value": ""},
+        "update_endpoint": {"EndpointArn": _ARN},
+    },
+    "service-quotas": {
+        call: {f"Quotas[].{name}": "" for name in ("QuotaName", "QuotaCode", "Value")}
+        for call in ("list_service_quotas", "list_aws_default_service_quotas")
+    },
+    "sts": {"get_caller_identity": {"Account": r"\d{12}", "Arn": _ARN}},
+}
+"""By service and call: the fields that must be there, and what text in them must look like (empty: anything).
+
+`[]` stands for each item of a list; a list that is absent has none.
+"""
+
+
+class UnexpectedResponse(Exception):
+    """An answer of 200 that is not the service's; the text says what is wrong with it."""
+
+
+def defect_of(api: Any, service: str, call: str, answer: Mapping[str, Any]) -> str:
+    """What makes the answer to `call` unreadable, in a few words; empty where all that is read is there."""
+    fields = FIELDS.get(service, {}).get(call, {})
+    if not fields:
+        return ""
+    model = api.meta.service_model.operation_model(api.meta.method_to_api_mapping[call])
+    found = (
+        defect
+        for path, pattern in fields.items()
+        for defect in _defects(answer, model.output_shape, path.split("."), pattern)
+    )
+    return next(found, "")
+
+
+def _defects(node: Mapping[str, Any], shape: Any, steps: list[str], pattern: str) -> Iterator[str]:
+    name, each = steps[0].removesuffix("[]"), steps[0].endswith("[]")
+    member, value = shape.members[name], node.get(name)
+    if value is None:
+        if not each:
+            yield f"without {name}"
+        return
+    if not _is_a(value, member):
+        yield f"with {name} {_shown(value)}"
+        return
+    for item in value if each else (value,):
+        inner = member.member if each else member
+        if not _is_a(item, inner):
+            yield f"with {name} {_shown(item)}"
+        elif len(steps) > 1:
+            yield from _defects(item, inner, steps[1:], pattern)
+        elif pattern and not re.fullmatch(pattern, str(item)):
+            yield f"with {name} {_shown(item)}"
+
+
+def _is_a(value: Any, shape: Any) -> bool:
+    wanted = _TYPES.get(shape.type_name)
+    return wanted is None or (isinstance(value, wanted) and (bool in wanted or not isinstance(value, bool)))
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:60]
