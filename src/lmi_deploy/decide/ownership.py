@@ -17,8 +17,8 @@ def require_no_lost_tag(observed: CloudObserved, *, cost: str = "") -> None:
     if words := lost_tag_words(observed):
         raise Refused(
             words + (f"; it costs {cost}" if cost else ""),
-            hint=f"nothing was changed. {tag_command(observed)}; then run the same command again. If the endpoint is "
-            "somebody else's, delete it or its use of these resources first",
+            hint=f"nothing was changed. {tag_command(observed)}; then run the same command again. If it is not, "
+            "ask its owner: it uses resources of this deployment",
         )
 
 

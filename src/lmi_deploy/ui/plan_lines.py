@@ -16,6 +16,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     """Its actions, what changes, and the figures to be known before one agrees."""
     if plan.empty:
         yield f"{plan.deployment}: nothing to do, it is as the recipe says"
+        yield from (f"  cost: {value}" for name, value in plan.figures if name == "cost")
         return
     yield f"{plan.deployment}: {counted(len(plan.actions), 'action')}"
     for action in plan.actions:

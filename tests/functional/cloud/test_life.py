@@ -70,6 +70,7 @@ def test_a_plan_that_changes_nothing_tells_the_known_cost(house: CloudHouse) -> 
         False,
         "$1.41 an hour (1 x ml.g5.xlarge; a fake of 2026-01-01)",
     )
+    assert "nothing to do, it is as the recipe says\n  cost: $1.41 an hour" in house.lmi("plan").out
     (shown,) = (line for line in house.lmi("up", "--yes", "--json").lines if line["event"] == "plan")
     assert "cost" not in shown["figures"]  # it was not asked for
 
