@@ -213,7 +213,7 @@ def test_ctrl_c_ends_the_installer_and_leaves_nothing(cache: Path, environ: dict
         assert len(_installers(cache)) == 1
         half_fetched = _half_fetched(environ)
         build.send_signal(signal.SIGINT)
-        _, errors = build.communicate(timeout=20)
+        _, errors = build.communicate(timeout=60)
     assert "KeyboardInterrupt" in errors
     assert not half_fetched.exists()
     assert _installers(cache) == []
@@ -226,7 +226,7 @@ def test_after_a_kill_the_next_builder_ends_the_orphan_and_builds(
     with socket.socket() as index:
         build = _stuck_build(cache, environ, index)
         build.kill()
-        build.communicate(timeout=20)
+        build.communicate(timeout=60)
         assert len(_installers(cache)) == 1
         assert not environments.ready("e1")
         half_fetched = _half_fetched(environ)

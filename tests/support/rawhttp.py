@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-PATIENCE = 15.0
+PATIENCE = 60.0
 CLOSING = 0.05  # how long a server may take to close a connection that it said it would close
 
 

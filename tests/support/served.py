@@ -19,7 +19,8 @@ from typing import Any
 
 from tests.support.engine import engine_dir
 
-PATIENCE = 30.0
+PATIENCE = 120.0
+"""Seconds; an upper bound, for a machine that does much else."""
 
 
 def worker_python() -> str:
@@ -95,6 +96,13 @@ class Served:
                 pass
             time.sleep(0.02)
         raise AssertionError(f"the server never was {phase}:\n{self.text}")
+
+    def wait_in_flight(self, count: int) -> None:
+        """Until so many inference requests have reached the server and are not answered."""
+        deadline = time.monotonic() + PATIENCE
+        while self.ask({"do": "status"})["requests"]["in_flight"] < count:
+            assert time.monotonic() < deadline, self.text
+            time.sleep(0.01)
 
     def failure(self) -> dict[str, Any]:
         told: dict[str, Any] = json.loads((self.run_dir / "failure.json").read_text())

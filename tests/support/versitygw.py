@@ -87,7 +87,7 @@ def _free_port() -> int:
 
 
 def _await_port(port: int, program: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if program.poll() is not None:
             raise RuntimeError(f"versitygw ended: {log.read_text()}")

@@ -13,7 +13,7 @@ DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 METRIC = "SageMakerVariantInvocationsPerInstance"
 PROVISIONED = 91
 SCALED = 61
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def live(aws: Emulated, name: str, *, count: int = 1) -> dict[str, str]:

@@ -19,7 +19,10 @@ from lmi_deploy.adapters.hub.receiving import STEP, Receiver
 from tests.support.tls import server_context
 
 BODY = Random(5).randbytes(3 * STEP + 12_345)
-PATIENCE = 0.3
+PATIENCE = 30.0
+"""Seconds without a byte, where bytes come."""
+STALL = 1.0
+"""The same, where none come."""
 Answering = Callable[[socket.socket], None]
 LineTo = Callable[[Answering], AbstractContextManager[http.client.HTTPConnection]]
 
@@ -86,9 +89,9 @@ def line_to(request: pytest.FixtureRequest, tmp_path: Path) -> LineTo:
         with serving(answer, context) as port:
             trust = ssl.create_default_context(cafile=authority) if authority else None
             line = (
-                http.client.HTTPSConnection("localhost", port, context=trust, timeout=5)
+                http.client.HTTPSConnection("localhost", port, context=trust, timeout=PATIENCE)
                 if trust
-                else http.client.HTTPConnection("localhost", port, timeout=5)
+                else http.client.HTTPConnection("localhost", port, timeout=PATIENCE)
             )
             line.connect()
             try:
@@ -116,7 +119,7 @@ def test_a_body_arrives_and_its_connection_serves_the_next(answer: Answering, li
             assert told[-1] == len(BODY)
             assert reply.isclosed()
             assert line.sock is sock
-            assert sock.gettimeout() == 5
+            assert sock.gettimeout() == PATIENCE
 
 
 def test_a_body_in_chunks_arrives(line_to: LineTo) -> None:
@@ -157,20 +160,20 @@ def test_a_body_that_stalls_is_given_up_and_what_came_is_told(line_to: LineTo) -
 
     def stall(peer: socket.socket) -> None:
         peer.sendall(_head(len(BODY)) + BODY[:STEP])
-        stalled.wait(10)
+        stalled.wait(60)
 
     with line_to(stall) as line:
         buffer, told = memoryview(bytearray(len(BODY))), [0]
         try:
             with pytest.raises(TimeoutError):
-                told.extend(Receiver(PATIENCE).received(line, asked(line), buffer))
+                told.extend(Receiver(STALL).received(line, asked(line), buffer))
         finally:
             stalled.set()
         assert told[-1] == STEP
 
 
 def test_more_connections_than_turns(line_to: LineTo) -> None:
-    receiver = Receiver(5)
+    receiver = Receiver(PATIENCE)
 
     def one(_: int) -> bytes:
         with line_to(in_crumbs) as line:

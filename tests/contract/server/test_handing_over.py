@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.contract.server.handlers import MANY_WAYS
-from tests.support.served import Served, serving, write_model
+from tests.support.served import PATIENCE, Served, serving, write_model
 
 pytestmark = pytest.mark.worker
 
@@ -42,7 +42,7 @@ class Clients:
             thread.join()
 
     def _ask(self, keep: bool) -> None:
-        connection = HTTPConnection("127.0.0.1", self._port, timeout=20)
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         while not self._end.is_set():
             try:
                 connection.request("POST", "/invocations", json.dumps({"do": "echo", "text": "x"}))
@@ -82,7 +82,7 @@ def test_a_take_over_under_load_loses_and_refuses_nothing(tmp_path: Path) -> Non
 
 
 def stream_whole(port: int, answers: list[str]) -> None:
-    connection = HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("POST", "/invocations", json.dumps({"do": "stream", "count": 6, "delay": 0.1}))
     body = connection.getresponse().read()
     answers.append("whole stream" if body.count(b"\n") == 6 else f"torn: {body!r}")
@@ -111,7 +111,7 @@ def test_ending_lets_requests_in_flight_finish_and_leaves_nothing(tmp_path: Path
         idle.getresponse().read()
         asking = threading.Thread(target=lambda: answers.append(post(port)))
         asking.start()
-        time.sleep(0.2)
+        served.wait_in_flight(1)
         end(served, how)
         asking.join()
         assert served.wait() == (0 if how == "stop" else 128 + signal.SIGTERM)
@@ -121,7 +121,7 @@ def test_ending_lets_requests_in_flight_finish_and_leaves_nothing(tmp_path: Path
 
 
 def post(port: int) -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("POST", "/invocations", json.dumps({"do": "sleep", "seconds": 0.8}))
     response = connection.getresponse()
     try:
@@ -143,7 +143,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
         [worker] = served.ask({"do": "status"})["workers"]
         asking = threading.Thread(target=cut_off, args=(port,))
         asking.start()
-        time.sleep(0.2)
+        served.wait_in_flight(1)
         served.process.send_signal(signal.SIGTERM)
         served.wait_for("draining")
         served.process.send_signal(signal.SIGINT)
@@ -153,7 +153,7 @@ def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
 
 
 def cut_off(port: int) -> None:
-    connection = HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request("POST", "/invocations", json.dumps({"do": "sleep", "seconds": 20}))
     with pytest.raises(ConnectionError):
         connection.getresponse()
@@ -164,7 +164,7 @@ def test_a_server_that_nobody_can_find_any_more_ends(tmp_path: Path) -> None:
     """Its starter was killed before it noted the process, and the next one cleared the run folder away."""
     with serving(write_model(tmp_path, MANY_WAYS)) as served:
         (served.run_dir / "control.sock").unlink()
-        assert served.process.wait(20) == 0
+        assert served.process.wait(PATIENCE) == 0
         assert "the control socket is gone" in served.text
 
 
@@ -180,7 +180,7 @@ def test_a_server_whose_run_folder_is_gone_does_not_start(tmp_path: Path) -> Non
 def test_requests_of_one_piece_are_all_answered_before_the_end(tmp_path: Path) -> None:
     ask = b"POST /invocations HTTP/1.1\r\nContent-Length: 31\r\n\r\n" + b'{"do": "sleep", "seconds": 0.3}'
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
-        with socket.create_connection(("127.0.0.1", served.port), timeout=20) as line:
+        with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE) as line:
             line.sendall(ask * 3)
             time.sleep(0.1)
             end(served, "signal")

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.contract.server.handlers import BATCHED, MANY_WAYS
-from tests.support.served import Served, launched, serving, write_model
+from tests.support.served import PATIENCE, Served, launched, serving, write_model
 
 pytestmark = pytest.mark.worker
 
@@ -49,7 +49,10 @@ def test_every_piece_of_a_stream_is_one_chunk_sent_as_it_comes(server: Served) -
 
 def raw_chunks(port: int, body: object) -> Iterator[tuple[float, bytes]]:
     raw = json.dumps(body).encode()
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as line, line.makefile("rb") as reader:
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line,
+        line.makefile("rb") as reader,
+    ):
         line.sendall(b"POST /invocations HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(raw), raw))
         while reader.readline().strip():
             continue
@@ -82,13 +85,13 @@ def test_requests_wait_in_the_order_they_came(server: Served) -> None:
 
 def test_a_queued_request_of_a_client_that_left_is_not_run(server: Served) -> None:
     before = int(server.post({"do": "count"})[1])
-    held = threading.Thread(target=server.post, args=({"do": "sleep", "seconds": 0.4},))
+    held = threading.Thread(target=server.post, args=({"do": "sleep", "seconds": 2},))
     held.start()
-    time.sleep(0.1)
+    server.wait_in_flight(1)
     raw = b'{"do": "count"}'
     with socket.create_connection(("127.0.0.1", server.port)) as line:
         line.sendall(b"POST /invocations HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(raw), raw))
-        time.sleep(0.1)
+        server.wait_in_flight(2)
     held.join()
     assert int(server.post({"do": "count"})[1]) == before + 2
 
@@ -212,16 +215,16 @@ class TestWithdrawn:
 def asked_while(served: Served, method: str, path: str) -> list[int]:
     """Statuses of three requests under way when a management call is made."""
     statuses: list[int] = []
-    ask = {"do": "sleep", "seconds": 0.4}
+    ask = {"do": "sleep", "seconds": 1}
     threads = [threading.Thread(target=lambda: statuses.append(served.post(ask)[0])) for _ in range(3)]
     for thread in threads:
         thread.start()
-    time.sleep(0.15)
+    served.wait_in_flight(3)
     connection = served.connect()
     connection.request(method, path)
     assert connection.getresponse().status == 200
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     return statuses
 
 
@@ -238,7 +241,7 @@ def torn(port: int) -> list[bytes]:
 
 def gone(pid: int) -> None:
     """Until the process has ended."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline, f"{pid} still lives"
         time.sleep(0.02)

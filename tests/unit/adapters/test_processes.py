@@ -30,7 +30,7 @@ def _start(tmp_path: Path, code: str, **environ: str) -> Process:
 
 
 def _await_text(path: Path) -> str:
-    deadline = CLOCK.monotonic() + 10
+    deadline = CLOCK.monotonic() + 60
     while not path.read_text().endswith("\n"):
         assert CLOCK.monotonic() < deadline
         CLOCK.sleep(0.01)
@@ -38,7 +38,7 @@ def _await_text(path: Path) -> str:
 
 
 def _await_gone(pid: int) -> None:
-    deadline = CLOCK.monotonic() + 10
+    deadline = CLOCK.monotonic() + 60
     while identity(pid) is not None:
         assert CLOCK.monotonic() < deadline
         CLOCK.sleep(0.01)

@@ -17,7 +17,7 @@ from lmi_deploy.server.log import Log
 from lmi_deploy.server.request_reader import TimeLimits
 from lmi_deploy.server.settings import ServerSettings
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 SHORT = 0.1
 LONG = 60.0
 
