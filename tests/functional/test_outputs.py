@@ -194,3 +194,18 @@ def test_windows_is_refused_with_a_word_about_wsl() -> None:
     assert ran.returncode == 1
     assert "wsl --install" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize("command", [("plan",), ("up", "--yes")])
+def test_a_disk_that_cannot_hold_the_weights_stops_the_plan(house: House, command: tuple[str, ...]) -> None:
+    house.hub.free = 10
+    ran = house.lmi(*command)
+    assert ran.code == 1
+    assert "bytes are to come, and there are 10 free" in ran.err
+    assert house.kept() == []
+    house.hub.free = 1 << 40
+    assert house.lmi(*command).code == 0
+    house.hub.free = 0
+    assert house.lmi("up", "--yes").code == (
+        1 if command == ("plan",) else 0
+    )  # what is here already needs no room

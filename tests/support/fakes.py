@@ -12,7 +12,7 @@ from lmi_deploy.core.events import Event, Line, Progress
 from lmi_deploy.core.facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.core.naming import digest
 from lmi_deploy.core.oids import oid_of
-from lmi_deploy.errors import NotFound
+from lmi_deploy.errors import NotFound, TransferFailed
 from lmi_deploy.ports.environments import CacheEntry
 from lmi_deploy.ports.source import Arrived
 
@@ -65,6 +65,8 @@ class FakeHub:
     gated: bool = False
     failure: BaseException | None = None
     """Raised by everything that would ask the network."""
+    free: int = 1 << 60
+    """Bytes that the disk has room for."""
 
     def listing(self, model_id: str, revision: str) -> ModelListing:
         files = tuple(
@@ -99,6 +101,12 @@ class FakeHub:
 
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
         return sum(file.size for file in files if file.oid not in self.cached)
+
+    def require_room(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
+        if (needed := self.missing(listing, files)) > self.free:
+            raise TransferFailed(
+                f"{needed} bytes are to come, and there are {self.free} free", hint="make room"
+            )
 
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str

@@ -59,6 +59,9 @@ class ModelFolder:
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
         return 0
 
+    def require_room(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
+        """The folder is the source itself: nothing comes."""
+
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Progress, None, Path]:

@@ -40,6 +40,9 @@ class Hub(Source, Protocol):
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
         """Bytes of `files` that are not whole in the user's cache yet. Looks at this machine only."""
 
+    def require_room(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
+        """TransferFailed, with the numbers, where this machine's disk cannot hold what is still to come of `files`."""
+
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Event, None, Path]:

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lmi_deploy.core.artifact import Artifact
-from lmi_deploy.core.cloud_actions import RunTransferJob
+from lmi_deploy.core.cloud_actions import PushWeights, RunTransferJob
 from lmi_deploy.core.events import Event
+from lmi_deploy.core.plan import FetchWeights
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.diff import FOUNDING, summary
 from lmi_deploy.decide.places.job import job_notices
@@ -38,6 +39,8 @@ def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True, priced: bool = Fa
     spec = resolve(recipe, facts)
     of_code = check_own_code(recipe, spec)
     case = look(spec, render(spec), deps, probe=probe, priced=priced)
+    if _stages_weights(case):
+        deps.hub(spec.model.model_id).require_room(spec.model.listing(spec.weights.files), spec.weights.files)
     told = [*observed_notices(case)]
     if case.does(CARRYING):
         told += of_code
@@ -45,6 +48,14 @@ def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True, priced: bool = Fa
         told += job_notices(recipe, facts)
     case = replace(case, recipe=recipe.arguments)
     return replace(case, notices=(*told, *preflight(case, deps)))
+
+
+def _stages_weights(case: Case) -> bool:
+    """Whether the weights come onto a disk of this machine first."""
+    return any(
+        isinstance(action, FetchWeights) or (isinstance(action, PushWeights) and action.via == "snapshot")
+        for action in case.plan.actions
+    )
 
 
 def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = False) -> Iterator[Event]:

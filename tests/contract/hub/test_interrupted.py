@@ -28,6 +28,10 @@ def test_too_little_space_is_said_before_a_byte_moves(hub: LocalHub, client: Hub
     )
     assert f"make room for {total - 1_000_000} bytes (24.3 kB) more" in caught.value.hint
     assert hub.log.all() == []
+    with pytest.raises(TransferFailed, match=f"{total} bytes"):
+        client.adapter.require_room(listing, listing.files)
+    client.adapter.free = lambda _: total
+    client.adapter.require_room(listing, listing.files)
 
 
 def test_a_full_disk_ends_it_and_leaves_no_final_name(hub: LocalHub, tmp_path: Path) -> None:
@@ -72,7 +76,7 @@ def program(hub: LocalHub, home: Path, before: str = "") -> str:
 def test_a_killed_download_keeps_what_came_and_goes_on(
     number: signal.Signals, hub: LocalHub, tmp_path: Path
 ) -> None:
-    hub.fail(*parse_rules('{"path": "^/cdn/", "do": {"stall": {"after": 600000, "seconds": 5}}}'))
+    hub.fail(*parse_rules('{"path": "^/cdn/", "do": {"stall": {"after": 600000, "seconds": 60}}}'))
     running = subprocess.Popen(
         [sys.executable, "-c", program(hub, tmp_path)], stdout=subprocess.PIPE, text=True
     )
@@ -80,7 +84,7 @@ def test_a_killed_download_keeps_what_came_and_goes_on(
     while int(running.stdout.readline()) < 600_000:
         pass
     running.send_signal(number)
-    said, _ = running.communicate(timeout=20)
+    said, _ = running.communicate(timeout=60)
     assert running.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 0)
     assert number == signal.SIGKILL or said.endswith("interrupted\n")
     hub.log.clear()

@@ -135,6 +135,10 @@ class HuggingFaceHub:
         there = sum(entry.size for entry in self._there(listing, files))
         return sum(entry.size for entry in files) - there
 
+    def require_room(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
+        there = {entry.path for entry in self._there(listing, files)}
+        self._fetch(listing, "").require_room([entry for entry in files if entry.path not in there])
+
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Event, None, Path]:

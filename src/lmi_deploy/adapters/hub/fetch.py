@@ -72,7 +72,7 @@ class Fetch:
 
     def bring(self, absent: Sequence[FileEntry]) -> Generator[Event]:
         """Download what is not there, the largest first."""
-        self._check_space(absent)
+        self.require_room(absent)
         try:
             self.downloader.cache.prepare()
         except OSError as exc:
@@ -121,7 +121,7 @@ class Fetch:
                 done = sum(positions.values())
                 yield Progress(key=self.key, done=done, total=total, unit="bytes", note=pace.note or note)
 
-    def _check_space(self, absent: Sequence[FileEntry]) -> None:
+    def require_room(self, absent: Sequence[FileEntry]) -> None:
         cache = self.downloader.cache
         needed = sum(entry.size - cache.begun(entry) for entry in absent)
         free = self.free(cache.root)

@@ -40,6 +40,14 @@ class Bringing:
     def missing(self, files: Sequence[FileEntry]) -> int:
         return sum(entry.size for entry in files if not self._is_there(entry))
 
+    def require_room(self, files: Sequence[FileEntry]) -> None:
+        needed, free = self.missing(files), free_bytes(self.folder)
+        if needed > free:
+            raise TransferFailed(
+                f"{self.listing.model_id}: {needed} bytes are to come, {free} are free at {self.folder}",
+                hint="make room there, or let LMI_CACHE_HOME name another folder",
+            )
+
     def all(self, files: Sequence[FileEntry], *, key: str) -> Generator[Progress, None, Path]:
         """Each file is hashed once: when it comes, or where it lies and no ledger knows it."""
         ledger = Ledger(self.checked)
@@ -53,7 +61,7 @@ class Bringing:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 self._coming.mkdir(parents=True, exist_ok=True)
             with flocked(self.folder.with_name(f"{self.folder.name}.lock"), wait=True):
-                self._check_space(left)
+                self.require_room(left)
                 yield from self._run(left, partial(self._bring, ledger), key)
             self._sum_up(len(left))
             shutil.rmtree(self._coming, ignore_errors=True)
@@ -142,14 +150,6 @@ class Bringing:
             f"{self.listing.model_id}{entry.path}: {got}; fetched twice, not kept",
             hint="the object is damaged, or was changed after its manifest was written: `lmi weights verify --deep`",
         )
-
-    def _check_space(self, left: Sequence[FileEntry]) -> None:
-        needed, free = self.missing(left), free_bytes(self.folder)
-        if needed > free:
-            raise TransferFailed(
-                f"{self.listing.model_id}: {needed} bytes are to come, {free} are free at {self.folder}",
-                hint="make room there, or let LMI_CACHE_HOME name another folder",
-            )
 
     def _sum_up(self, count: int) -> None:
         if not self._failed:

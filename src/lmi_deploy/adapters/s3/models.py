@@ -108,6 +108,9 @@ class S3Models:
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
         return self._bringing(listing).missing(files)
 
+    def require_room(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
+        self._bringing(listing).require_room(files)
+
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Progress, None, Path]:
