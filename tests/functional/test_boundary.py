@@ -31,6 +31,7 @@ CODES = {
     "DeployFailed": 1,
     "DiskRefused": 1,
     "Overdue": 1,
+    "LockLost": 1,
     "Refused": 5,
     "IntegrityError": 6,
     "Bug": 3,
