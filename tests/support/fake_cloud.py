@@ -18,6 +18,7 @@ from lmi_deploy.ports.cloud import Cloud, Depot
 from lmi_deploy.ports.jobs import JobSettings, SeenJob
 from lmi_deploy.ports.limits import Quota
 from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.prices import Use
 from lmi_deploy.ports.roles import Right
 from lmi_deploy.targets.served_weights import served_weights
 from lmi_deploy.transfer.settings import TransferSettings
@@ -111,9 +112,11 @@ class FakeLogs:
 
 @dataclass
 class FakePrices:
-    hourly_of: dict[str, float] = field(default_factory=lambda: {"ml.g5.xlarge": 1.408})
+    hourly_of: dict[str, float] = field(
+        default_factory=lambda: {"ml.g5.xlarge": 1.408, "ml.m5.4xlarge": 0.922}
+    )
 
-    def hourly(self, instance: str) -> Price | None:
+    def hourly(self, instance: str, use: Use = "hosting") -> Price | None:
         if instance not in self.hourly_of:
             return None
         return Price(hourly=self.hourly_of[instance], currency="USD", source="a fake of 2026-01-01")
@@ -181,6 +184,8 @@ class FakeJobs:
     stopping: dict[str, float] = field(default_factory=dict)
     ended: dict[str, SeenJob] = field(default_factory=dict)
     printed: tuple[str, ...] = ("transfer begun",)
+    grace: float = 30.0
+    """Seconds that one takes to stop."""
 
     def job(self, name: str) -> SeenJob | None:
         self.world.call("job")
@@ -207,7 +212,7 @@ class FakeJobs:
     def stop(self, name: str) -> None:
         self.world.call("stop")
         if name in self.started and name not in self.ended:
-            self.stopping.setdefault(name, self.world.clock.monotonic() + 30.0)
+            self.stopping.setdefault(name, self.world.clock.monotonic() + self.grace)
         self.world.trouble.lose("stop")
 
     def lines(self, name: str) -> Iterator[str]:
@@ -215,7 +220,14 @@ class FakeJobs:
 
     def _seen(self, name: str) -> SeenJob:
         status = "Stopping" if name in self.stopping else "InProgress"
-        return SeenJob(name=name, arn=self.world.arn("processing-job", name), status=status)
+        asked = self.started[name][0]
+        return SeenJob(
+            name=name,
+            arn=self.world.arn("processing-job", name),
+            status=status,
+            instance=asked.instance,
+            count=asked.count,
+        )
 
 
 class Guarded:

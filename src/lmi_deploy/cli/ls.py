@@ -29,13 +29,16 @@ def command(*, everywhere: bool, region: str, as_json: bool) -> None:
     With --all also those in AWS that other machines brought up, or that an interrupted run left.
     """
     room = open_room(as_json=as_json)
-    refs = {_key(ref): ref for ref in known(room.deps)}
+    rows = {_key(ref): _row(ref, room.deps) for ref in known(room.deps)}
     if everywhere:
-        refs |= {_key(ref): ref for ref in tagged(room.deps, region)}
-    room.view.rows([_row(ref, room.deps) for ref in refs.values()], spare=_SPARE)
-    if not refs:
+        found = {_key(ref): ref for ref in tagged(room.deps, region)}
+        more = {key: _row(ref, room.deps) for key, ref in found.items() if key not in rows}
+        # The tag search goes on listing what is gone, for some minutes.
+        rows |= {key: row for key, row in more.items() if row["standing"] != "absent"}
+    room.view.rows([*rows.values()], spare=_SPARE)
+    if not rows:
         room.view.note("no deployments here; `lmi up RECIPE` makes one")
-    room.view.result({"deployments": len(refs)})
+    room.view.result({"deployments": len(rows)})
 
 
 def _key(ref: DeploymentRef) -> tuple[str, str, str, str]:

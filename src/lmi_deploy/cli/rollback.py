@@ -6,7 +6,14 @@ import click
 
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import Where, confirm, find_deployment, ref_fields
-from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options, yes_option
+from lmi_deploy.cli.options import (
+    TargetName,
+    json_option,
+    max_hourly_option,
+    name_argument,
+    place_options,
+    yes_option,
+)
 from lmi_deploy.core.record import KEPT_GENERATIONS
 from lmi_deploy.steps import waiting
 
@@ -20,10 +27,18 @@ from lmi_deploy.steps import waiting
     metavar="N",
     help="How many generations back, as `lmi status` numbers them; 1, the one before, if left out.",
 )
+@max_hourly_option
 @yes_option
 @json_option
 def command(
-    *, name: str | None, target: TargetName | None, region: str, to: int | None, yes: bool, as_json: bool
+    *,
+    name: str | None,
+    target: TargetName | None,
+    region: str,
+    to: int | None,
+    max_hourly: float | None,
+    yes: bool,
+    as_json: bool,
 ) -> None:
     """Point the endpoint at an earlier generation, and ask it for one real answer.
 
@@ -31,7 +46,7 @@ def command(
     """
     room = open_room(as_json=as_json)
     found = find_deployment(name, room.deps, Where(target=target, region=region))
-    ref, plan, server = waiting.prepare_rollback(found, room.deps, to or 0)
+    ref, plan, server = waiting.prepare_rollback(found, room.deps, to or 0, max_hourly=max_hourly)
     room.view.plan(plan)
     confirm(f"Go back to {server} ({ref.place})?", yes=yes)
     room.carry_out(waiting.roll_back(ref, room.deps, server))

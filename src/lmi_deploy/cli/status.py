@@ -52,6 +52,7 @@ def _words(found: Status) -> str:
         facts.append(
             (f"{one.number} back", f"{one.config} since {one.since} ({one.model}, {one.instance}{why})")
         )
+    facts += [("job", f"{job.name} is {job.status}, {job.count} x {job.instance}") for job in found.jobs]
     if found.server is not None and found.server.pid is not None:
         server = found.server
         facts.append(("process", f"pid {server.pid}, {server.phase}, {size(server.memory)} in memory"))

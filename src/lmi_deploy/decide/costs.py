@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lmi_deploy.core.money import money
-from lmi_deploy.core.observed import Price
+from lmi_deploy.core.observed import CloudHeld, Price
 from lmi_deploy.core.place import Placement, SageMakerPlace
+from lmi_deploy.core.record import Generation
+from lmi_deploy.core.scaling_words import scaling_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,23 @@ class Cost:
         count = f"{self.least}" if self.most == self.least else f"{self.least} to {self.most}"
         each = f" at {money(self.price.hourly, self.price.currency)}" if self.most > 1 else ""
         return f"{span} an hour ({count} x {self.instance}{each}; {self.price.source})"
+
+
+def job_cost(place: SageMakerPlace, held: CloudHeld) -> Cost | None:
+    """Of the transfer job; None where nobody could tell, or there is none."""
+    if place.job is None or held.job_price is None:
+        return None
+    count = place.job.count
+    return Cost(instance=place.job.instance, least=count, most=count, price=held.job_price)
+
+
+def generation_cost(generation: Generation, price: Price | None) -> Cost | None:
+    """Of a recorded generation, as it was scaled."""
+    if price is None:
+        return None
+    scaling, count = scaling_of(generation.summary), int(generation.summary.get("count", 1))
+    least, most = (scaling.least, scaling.most) if scaling else (count, count)
+    return Cost(instance=generation.instance, least=least, most=most, price=price)
 
 
 def cost_of(place: SageMakerPlace, placement: Placement, prices: Mapping[str, Price]) -> Cost | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, Protocol
 
 from lmi_deploy.core.observed import Price
 
+Use = Literal["hosting", "processing"]
+"""What an instance is for: AWS's list has a price for each."""
+
 
 class Prices(Protocol):
-    def hourly(self, instance: str) -> Price | None:
-        """On demand, for hosting, in our region: by AWS's price list, else by the packaged table. None: unknown."""
+    def hourly(self, instance: str, use: Use = "hosting") -> Price | None:
+        """On demand, in our region: by AWS's price list, else by the packaged table of hosting. None: unknown."""

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from lmi_deploy.core.expiry import is_expired
 from lmi_deploy.core.hosting import TAG, TAG_BUCKET, TAG_EXPIRES, Resource
 from lmi_deploy.core.naming import name_mistake
+from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.decide.standing import unattended
+from lmi_deploy.steps.costs import hourly
 from lmi_deploy.steps.deps import Deps
 
 
@@ -29,7 +31,7 @@ def tagged(deps: Deps, region: str) -> tuple[DeploymentRef, ...]:
 
 
 def astray(deps: Deps, region: str) -> tuple[Astray, ...]:
-    """Those that have expired, and those of which an interrupted run left parts but no record and no endpoint."""
+    """Those that have expired, and those of which an interrupted run left a job, or parts with no record."""
     told = ((name, found, _why(name, found, deps, region)) for name, found in _groups(deps, region))
     return tuple(
         Astray(ref=_ref(name, found, deps, region), why=why, resources=len(found))
@@ -42,18 +44,38 @@ def _groups(deps: Deps, region: str) -> Iterator[tuple[str, list[Resource]]]:
     if "sagemaker" not in deps.targets:
         return
     found: defaultdict[str, list[Resource]] = defaultdict(list)
+    jobs: defaultdict[str, list[Resource]] = defaultdict(list)
     for resource in deps.cloud(region).tagged.all():
-        # A job that has ended stays in SageMaker's lists for ever, and is nothing to take away.
-        if resource.kind != "processing-job" and not name_mistake(resource.tag(TAG)):
-            found[resource.tag(TAG)].append(resource)
-    yield from sorted(found.items())
+        if not name_mistake(resource.tag(TAG)):
+            kind = jobs if resource.kind == "processing-job" else found
+            kind[resource.tag(TAG)].append(resource)
+    # A job that has ended stays in SageMaker's lists for ever, and is nothing to take away.
+    alone = {
+        name: running
+        for name in jobs.keys() - found.keys()
+        if (running := _running(jobs[name], deps, region))
+    }
+    yield from sorted({**found, **alone}.items())
+
+
+def _running(jobs: Sequence[Resource], deps: Deps, region: str) -> list[Resource]:
+    cloud = deps.cloud(region).jobs
+    seen = ((resource, cloud.job(resource.name)) for resource in jobs)
+    return [resource for resource, job in seen if job and job.is_running]
 
 
 def _why(name: str, found: Sequence[Resource], deps: Deps, region: str) -> str:
     endpoint = next((resource for resource in found if resource.kind == "endpoint"), None)
     if endpoint is not None and not is_expired(endpoint.tag(TAG_EXPIRES), deps.clock.now()):
         return ""
-    return unattended(deps.targets["sagemaker"].observe(_ref(name, found, deps, region)))
+    seen = deps.targets["sagemaker"].observe(_ref(name, found, deps, region))
+    why = unattended(seen)
+    if not why or not isinstance(seen, CloudObserved) or not seen.jobs:
+        return why
+    if seen.bucket and deps.lock(seen.ref).holder(name):
+        return ""  # its `up` goes on, and watches them
+    cost = hourly(seen, deps)
+    return f"{why}, which costs {cost}" if cost else why
 
 
 def _ref(name: str, found: Sequence[Resource], deps: Deps, region: str) -> DeploymentRef:

@@ -5,14 +5,38 @@ from __future__ import annotations
 from lmi_deploy.core.money import money
 from lmi_deploy.core.observed import CloudObserved, Observed
 from lmi_deploy.core.record import DeploymentRef, Generation
+from lmi_deploy.core.transfer_job import SeenJob
 from lmi_deploy.errors import Interrupted, LmiError
+from lmi_deploy.ports.prices import Use
 from lmi_deploy.steps.deps import Deps
 
 _FREE = frozenset({"Failed", "Deleting"})
 
 
 def hourly(observed: Observed, deps: Deps) -> str:
-    """In words; empty where nothing costs, or nobody can tell."""
+    """Of its endpoint and its transfer jobs, in words; empty where nothing costs, or nobody can tell."""
+    jobs = observed.jobs if isinstance(observed, CloudObserved) else ()
+    told = [_endpoint_hourly(observed, deps), *(job_hourly(job, observed.ref, deps) for job in jobs)]
+    return ", and ".join(filter(None, told))
+
+
+def job_hourly(job: SeenJob, ref: DeploymentRef, deps: Deps) -> str:
+    """The same of one transfer job."""
+    if not job.is_running or not job.instance:
+        return ""
+    return _in_words(job.count, job.instance, ref, deps, use="processing")
+
+
+def _in_words(count: int, instance: str, ref: DeploymentRef, deps: Deps, *, use: Use) -> str:
+    try:
+        price = deps.cloud(ref.region).prices.hourly(instance, use)
+    except LmiError:
+        return ""
+    what = f"{count} x {instance}"
+    return f"{money(count * price.hourly, price.currency)} an hour ({what}; {price.source})" if price else ""
+
+
+def _endpoint_hourly(observed: Observed, deps: Deps) -> str:
     if not isinstance(observed, CloudObserved) or observed.endpoint is None:
         return ""
     if observed.stranger and not observed.ownership:
@@ -20,13 +44,8 @@ def hourly(observed: Observed, deps: Deps) -> str:
     endpoint, instance = observed.endpoint, _instance(observed)
     if endpoint.status in _FREE or not instance:
         return ""
-    try:
-        price = deps.cloud(observed.ref.region).prices.hourly(instance)
-    except LmiError:
-        return ""
     count = max(endpoint.count, endpoint.wanted_count, 1)
-    what = f"{count} x {instance}"
-    return f"{money(count * price.hourly, price.currency)} an hour ({what}; {price.source})" if price else ""
+    return _in_words(count, instance, observed.ref, deps, use="hosting")
 
 
 def _instance(observed: CloudObserved) -> str:
@@ -49,15 +68,33 @@ def generation_of(observed: CloudObserved) -> Generation | None:
 
 def left_standing(observed: Observed, deps: Deps) -> str:
     """What is there although the command ends early, and what it costs; empty where nothing is."""
-    if not isinstance(observed, CloudObserved) or observed.endpoint is None or observed.stranger:
+    if not isinstance(observed, CloudObserved):
+        return ""
+    told = [
+        _standing_endpoint(observed, deps),
+        *(_standing_job(job, observed.ref, deps) for job in observed.jobs),
+    ]
+    return "; ".join(filter(None, told))
+
+
+def _standing_endpoint(observed: CloudObserved, deps: Deps) -> str:
+    if observed.endpoint is None or observed.stranger:
         return ""
     name, endpoint = observed.ref.name, observed.endpoint
     if endpoint.status in _FREE:
         return f"the endpoint {name} is {endpoint.status}, which costs nothing"
-    cost = hourly(observed, deps)
+    cost = _endpoint_hourly(observed, deps)
     what = f"the endpoint {name} is {endpoint.status}"
     ends = f"`lmi down {name}` ends it"
     return f"{what} and goes on costing {cost}; {ends}" if cost else f"{what} and goes on costing; {ends}"
+
+
+def _standing_job(job: SeenJob, ref: DeploymentRef, deps: Deps) -> str:
+    if not job.is_running:
+        return f"whether the transfer job {job.name} runs, and costs, may not be asked with these credentials"
+    cost = job_hourly(job, ref, deps) or f"an unknown price ({job.count} x {job.instance})"
+    ends = f"`lmi up` goes on watching it, `lmi down {ref.name}` stops it"
+    return f"the transfer job {job.name} is {job.status} and goes on costing {cost}; {ends}"
 
 
 def interrupted(ref: DeploymentRef, deps: Deps, *, hint: str) -> Interrupted:

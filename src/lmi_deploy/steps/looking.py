@@ -75,5 +75,7 @@ def observed_notices(case: Case) -> tuple[str, ...]:
 
 def _kept(held: Held, before: Held | None) -> Held:
     if isinstance(held, CloudHeld) and isinstance(before, CloudHeld):
-        return replace(held, prices=before.prices, priced=before.priced, avoid=before.avoid)
+        return replace(
+            held, prices=before.prices, job_price=before.job_price, priced=before.priced, avoid=before.avoid
+        )
     return held

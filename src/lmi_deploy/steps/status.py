@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lmi_deploy.core.hosting import SeenEndpoint
 from lmi_deploy.core.observed import CloudObserved, LocalObserved, Observed, SeenServer
 from lmi_deploy.core.record import DeploymentRef, Standing
+from lmi_deploy.core.transfer_job import SeenJob
 from lmi_deploy.decide.diagnose import Diagnosis
 from lmi_deploy.decide.diff import earlier
 from lmi_deploy.decide.standing import judge
@@ -46,6 +47,8 @@ class Status:
     """Target sagemaker."""
     summary: dict[str, str]
     since: str
+    jobs: tuple[SeenJob, ...] = ()
+    """Target sagemaker: transfer jobs that have machines."""
     cause: str = ""
     remedy: str = ""
     """Where it failed and its log says why."""
@@ -60,7 +63,10 @@ class Status:
 
 def status(ref: DeploymentRef, deps: Deps) -> Status:
     """Never resolves: it works when the Hub is down or the model gone."""
-    observed = deps.targets[ref.target].inspect(ref)
+    target = deps.targets[ref.target]
+    observed = target.inspect(ref)
+    if any(gone for _, gone in earlier(observed)):
+        observed = target.confirm(observed)  # the tag search may only not know them yet
     standing, why = judge(observed)
     record = observed.record
     current = record.current if record else None
@@ -73,6 +79,7 @@ def status(ref: DeploymentRef, deps: Deps) -> Status:
         address=_address(observed, deps) if current else "",
         server=_server(observed),
         endpoint=observed.endpoint if isinstance(observed, CloudObserved) else None,
+        jobs=observed.jobs if isinstance(observed, CloudObserved) else (),
         summary={key: str(value) for key, value in told.summary.items()} if told else {},
         since=current.since if current else "",
         cause=found.cause if found else "",

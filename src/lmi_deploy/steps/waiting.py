@@ -12,6 +12,7 @@ from lmi_deploy.core.plan import Plan
 from lmi_deploy.core.record import DeploymentRef, Generation
 from lmi_deploy.decide.diff import rollback, waiting
 from lmi_deploy.errors import LmiError
+from lmi_deploy.steps.affording import require_affordable_generation
 from lmi_deploy.steps.apply import apply
 from lmi_deploy.steps.bringing import split
 from lmi_deploy.steps.costs import interrupted
@@ -36,14 +37,18 @@ def wait(ref: DeploymentRef, deps: Deps, *, timeout: int | None) -> Iterator[Eve
             raise interrupted(ref, deps, hint="it goes on without us: `lmi wait` waits again") from None
 
 
-def prepare_rollback(ref: DeploymentRef, deps: Deps, to: int = 0) -> tuple[DeploymentRef, Plan, str]:
-    """What going back would do, and the name of the generation. NotFound where there is no earlier one.
+def prepare_rollback(
+    ref: DeploymentRef, deps: Deps, to: int = 0, *, max_hourly: float | None = None
+) -> tuple[DeploymentRef, Plan, str]:
+    """What going back would do, and the name of the generation. NotFound where there is no earlier one, Refused where
+    it may cost more than `max_hourly`.
 
     `to`: its number, counted back from the one that serves; 0: the one before.
     """
     seen = _confirmed(ref, deps)
     plan, generation = rollback(seen, to)
-    return seen.ref, plan, generation.server
+    cost = require_affordable_generation(generation, seen.ref, deps, max_hourly)
+    return seen.ref, replace(plan, figures=(*plan.figures, ("cost", cost))), generation.server
 
 
 def _confirmed(ref: DeploymentRef, deps: Deps) -> Observed:

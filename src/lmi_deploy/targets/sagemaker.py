@@ -95,7 +95,9 @@ class SageMakerTarget:
         prices = self.cloud(spec.cloud.region).prices
         asked = {p.instance: prices.hourly(p.instance) for p in spec.cloud.placements}
         known = {instance: price for instance, price in asked.items() if price}
-        return replace(held, prices=known, priced=True)
+        job = spec.cloud.job
+        job_price = prices.hourly(job.instance, "processing") if job and not held.weights else None
+        return replace(held, prices=known, job_price=job_price, priced=True)
 
     def remember(self, ref: DeploymentRef) -> None:
         self.remembered.keep(ref)

@@ -10,11 +10,11 @@ from typing import Any, Final
 from lmi_deploy.adapters.aws.calls import Access, Service
 from lmi_deploy.core.observed import Price
 from lmi_deploy.errors import AccessError, CloudError
+from lmi_deploy.ports.prices import Use
 
 PackagedPrice = Callable[[str, str], Price | None]
 """What is known without asking, of an instance type in a region."""
 _AT: Final = "us-east-1"
-_HOSTING: Final = "hosting"
 
 
 class AwsPrices:
@@ -26,14 +26,16 @@ class AwsPrices:
         self._region = region
         self._listed = partition == "aws"
         self._packaged = packaged
-        self._known: dict[str, Price | None] = {}
+        self._known: dict[tuple[str, Use], Price | None] = {}
 
-    def hourly(self, instance: str) -> Price | None:
-        if instance not in self._known:
-            self._known[instance] = self._ask(instance) or self._packaged(instance, self._region)
-        return self._known[instance]
+    def hourly(self, instance: str, use: Use = "hosting") -> Price | None:
+        key = (instance, use)
+        if key not in self._known:
+            # Processing costs what hosting does, wherever both are known.
+            self._known[key] = self._ask(instance, use) or self._packaged(instance, self._region)
+        return self._known[key]
 
-    def _ask(self, instance: str) -> Price | None:
+    def _ask(self, instance: str, use: Use) -> Price | None:
         if not self._listed:
             return None
         wanted = {"instanceName": instance, "regionCode": self._region}
@@ -53,7 +55,7 @@ class AwsPrices:
         except (AccessError, CloudError):
             return None
         try:
-            return next(_prices(products), None)
+            return next(_prices(products, use), None)
         except (
             ValueError,
             LookupError,
@@ -63,12 +65,12 @@ class AwsPrices:
             return None
 
 
-def _prices(products: list[str]) -> Iterator[Price]:
-    """Of an hour of hosting; the list has the other uses of an instance, too."""
+def _prices(products: list[str], use: Use) -> Iterator[Price]:
+    """Of an hour; the list has every use of an instance, as `component` Hosting, Processing, Training and others."""
     for product in map(json.loads, products):
         attributes = product["product"]["attributes"]
         uses = {attributes.get(key, "").lower() for key in ("component", "platoinstancetype")}
-        if _HOSTING not in uses:
+        if use not in uses:
             continue
         for dimension in _dimensions(product):
             currency, amount = next(iter(dimension["pricePerUnit"].items()))

@@ -19,6 +19,7 @@ from lmi_deploy.core.cloud_tags import tags_of
 from lmi_deploy.core.hosting import SETTLING, TAG_BUCKET, SeenEndpoint
 from lmi_deploy.core.observed import CloudHeld, CloudObserved
 from lmi_deploy.core.plan import Action, Change, Plan
+from lmi_deploy.core.scaling_words import SCALING, scaling_words
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.cloud_wanted import Wanted, WantedEndpointConfig, patience, wanted_of
 from lmi_deploy.decide.diff.changes import changes
@@ -32,7 +33,7 @@ from lmi_deploy.decide.diff.sagemaker_parts import (
 )
 from lmi_deploy.decide.diff.sagemaker_storage import damage, storage
 from lmi_deploy.decide.diff.sagemaker_tags import tagging
-from lmi_deploy.decide.diff.sagemaker_told import SCALING, figures, scaling_words, summary
+from lmi_deploy.decide.diff.sagemaker_told import figures, summary
 from lmi_deploy.decide.ownership import require_no_lost_tag
 from lmi_deploy.errors import Refused
 

@@ -27,13 +27,14 @@ from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.plan import Action, Plan, RemoveArtifact, RemoveDeployment
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.record import Generation, Record
+from lmi_deploy.core.scaling_words import SCALING, scaling_of
 from lmi_deploy.decide.cloud_wanted import PROVISION
 from lmi_deploy.decide.diff.changes import changes, probe_of
 from lmi_deploy.decide.diff.sagemaker import coming as coming_config
 from lmi_deploy.decide.diff.sagemaker_earlier import chosen_generation
 from lmi_deploy.decide.diff.sagemaker_parts import named
 from lmi_deploy.decide.diff.sagemaker_tags import tagging
-from lmi_deploy.decide.diff.sagemaker_told import PATIENCE, SCALING, scaling_of
+from lmi_deploy.decide.diff.sagemaker_told import PATIENCE
 from lmi_deploy.errors import Refused
 
 

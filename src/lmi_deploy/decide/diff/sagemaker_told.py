@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.cloud_actions import AwaitService, CreateEndpoint, UpdateEndpoint
 from lmi_deploy.core.cloud_tags import stamp, tags_told
 from lmi_deploy.core.delivery import stored_id, weights_of
 from lmi_deploy.core.environment_digests import environment_summary
-from lmi_deploy.core.hosting import Scaling
 from lmi_deploy.core.observed import CloudHeld, CloudObserved
 from lmi_deploy.core.place import Placement, SageMakerPlace
 from lmi_deploy.core.plan import Plan
 from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.core.record import Generation
+from lmi_deploy.core.scaling_words import SCALING, scaling_words
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.cloud_wanted import patience, wanted_of
-from lmi_deploy.decide.costs import cost_of
+from lmi_deploy.decide.costs import cost_of, job_cost
 from lmi_deploy.decide.diff.changes import told_of_model, told_of_probe, told_of_properties
 
 MODEL: Final = "sagemaker_model"
-SCALING: Final = "scaling"
 PATIENCE: Final = "patience"
 UNKNOWN_PRICE: Final = "unknown: nobody could tell the price"
 
@@ -67,19 +64,6 @@ def _place(place: SageMakerPlace) -> dict[str, str]:
         SCALING: scaling_words(place.scaling) if place.scaling else "",
     }
     return {key: value for key, value in said.items() if value}
-
-
-def scaling_words(scaling: Scaling) -> str:
-    return f"{scaling.least} to {scaling.most} instances, {scaling.invocations} invocations a minute each"
-
-
-def scaling_of(summary: Mapping[str, Any]) -> Scaling | None:
-    """How a generation was scaled, by its record: what `scaling_words` wrote."""
-    found = re.match(r"(\d+) to (\d+) instances, (\d+) invocations", str(summary.get(SCALING, "")))
-    if found is None:
-        return None
-    least, most, invocations = map(int, found.groups())
-    return Scaling(least=least, most=most, invocations=invocations)
 
 
 def generation(
@@ -128,6 +112,7 @@ def figures(spec: Spec, placement: Placement, held: CloudHeld) -> Pairs:
     count = f"{place.scaling.least} to {place.scaling.most}" if place.scaling else str(place.count)
     return (
         *_costs(place, placement, held),
+        *_job_cost(place, held),
         ("instance", f"{count} x {placement.instance}"),
         ("weights", str(spec.weights.size)),
         ("to move", str(_to_move(spec, held))),
@@ -144,3 +129,12 @@ def _to_move(spec: Spec, held: CloudHeld) -> int:
         return 0
     lost = {flaw.path for flaw in held.weights_flaws}
     return sum(file.size for file in spec.weights.files if not lost or file.path in lost)
+
+
+def _job_cost(place: SageMakerPlace, held: CloudHeld) -> Pairs:
+    """Of the transfer job that brings the weights, until they are there."""
+    if place.job is None or held.weights:
+        return ()
+    cost = job_cost(place, held)
+    unknown = f"{place.job.count} x {place.job.instance}, {UNKNOWN_PRICE}"
+    return (("transfer job", f"{cost.words if cost else unknown}, while it runs"),)

@@ -263,6 +263,7 @@ def _job(spec: Spec, arns: Arns) -> Iterator[Grant]:
             "sagemaker:AddTags",
             "sagemaker:CreateProcessingJob",
             "sagemaker:DescribeProcessingJob",
+            "sagemaker:ListTags",
             "sagemaker:StopProcessingJob",
         ),
         resources=arns.jobs,

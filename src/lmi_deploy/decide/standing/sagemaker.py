@@ -26,6 +26,11 @@ def judge(observed: CloudObserved) -> tuple[Standing, str]:
         return standing, why
     if not observed.exists:
         return "absent", f"nothing of that name is in {observed.ref.place}{elsewhere_words(observed)}"
+    if running := [job for job in observed.jobs if job.is_running]:
+        names = ", ".join(f"{job.name} is {job.status}" for job in running)
+        return "starting", (
+            f"it has no endpoint yet; the transfer job {names}: `lmi up` goes on watching it, `lmi down` stops it"
+        )
     if observed.record and observed.record.current:
         return "drifted", "its endpoint is gone; `lmi up` brings it back, `lmi down` clears the rest away"
     return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
@@ -78,6 +83,8 @@ def unattended(observed: CloudObserved) -> str:
     """Why nobody looks after it any more, so that `lmi gc` may take it away; empty where somebody does."""
     if observed.endpoint is not None:
         return f"expired at {observed.expires}" if observed.expired else ""
+    if running := [job.name for job in observed.jobs if job.is_running]:
+        return f"no lmi waits for its transfer job {', '.join(running)}"
     return (
         "" if observed.record or not observed.exists else "an interrupted run left it: no endpoint, no record"
     )

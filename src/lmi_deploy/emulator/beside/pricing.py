@@ -1,4 +1,4 @@
-"""The price list of endpoint instances: the catalog's prices, each of its own day, in the form of today's list."""
+"""The price list of endpoints and processing jobs: the catalog's prices, of their days, in the form of today's list."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ LOCATIONS: Final = {
     "us-west-2": ("US West (Oregon)", "USW2"),
 }
 """Of the regions that the catalog has prices of: what the list calls them, and what their usage types begin with."""
+USES: Final = {"Hosting": "Host", "Processing": "Processing"}
+"""By component, how usage types name it (`USE1-Processing:ml.m5.xlarge`). Where both are quoted they cost the same."""
 PAGE: Final = 100
 
 
@@ -39,44 +41,46 @@ def get_products(world: World, ask: Ask) -> Mapping[str, Any]:
 def _products() -> Iterator[dict[str, Any]]:
     for region in prices.regions():
         for kind, hourly, day in prices.listed(region):
-            yield _product(region, kind, hourly=hourly, day=f"{day}-01"[:10])
+            for use in USES:
+                yield _product(region, kind, use, hourly=hourly, day=f"{day}-01"[:10])
 
 
-def _product(region: str, kind: str, *, hourly: float, day: str) -> dict[str, Any]:
-    sku = hashlib.sha256(f"{region} {kind}".encode()).hexdigest()[:16].upper()
+def _product(region: str, kind: str, use: str, *, hourly: float, day: str) -> dict[str, Any]:
+    sku = hashlib.sha256(f"{region} {kind} {use}".encode()).hexdigest()[:16].upper()
+    dimension = _dimension(region, kind, use, hourly)
     return {
-        "product": {"productFamily": "ML Instance", "sku": sku, "attributes": _attributes(region, kind)},
+        "product": {"productFamily": "ML Instance", "sku": sku, "attributes": _attributes(region, kind, use)},
         "serviceCode": "AmazonSageMaker",
-        "terms": {"OnDemand": {f"{sku}.JRTCKXETXF": _term(sku, _dimension(region, kind, hourly), since=day)}},
+        "terms": {"OnDemand": {f"{sku}.JRTCKXETXF": _term(sku, dimension, since=day)}},
         "version": day.replace("-", "") + "000000",
         "publicationDate": f"{day}T00:00:00Z",
     }
 
 
-def _attributes(region: str, kind: str) -> dict[str, str]:
+def _attributes(region: str, kind: str, use: str) -> dict[str, str]:
     location, prefix = LOCATIONS[region]
     return {
         "servicecode": "AmazonSageMaker",
         "servicename": "Amazon SageMaker",
         "instanceName": kind,
-        "instanceType": f"{kind}-Hosting",
-        "component": "Hosting",
+        "instanceType": f"{kind}-{use}",
+        "component": use,
         "platoinstancename": kind,
-        "platoinstancetype": "Hosting",
+        "platoinstancetype": use,
         "regionCode": region,
         "location": location,
         "locationType": "AWS Region",
         "operation": "RunInstance",
-        "usagetype": f"{prefix}-Host:{kind}",
+        "usagetype": f"{prefix}-{USES[use]}:{kind}",
     }
 
 
-def _dimension(region: str, kind: str, hourly: float) -> dict[str, Any]:
+def _dimension(region: str, kind: str, use: str, hourly: float) -> dict[str, Any]:
     return {
         "unit": "Hrs",
         "beginRange": "0",
         "endRange": "Inf",
-        "description": f"${hourly} per Hosting {kind} hour in {LOCATIONS[region][0]}",
+        "description": f"${hourly} per {use} {kind} hour in {LOCATIONS[region][0]}",
         "appliesTo": [],
         "pricePerUnit": {"USD": f"{hourly:.10f}"},
     }
