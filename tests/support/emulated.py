@@ -129,13 +129,14 @@ class Emulated:
         return f"arn:aws:iam::{ACCOUNT}:role/{name}"
 
     def environment(self, home: Path) -> dict[str, str]:
-        """What a user sets to deploy here; lmi remembers in `home`. The role that recipes leave out may do all."""
-        self.role("lmi-endpoint")
+        """What a user sets to deploy here; lmi remembers in `home`. The roles that recipes leave out may do all."""
         statement = {"Effect": "Allow", "Action": "*", "Resource": "*"}
         policy = {"Version": "2012-10-17", "Statement": [statement]}
-        self.client("iam").put_role_policy(
-            RoleName="lmi-endpoint", PolicyName="all", PolicyDocument=json.dumps(policy)
-        )
+        for role in ("lmi-endpoint", "lmi-transfer-job"):
+            self.role(role)
+            self.client("iam").put_role_policy(
+                RoleName=role, PolicyName="all", PolicyDocument=json.dumps(policy)
+            )
         return {
             "AWS_ENDPOINT_URL": self.url,
             **self.keys,

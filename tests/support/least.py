@@ -16,10 +16,11 @@ import pytest
 
 from lmi_deploy.cli.boundary import run
 from lmi_deploy.cli.group import lmi
+from tests.support.aws_requests import LOG
 from tests.support.emulated import ACCOUNT, REGION, Emulated
 
 HANDLER = "from djl_python import Output\n\n\ndef handle(inputs):\n    return Output().add_as_json({})\n"
-ROLE = "serving"
+ROLE, JOB_ROLE = "serving", "carrying"
 SIMULATES = "iam:SimulatePrincipalPolicy"
 _NUMBERS = count()
 
@@ -71,12 +72,23 @@ class Principal:
             for statement in documents[one.part]["Statement"]:
                 if statement["Sid"] == one.sid:
                     statement["Action"].remove(one.action)
-        for part in ("deployer", "execution"):
+        for part in documents.keys() - {"trust"}:
             kept = [statement for statement in documents[part]["Statement"] if statement["Action"]]
             documents[part]["Statement"] = kept
         told = {part: json.dumps(document) for part, document in documents.items()}
-        iam.put_user_policy(UserName=self.name, PolicyName="p", PolicyDocument=told["deployer"])
+        self._attach(told["deployer"])
         iam.put_role_policy(RoleName=ROLE, PolicyName="p", PolicyDocument=told["execution"])
+        if "job" in told:
+            iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="p", PolicyDocument=told["job"])
+
+    def _attach(self, document: str) -> None:
+        """As a managed policy: it is longer than what a user may have inline."""
+        iam, arn = self.aws.client("iam"), f"arn:aws:iam::{ACCOUNT}:policy/{self.name}"
+        for attached in iam.list_attached_user_policies(UserName=self.name)["AttachedPolicies"]:
+            iam.detach_user_policy(UserName=self.name, PolicyArn=attached["PolicyArn"])
+            iam.delete_policy(PolicyArn=arn)
+        iam.create_policy(PolicyName=self.name, PolicyDocument=document)
+        iam.attach_user_policy(UserName=self.name, PolicyArn=arn)
 
     @property
     def asked(self) -> list[tuple[str, str]]:
@@ -111,7 +123,8 @@ def settle(aws: Emulated, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None
     """The environment of whoever deploys, in an account without any bucket, and a folder with a model."""
     chain = {"AWS_ENDPOINT_URL": aws.url, "AWS_REGION": REGION, "AWS_CONFIG_FILE": "/nowhere"}
     homes = {f"LMI_{kind}_HOME": str(folder / kind) for kind in ("STATE", "CACHE")}
-    for name, value in {**chain, **homes, "AWS_SHARED_CREDENTIALS_FILE": "/nowhere"}.items():
+    chain |= {"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", LOG: str(folder / "requests.log")}
+    for name, value in {**chain, **homes}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(folder)
     write_model(folder / "model")
@@ -140,15 +153,15 @@ def clear_buckets(aws: Emulated) -> None:
         s3.delete_bucket(Bucket=name)
 
 
-def policies_of(principal: Principal, recipe: str) -> None:
-    """Read from `lmi iam`, by somebody who may; the role is made where it is not there."""
+def policies_of(principal: Principal, recipe: str, *more: str) -> None:
+    """Read from `lmi iam`, by somebody who may; the roles are made where they are not there."""
     principal.as_root()
-    assert run(lmi, ["iam", recipe]) == 0
+    assert run(lmi, ["iam", recipe, *more]) == 0
     principal.documents = json.loads(principal.capsys.readouterr().out)
     iam = principal.aws.client("iam")
-    if ROLE not in [role["RoleName"] for role in iam.list_roles()["Roles"]]:
-        trust = json.dumps(principal.documents["trust"])
-        iam.create_role(RoleName=ROLE, AssumeRolePolicyDocument=trust)
+    trust = json.dumps(principal.documents["trust"])
+    for role in {ROLE, JOB_ROLE} - {role["RoleName"] for role in iam.list_roles()["Roles"]}:
+        iam.create_role(RoleName=role, AssumeRolePolicyDocument=trust)
 
 
 def names(told: str, less: Less, who: str) -> bool:

@@ -66,7 +66,13 @@ class Instance:
     @property
     def refuses_volume(self) -> bool:
         """Whether SageMaker refuses VolumeSizeInGB, as for every type with disks of its own."""
-        return bool(self.nvme) or "d" in self.family or self.family.startswith(_OWN_DISK)
+        return bool(self.nvme) or has_local_disks(self.name)
+
+
+def has_local_disks(name: str) -> bool:
+    """By the name of its family, for types that the table does not describe."""
+    family = name.split(".")[1]
+    return "d" in family or family.startswith(_OWN_DISK)
 
 
 def source() -> tuple[str, str]:

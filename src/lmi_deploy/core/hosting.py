@@ -6,6 +6,7 @@ The tags, the version of the tool and the time to live are in no digest (design,
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -143,3 +144,11 @@ SETTLING: Final = frozenset({"Creating", "Updating", "SystemUpdating", "RollingB
 def resource_name(deployment: str, settings: object) -> str:
     """`<deployment>-<10 hex>`: at most 59 of the 63 characters that SageMaker allows."""
     return f"{deployment}-{short(digest(settings))}"
+
+
+def is_resource_name(kind: ResourceKind, name: str, deployment: str) -> bool:
+    """Whether lmi gives such names. A tag alone makes nothing ours: whoever may call AddTags sets it."""
+    if kind == "endpoint":
+        return name == deployment
+    number = r"(-\d{1,3})?" if kind == "processing-job" else ""
+    return re.fullmatch(rf"{re.escape(deployment)}-[0-9a-f]{{10}}{number}", name) is not None

@@ -44,3 +44,12 @@ def name_mistake(name: str) -> str:
     if len(name) > MAX_NAME:
         return f"{len(name)} characters, at most {MAX_NAME}"
     return ""
+
+
+def prefix_mistake(prefix: str, name: str) -> str:
+    """Why `prefix` cannot stand for names such as `name`, or an empty string."""
+    if not NAME.fullmatch(prefix.removesuffix("-")):
+        return "use lower case letters, digits and single dashes between them, such as team-a-"
+    if not name.startswith(prefix):
+        return f"the recipe's name is {name}, which does not begin so"
+    return ""

@@ -92,6 +92,8 @@ class CloudObserved:
     config: SeenEndpointConfig | None = None
     """Of the endpoint; None where it was not looked at (`missing` says whether it is gone)."""
     resources: tuple[Resource, ...] = ()
+    misnamed: tuple[Resource, ...] = ()
+    """What carries its tag and not the form of its names: somebody else's, which is left alone."""
     stranger: str = ""
     """Why the endpoint of this name is not ours to touch; empty where it is, or where there is none."""
     ownership: str = ""

@@ -42,6 +42,8 @@ class JobPlace:
 
     image: str
     """Any with a Python of 3.11 or newer; our own packages come through the bucket."""
+    role: str
+    """ARN of the role that it runs with: it writes weights, which the endpoint's role may not."""
     instance: str
     count: int
     volume_gb: int

@@ -61,6 +61,7 @@ class TransferJob:
 
     instance_type: str | None = None
     count: int | None = None
+    role: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
-from lmi_deploy.catalog import limits
 from lmi_deploy.core import recipe as core
 from lmi_deploy.decide.declaration_pairs import tag_key, tag_value
+from lmi_deploy.decide.declaration_roles import role
 from lmi_deploy.decide.declaration_shapes import Group, Key, Later, Many, One, PairsOf
 from lmi_deploy.decide.declaration_words import (
     FLAG,
@@ -20,8 +18,6 @@ from lmi_deploy.decide.declaration_words import (
 )
 from lmi_deploy.decide.yaml_tree import quoted
 
-_ROLE_NAME = re.compile(r"([A-Za-z0-9_+=,.@-]{1,64}/){0,4}[A-Za-z0-9_+=,.@-]{1,64}")
-"""IAM's rule for a role's name, with the path before it that some roles have."""
 VPC = Group(
     core.Vpc,
     (
@@ -84,18 +80,6 @@ def _bucket(text: str) -> str:
     return text
 
 
-def _role(text: str) -> str:
-    if _ROLE_NAME.fullmatch(text):
-        return text
-    mistake = limits.text_mistake("role", text)
-    if mistake:
-        raise Wrong(
-            f"{quoted(text)} is neither a role ARN nor a role's name",
-            "write arn:aws:iam::<account>:role/<name>",
-        )
-    return text
-
-
 ENDPOINT = Group(
     core.Endpoint,
     (
@@ -120,7 +104,7 @@ ENDPOINT = Group(
         Key("region", One(listed("regions", "region")), "The AWS region.", "us-east-1"),
         Key(
             "role",
-            One(Word("role ARN, or a role's name in the account", _role)),
+            One(role()),
             "The execution role; `lmi-endpoint` where left out. `lmi iam` prints its policies.",
             "arn:aws:iam::123456789012:role/endpoint",
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lmi_deploy.core import recipe as core
+from lmi_deploy.decide.declaration_roles import role
 from lmi_deploy.decide.declaration_shapes import Group, Key, One
 from lmi_deploy.decide.declaration_words import choice, line, listed, whole
 
@@ -20,6 +21,12 @@ TRANSFER_JOB = Group(
             One(whole(1, 100)),
             "Number of instances; by the size of the weights where left out.",
             "4",
+        ),
+        Key(
+            "role",
+            One(role()),
+            "The role that the job runs with; `lmi-transfer-job` where left out. `lmi iam` prints its policy.",
+            "arn:aws:iam::123456789012:role/transfer-job",
         ),
     ),
 )

@@ -16,11 +16,13 @@ from lmi_deploy.decide.resolve import resolve
 _HEAD: Final = """\
 # The rights of a deployment on SageMaker
 
-This page is generated from the policies that `lmi iam` prints (`lmi_deploy/decide/iam`).
+This page is generated from the policies that `lmi iam` prints (`lmi_deploy/decide/iam`). What AWS demands for each
+request, and where that is written: [AWS requests](aws-requests.md).
 
-`lmi iam RECIPE` prints the least that AWS must allow for this very recipe, as three documents: for who deploys it
-(`--part deployer`), for the role that the endpoint runs with (`--part execution`), and who may assume that role
-(`--part trust`). Nothing is created; the commands that make a role of them are said on stderr:
+`lmi iam RECIPE` prints the least that AWS must allow for this very recipe, as documents: for who deploys it
+(`--part deployer`), for the role that the endpoint runs with (`--part execution`), for the role that a transfer job
+runs with (`--part job`, with `weights.via: job` only), and who may assume these roles (`--part trust`). Nothing is
+created; the commands that make roles of them are said on stderr:
 
 ```
 lmi iam recipe.yaml --part trust > trust.json
@@ -29,9 +31,30 @@ aws iam create-role --role-name lmi-endpoint --assume-role-policy-document file:
 aws iam put-role-policy --role-name lmi-endpoint --policy-name lmi-NAME --policy-document file://execution.json
 ```
 
-`endpoint.role` names the role, by its ARN or by its name in your account; left out, it is `lmi-endpoint`. The trust
-document lets SageMaker assume it for endpoints and jobs of your own account only. `sts:GetCallerIdentity` needs no
-right. Rights on `*` are on calls that know no resource.
+`endpoint.role` names the endpoint's role, by its ARN or by its name in your account; left out, it is `lmi-endpoint`.
+It reads its model and writes no object. `weights.job.role` names the role of a transfer job; left out, it is
+`lmi-transfer-job`. It writes the weights of its own model and reads its own order, and can change neither another
+deployment's job nor another model's weights. The trust document lets SageMaker assume them for endpoints and jobs of
+your own account only. `sts:GetCallerIdentity` needs no right. Rights on `*` are on calls that know no resource.
+
+## A role for many deployments
+
+IAM holds 10,240 characters of inline policies in one role, whitespace not counted, all its policies together; 2,048
+in a user, 5,120 in a group, and 6,144 in a managed policy. About eight policies of one deployment each fill the role
+of endpoints. For a team, print one for all:
+
+```
+lmi iam recipe.yaml --shared team-a- --part execution > execution.json
+aws iam put-role-policy --role-name lmi-endpoint --policy-name lmi-team-a --policy-document file://execution.json
+```
+
+It covers every deployment whose name begins with `team-a-`, whichever model it serves, in the recipe's account,
+region and bucket, with the recipe's roles, key and VPC. End the prefix with a dash: `team-a` would cover `team-about`,
+too. Autoscaling is always part of it; print it from a recipe with `weights.via: job` where the team uses jobs. Weights
+are shared by all who use the bucket, so who holds a shared policy may replace those of any model in it: give teams
+that must not trust each other a bucket each (`endpoint.bucket`).
+
+## One deployment
 
 Below, NAME is the deployment's name, ten `?` stand for the digest at the end of a resource's name, and MODEL for the
 model's name in the bucket, such as `google--flan-t5-xxl`.
@@ -40,24 +63,44 @@ _BASE: Final = (
     "name: NAME\nmodel_id: MODEL\nengine: custom\ninstance_type: ml.g5.xlarge\nhandler: {file: model.py}\n"
     "probe: {body: '{}'}\n"
 )
+_JOB: Final = "weights: {via: job, token_secret: SECRET}\n"
+_VPC: Final = "endpoint: {vpc: {subnets: [subnet-1], security_groups: [sg-1]}}\n"
+_KEY: Final = "endpoint: {kms_key: KEY}\n"
 _FEATURES: Final[Mapping[str, str]] = {
+    "": "",
     "endpoint.autoscaling": "endpoint: {autoscaling: {min: 1, max: 2, invocations_per_instance: 60}}\n",
-    "endpoint.vpc": "endpoint: {vpc: {subnets: [subnet-1], security_groups: [sg-1]}}\n",
-    "endpoint.kms_key": "endpoint: {kms_key: KEY}\n",
-    "weights.via: job": "weights: {via: job, token_secret: SECRET}\n",
+    "endpoint.vpc": _VPC,
+    "endpoint.kms_key": _KEY,
+    "weights.via: job": _JOB,
     "model_id in S3": "",
+}
+_OF_JOBS: Final[Mapping[str, str]] = {
+    "": "weights: {via: job}\n",
+    "weights.token_secret": _JOB,
+    "endpoint.vpc": _JOB + _VPC,
+    "endpoint.kms_key": _JOB + _KEY,
+}
+_PARTS: Final[Mapping[str, tuple[str, Mapping[str, str]]]] = {
+    "deployer": ("Who deploys", _FEATURES),
+    "execution": ("The role of the endpoint", _FEATURES),
+    "job": ("The role of a transfer job", _OF_JOBS),
 }
 _ACCOUNT, _REGION = "123456789012", "us-east-1"
 
 
 def rights_page() -> str:
     """docs/rights.md, complete."""
-    specs = {feature: _spec(text, source=feature) for feature, text in {"": "", **_FEATURES}.items()}
-    found = {feature: policies(spec) for feature, spec in specs.items()}
     sections = [_HEAD]
-    for part, title in (("deployer", "Who deploys"), ("execution", "The role of the endpoint")):
-        sections.append("\n".join([f"## {title}", "", *_table(part, found), ""]))
+    for part, (title, features) in _PARTS.items():
+        found = {feature: policies(_spec(text, source=feature)) for feature, text in features.items()}
+        sections.append("\n".join([f"### {title}", "", *_table(part, found), ""]))
     return "\n".join(sections).rstrip("\n") + "\n"
+
+
+def example_specs() -> Iterator[tuple[str, Spec]]:
+    """Every combination that the page shows, with what it has."""
+    for part, (_, features) in _PARTS.items():
+        yield from ((f"{part} {feature}", _spec(text, source=feature)) for feature, text in features.items())
 
 
 def _table(part: str, found: Mapping[str, Policies]) -> Iterator[str]:
@@ -73,7 +116,8 @@ def _table(part: str, found: Mapping[str, Policies]) -> Iterator[str]:
 
 
 def _grants(found: Policies, part: str) -> tuple[Grant, ...]:
-    return found.deployer.grants if part == "deployer" else found.execution.grants
+    policy = {"deployer": found.deployer, "execution": found.execution, "job": found.job}[part]
+    return policy.grants if policy else ()
 
 
 def _lines(texts: tuple[str, ...]) -> str:

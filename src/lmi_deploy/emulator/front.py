@@ -17,6 +17,7 @@ from lmi_deploy.emulator.iam.authentication import SIGNATURE, Authentication, re
 from lmi_deploy.emulator.iam.behind import behind_storage
 from lmi_deploy.emulator.iam.elsewhere import Sent, denial, rights
 from lmi_deploy.emulator.iam.guard import AccessDenied, Guard
+from lmi_deploy.emulator.iam.quotas import exceeded_quota
 from lmi_deploy.emulator.iam.requests import invoking
 from lmi_deploy.emulator.iam.simulation import OPERATION, read_form, simulated
 from lmi_deploy.emulator.runtime.invoking import Runtime
@@ -108,6 +109,9 @@ class Front:
             if form.get("Action") == OPERATION:
                 status, body = simulated(self.world.account, form)
                 return web.Response(status=status, body=body, content_type="text/xml")
+            if message := exceeded_quota(self.world.account, form):
+                body = denial("iam", message, code="LimitExceeded")
+                return web.Response(status=409, body=body, content_type="text/xml")
         answer = await self.moto.answer(request, signature.service)
         if signature.service == "iam":
             self.world.roles.note()

@@ -30,8 +30,8 @@ class Roles(Protocol):
     def trusts(self, arn: str, service: str) -> bool:
         """Whether the role is there, known everywhere by now, and lets the service assume it."""
 
-    def allows(self, arn: str, action: str, resource: str) -> bool:
-        """Whether the role's own policies allow it."""
+    def allows(self, arn: str, action: str, resource: str, context: Mapping[str, str] | None = None) -> bool:
+        """Whether the role's own policies allow it; `context` are condition keys in lower case."""
 
     def assume(self, arn: str, session: str, region: str) -> Credentials:
         """Keys that have the role's rights."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lmi_deploy.core.expiry import is_expired
-from lmi_deploy.core.hosting import TAG, TAG_BUCKET, TAG_EXPIRES, Resource
+from lmi_deploy.core.hosting import TAG, TAG_BUCKET, TAG_EXPIRES, Resource, is_resource_name
 from lmi_deploy.core.naming import name_mistake
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.record import DeploymentRef
@@ -46,9 +46,10 @@ def _groups(deps: Deps, region: str) -> Iterator[tuple[str, list[Resource]]]:
     found: defaultdict[str, list[Resource]] = defaultdict(list)
     jobs: defaultdict[str, list[Resource]] = defaultdict(list)
     for resource in deps.cloud(region).tagged.all():
-        if not name_mistake(resource.tag(TAG)):
+        name = resource.tag(TAG)
+        if not name_mistake(name) and is_resource_name(resource.kind, resource.name, name):
             kind = jobs if resource.kind == "processing-job" else found
-            kind[resource.tag(TAG)].append(resource)
+            kind[name].append(resource)
     # A job that has ended stays in SageMaker's lists for ever, and is nothing to take away.
     alone = {
         name: running

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from lmi_deploy.core.cloud_actions import DeleteEndpoint
 from lmi_deploy.core.events import Event, Notice
+from lmi_deploy.core.hosting import TAG
 from lmi_deploy.core.observed import CloudObserved, Observed
 from lmi_deploy.core.plan import Action, Plan, RemoveDeployment, StopServer, title
 from lmi_deploy.core.record import DeploymentRef
@@ -58,8 +59,8 @@ def prepare(ref: DeploymentRef, deps: Deps, extent: Extent | None = None) -> End
     if isinstance(seen, CloudObserved) and seen.ownership:
         require_no_lost_tag(seen, cost=hourly(seen, deps))
     purge, notices = _weights(seen, deps) if extent.purge else ((), ())
-    if isinstance(seen, CloudObserved) and seen.stranger:
-        notices = (*notices, f"{seen.stranger}; it is left alone")
+    if isinstance(seen, CloudObserved):
+        notices = (*notices, *_left_alone(seen))
     plan = teardown(seen, logs=extent.logs, purge=purge)
     if isinstance(seen, CloudObserved) and seen.stranger and plan.empty:
         raise Refused(seen.stranger, hint="nothing of it was touched")
@@ -84,6 +85,17 @@ def _elsewhere(ref: DeploymentRef, seen: CloudObserved) -> Iterator[str]:
             f"lmi down {ref.name} --region {seen.elsewhere[0].region}",
         )
     yield words
+
+
+def _left_alone(seen: CloudObserved) -> Iterator[str]:
+    if seen.stranger:
+        yield f"{seen.stranger}; it is left alone"
+    for resource in seen.misnamed:
+        kind = resource.kind.replace("-", " ")
+        yield (
+            f"{kind} {resource.name}: it carries the tag {TAG} of {seen.ref.name}, but not a name that lmi gives; "
+            "it is left alone"
+        )
 
 
 def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:

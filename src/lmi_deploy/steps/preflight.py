@@ -6,10 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lmi_deploy.core.cloud_actions import CreateEndpoint, CreateModel, MakeBucket, UpdateEndpoint
+from lmi_deploy.core.cloud_actions import (
+    CreateEndpoint,
+    CreateModel,
+    MakeBucket,
+    RunTransferJob,
+    UpdateEndpoint,
+)
 from lmi_deploy.core.place import SageMakerPlace
 from lmi_deploy.core.rights import Right
-from lmi_deploy.decide.iam import policies
+from lmi_deploy.decide.iam import Policies, Policy, policies
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.steps.deps import Deps
@@ -43,8 +49,10 @@ def preflight(case: Case, deps: Deps) -> tuple[str, ...]:
         return ()
     cloud = deps.cloud(place.region)
     iam = f"`lmi iam {case.recipe}` prints what"
+    wanted = policies(case.spec)
     checks: tuple[tuple[str, Callable[[], Iterable[Found]]], ...] = (
-        ("the role", lambda: _role(case, place, cloud, iam)),
+        ("the role", lambda: _role(place.role, wanted.execution, cloud, iam)),
+        ("the role of the transfer job", lambda: _job_role(case, place, wanted, cloud, iam)),
         ("your own rights", lambda: _rights(case, cloud, iam)),
         ("the quota", lambda: _quota(place, cloud)),
         ("the secret", lambda: _secret(place, cloud)),
@@ -74,18 +82,24 @@ def _refusal(name: str, stopping: list[Found]) -> LmiError:
     return kind(count, hint=hints, details=[one.text for one in stopping])
 
 
-def _role(case: Case, place: SageMakerPlace, cloud: Cloud, iam: str) -> Iterator[Found]:
-    iam = f"{iam} the role {place.role} needs"
+def _job_role(case: Case, place: SageMakerPlace, wanted: Policies, cloud: Cloud, iam: str) -> Iterator[Found]:
+    """Where a job is about to run: it is not needed for weights that are there."""
+    if place.job is not None and wanted.job is not None and case.does((RunTransferJob,)):
+        yield from _role(place.job.role, wanted.job, cloud, iam)
+
+
+def _role(role: str, policy: Policy, cloud: Cloud, iam: str) -> Iterator[Found]:
+    iam = f"{iam} the role {role} needs"
     try:
-        why = cloud.roles.assumable(place.role)
+        why = cloud.roles.assumable(role)
     except NotFound as error:
         yield Found(error.message, NotFound, f"{iam}, and the commands that make it")
         return
     if why:
-        yield Found(f"the role {place.role}: {why}", AccessError, iam)
+        yield Found(f"the role {role}: {why}", AccessError, iam)
         return
-    for right in cloud.roles.lacking(place.role, policies(case.spec).execution.rights):
-        text = f"the role {place.role} may not {_words(right)}"
+    for right in cloud.roles.lacking(role, policy.rights):
+        text = f"the role {role} may not {_words(right)}"
         comfort = right.action.startswith(_COMFORT)
         yield Found(text) if comfort else Found(text, AccessError, iam)
 

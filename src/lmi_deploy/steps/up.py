@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lmi_deploy.core.artifact import Artifact
-from lmi_deploy.core.cloud_actions import PushWeights, RunTransferJob
+from lmi_deploy.core.cloud_actions import CreateEndpointConfig, PushWeights, RunTransferJob
 from lmi_deploy.core.events import Event
+from lmi_deploy.core.place import SageMakerPlace
 from lmi_deploy.core.plan import FetchWeights
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.diff import FOUNDING, summary
+from lmi_deploy.decide.places.encryption import key_notices
 from lmi_deploy.decide.places.job import job_notices
 from lmi_deploy.decide.render import render
 from lmi_deploy.decide.resolve import resolve
@@ -44,6 +46,8 @@ def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True, priced: bool = Fa
     told = [*observed_notices(case)]
     if case.does(CARRYING):
         told += of_code
+    if isinstance(spec.place, SageMakerPlace) and case.does(CreateEndpointConfig):
+        told += key_notices(spec.place)
     if case.does(RunTransferJob):
         told += job_notices(recipe, facts)
     case = replace(case, recipe=recipe.arguments)

@@ -19,6 +19,7 @@ from lmi_deploy.core.hosting import (
     Resource,
     ResourceKind,
     SeenEndpoint,
+    is_resource_name,
 )
 from lmi_deploy.core.observed import CloudObserved
 from lmi_deploy.core.recipe import Pairs
@@ -45,7 +46,8 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf, *, own_tags: bo
     With `own_tags` the endpoint's tags are read from SageMaker itself, and not from the tag search, which lags.
     """
     endpoint = cloud.hosting.endpoint(ref.name)
-    tagged = cloud.tagged.of(ref.name)
+    searched = cloud.tagged.of(ref.name)
+    tagged = tuple(r for r in searched if is_resource_name(r.kind, r.name, ref.name))
     found = tuple(r for r in tagged if r.kind != "processing-job")
     resources, stranger, tags = _ours(ref.name, endpoint, found, cloud, own_tags=own_tags)
     bucket = ref.bucket or _bucket(resources, cloud)
@@ -63,6 +65,7 @@ def observe(ref: DeploymentRef, cloud: Cloud, depot_of: DepotOf, *, own_tags: bo
         endpoint=endpoint,
         config=config,
         resources=resources,
+        misnamed=tuple(r for r in searched if r not in tagged and r.kind != "processing-job"),
         stranger=stranger,
         ownership=owned,
         missing=tuple(sorted(missing)),

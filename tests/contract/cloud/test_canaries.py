@@ -29,7 +29,7 @@ instance_type: ml.m5.xlarge
 handler: {file: model.py}
 probe: {body: '{"inputs": "OK"}'}
 """
-JOB = "weights: {via: job, token_secret: hub-token, job: {instance_type: ml.m5.large}}\n"
+JOB = "weights: {via: job, token_secret: hub-token, job: {instance_type: ml.m5.large, role: serving}}\n"
 UP, DOWN = ("up", "r.yaml", "--yes", "--json"), ("down", "echo", "--yes", "--json")
 BODY = ("--body", '{"inputs": "x"}')
 LIFE = (

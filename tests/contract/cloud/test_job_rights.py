@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.aws_requests import listed, recorded
 from tests.support.emulated import Emulated, emulator
 from tests.support.hub import HubState, LocalHub, Shelf, serve_hub
-from tests.support.least import ROLE, SIMULATES, Less, Principal, policies_of, settle, write_model
+from tests.support.least import JOB_ROLE, SIMULATES, Less, Principal, policies_of, settle, write_model
 
 TOKEN = "hub-token-of-the-test"
 RECIPE = """\
@@ -19,12 +20,11 @@ engine: custom
 instance_type: ml.m5.xlarge
 handler: {file: model.py}
 probe: {body: '{"inputs": "OK"}'}
-weights: {via: job, token_secret: hub-token, job: {instance_type: ml.m5.large}}
+weights: {via: job, token_secret: hub-token, job: {instance_type: ml.m5.large, role: carrying}}
 endpoint: {role: serving}
 """
 UP, DOWN = ("up", "r.yaml", "--yes"), ("down", "echo", "--yes", "--purge")
-OF_JOBS = ("RunTransferJob", "HandJobItsOrder", "ReadJobLogs", "FindToken", "BringWeights", "ShareWeights")
-OF_THE_JOB = (*OF_JOBS, "ListUploads", "WriteJobLogs", "ReadToken")
+OF_JOBS = ("RunTransferJob", "HandOverJobRole", "HandJobItsOrder", "ReadJobLogs", "FindToken")
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +72,8 @@ def test_what_is_printed_is_enough_for_a_job(ada: Principal) -> None:
         assert code == 0, told
         assert "not authorized" not in told
         assert "not checked" not in told
+    assert recorded() - listed() == set()
+    assert "sagemaker CreateProcessingJob" in recorded()
 
 
 @pytest.mark.parametrize(
@@ -81,8 +83,11 @@ def test_what_is_printed_is_enough_for_a_job(ada: Principal) -> None:
         Less("deployer", "RunTransferJob", "sagemaker:DescribeProcessingJob"),
         Less("deployer", "RunTransferJob", "sagemaker:AddTags"),
         Less("deployer", "HandJobItsOrder", "s3:PutObject"),
-        Less("execution", "ReadToken", "secretsmanager:GetSecretValue"),
-        Less("execution", "BringWeights", "s3:PutObject"),
+        Less("deployer", "HandOverJobRole", "iam:PassRole"),
+        Less("job", "ReadToken", "secretsmanager:GetSecretValue"),
+        Less("job", "WriteWeights", "s3:PutObject"),
+        Less("job", "ReadOrder", "s3:PutObject"),
+        Less("job", "LookIntoBucket", "s3:ListBucket"),
     ],
     ids=str,
 )
@@ -95,10 +100,10 @@ def test_one_right_less_fails_and_is_named(ada: Principal, less: Less) -> None:
     assert less.action in told, told
 
 
-@pytest.mark.parametrize("part", ["deployer", "execution"])
+@pytest.mark.parametrize("part", ["deployer", "job"])
 def test_each_right_less_is_told_beforehand(ada: Principal, part: str) -> None:
-    who = ada.name if part == "deployer" else f"role/{ROLE}"
-    looked_at = [less for less in ada.every(part) if less.sid in OF_THE_JOB]
+    who = ada.name if part == "deployer" else f"role/{JOB_ROLE}"
+    looked_at = [less for less in ada.every(part) if part == "job" or less.sid in OF_JOBS]
     assert len(looked_at) >= 8
     for less in looked_at:
         ada.grant(less)

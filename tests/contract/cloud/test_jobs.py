@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +10,11 @@ from typing import Any
 import pytest
 
 from lmi_deploy.core.transfer_job import JobSettings
-from lmi_deploy.errors import Conflict
+from lmi_deploy.errors import Conflict, LmiError
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.jobs import SeenJob
 from tests.contract.cloud.conftest import FULL_SPEED, TAGS
-from tests.support.emulated import IMAGE, Emulated, emulator
+from tests.support.emulated import ACCOUNT, IMAGE, Emulated, emulator
 
 PATIENCE = 60.0
 TELLS = """
@@ -77,6 +78,23 @@ def test_a_job_that_fails_says_why(aws: Emulated, cloud: Cloud) -> None:
     assert seen.status == "Failed"
     assert seen.reason
     assert "no more disk" in "\n".join(cloud.jobs.lines("fails"))
+
+
+def test_a_job_whose_volumes_have_a_key_needs_the_roles_grant(aws: Emulated, cloud: Cloud) -> None:
+    """SageMaker demands kms:CreateGrant of the job's role, and takes no key where the instance has local disks."""
+    key = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/1"
+    cloud.jobs.start("sealed", settings(aws, TELLS, kms_key=key), TAGS)
+    assert "is not authorized to perform: kms:CreateGrant" in ended(cloud, "sealed").reason
+    statement = {"Effect": "Allow", "Action": "kms:CreateGrant", "Resource": key}
+    aws.client("iam").put_role_policy(
+        RoleName="execution",
+        PolicyName="lend",
+        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
+    )
+    cloud.jobs.start("sealed-2", settings(aws, TELLS, kms_key=key), TAGS)
+    assert ended(cloud, "sealed-2").status == "Completed"
+    with pytest.raises(LmiError, match="it has local storage"):
+        cloud.jobs.start("sealed-3", settings(aws, TELLS, kms_key=key, instance="ml.r5d.large"), TAGS)
 
 
 def test_a_job_is_stopped(aws: Emulated, cloud: Cloud) -> None:

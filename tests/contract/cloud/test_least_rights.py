@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.emulator.iam.behind import SCALING_ROLE
+from tests.support.aws_requests import listed, recorded
 from tests.support.emulated import Emulated, emulator
 from tests.support.least import ROLE, SIMULATES, Less, Principal, clear_buckets, names, policies_of, settle
 
@@ -128,6 +129,7 @@ def test_what_is_printed_is_enough_and_each_right_less_is_missed(begin: Begin, n
     life, ada = begin(name)
     wanted = _lived(life, ada)
     missing = {less.action for less in set(ada.every("deployer")) - set(wanted)}
+    assert recorded() - listed() == set()
     if not life.only:
         assert missing <= set(NOT_MET), missing - set(NOT_MET)
     _begin_anew(ada.aws)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contract.emulator.conftest import FULL_SPEED
-from tests.support.emulated import ACCOUNT, BUCKET, IMAGE, REGION, Emulated, emulator, folder
+from tests.support.emulated import ACCOUNT, BUCKET, IMAGE, REGION, TRUST, Emulated, emulator, folder
 
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/execution"
 MINE = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:*/mine-*"
@@ -87,6 +87,54 @@ def test_tags_ask_for_their_own_right_and_conditions_hold(strict: Emulated) -> N
     without = user(strict, "untagging", PASS, allow("sagemaker:CreateModel"))
     with pytest.raises(Exception, match="not authorized to perform: sagemaker:AddTags"):
         create_model(without, "mine-5", Tags=[{"Key": "team", "Value": "a"}])
+
+
+@pytest.mark.parametrize(("kind", "most"), [("user", 2048), ("group", 5120), ("role", 10_240)])
+def test_inline_policies_share_a_quota(strict: Emulated, kind: str, most: int) -> None:
+    """All of a user, group or role together, whitespace not counted; one that is replaced counts once."""
+    iam, name = strict.client("iam"), f"full-{kind}"
+    trust = {"AssumeRolePolicyDocument": json.dumps(TRUST)} if kind == "role" else {}
+    iam._make_api_call(f"Create{kind.title()}", {f"{kind.title()}Name": name, **trust})
+
+    def put(policy: str, size: int) -> None:
+        document = json.dumps(
+            {"Version": "2012-10-17", "Statement": [allow("s3:GetObject", "arn:aws:s3:::")]}
+        )
+        fill = size - len("".join(document.split()))
+        document = document.replace("arn:aws:s3:::", "arn:aws:s3:::" + "x" * fill)
+        given = {f"{kind.title()}Name": name, "PolicyName": policy, "PolicyDocument": document}
+        iam._make_api_call(f"Put{kind.title()}Policy", given)
+
+    put("one", most - 1000)
+    put("two", 1000)
+    put("two", 1000)
+    with pytest.raises(
+        iam.exceptions.LimitExceededException, match=f"Maximum policy size of {most} bytes exceeded"
+    ):
+        put("two", 1001)
+    with pytest.raises(iam.exceptions.LimitExceededException, match=f"{kind} {name}"):
+        put("three", 200)
+
+
+def test_a_managed_policy_and_a_trust_policy_have_quotas(strict: Emulated) -> None:
+    iam = strict.client("iam")
+    long = json.dumps(
+        {"Version": "2012-10-17", "Statement": [allow("s3:GetObject", "arn:aws:s3:::" + "x" * 6100)]}
+    )
+    with pytest.raises(iam.exceptions.LimitExceededException, match="PolicySize: 6144"):
+        iam.create_policy(PolicyName="long", PolicyDocument=long)
+    with pytest.raises(iam.exceptions.LimitExceededException, match="ACLSizePerRole: 2048"):
+        iam.create_role(RoleName="long", AssumeRolePolicyDocument=long)
+    iam.create_user(UserName="attached")
+    document = json.dumps({"Version": "2012-10-17", "Statement": [allow("s3:GetObject")]})
+    arns = [
+        iam.create_policy(PolicyName=f"p{number}", PolicyDocument=document)["Policy"]["Arn"]
+        for number in range(11)
+    ]
+    for arn in arns[:10]:
+        iam.attach_user_policy(UserName="attached", PolicyArn=arn)
+    with pytest.raises(iam.exceptions.LimitExceededException, match="PoliciesPerUser: 10"):
+        iam.attach_user_policy(UserName="attached", PolicyArn=arns[10])
 
 
 def test_an_explicit_deny_wins(strict: Emulated) -> None:

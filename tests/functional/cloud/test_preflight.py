@@ -46,6 +46,17 @@ def test_a_saved_plan_names_its_recipe_in_hints(house: CloudHouse) -> None:
     assert "`lmi iam tiny.yaml --set options.dtype=fp32`" in ran.err
 
 
+def test_the_role_of_a_transfer_job_is_looked_at_where_a_job_is_about_to_run(house: CloudHouse) -> None:
+    write_recipe(f"{PLAIN}weights: {{via: job}}\n")
+    house.cloud.roles.absent.add(ROLE.replace("endpoint", "transfer-job"))
+    ran = house.lmi("plan")
+    assert ran.code == 1
+    assert "role/lmi-transfer-job: there is no such role" in ran.err
+    assert "prints what the role arn:aws:iam::111122223333:role/lmi-transfer-job needs" in ran.err
+    write_recipe(PLAIN)
+    assert house.lmi("plan").code == 0
+
+
 def test_one_instance_type_that_can_be_had_is_enough(house: CloudHouse) -> None:
     house.cloud.limits.missing.add("ml.g6.xlarge")
     assert "us-east-1 does not offer ml.g6.xlarge for endpoints" in house.up().err
@@ -66,3 +77,13 @@ def test_what_comforts_or_comes_later_stops_nothing(house: CloudHouse) -> None:
     told = house.up().err
     assert "may not do what is needed later: sagemaker:DeleteEndpoint" in told
     assert "may not logs:CreateLogStream" in told
+
+
+def test_the_plan_says_what_a_key_does_not_encrypt(house: CloudHouse) -> None:
+    said = "endpoint.kms_key does not encrypt the local disks of ml.g5.xlarge"
+    write_recipe(f"{PLAIN}endpoint: {{kms_key: alias/x}}\n")
+    assert said in (ran := house.lmi("plan")).out + ran.err
+    write_recipe(PLAIN)
+    assert said not in (ran := house.lmi("plan")).out + ran.err
+    write_recipe(f"{PLAIN}endpoint: {{kms_key: alias/x}}\n".replace("ml.g5.xlarge", "ml.p3.2xlarge"))
+    assert "does not encrypt" not in (ran := house.lmi("plan")).out + ran.err

@@ -19,6 +19,7 @@ from lmi_deploy.core.hosting import (
     SeenEndpoint,
     SeenEndpointConfig,
     SeenModel,
+    is_resource_name,
 )
 from lmi_deploy.core.recipe import Pairs
 from tests.support.cloud_house import RECIPE, CloudHouse, write_recipe
@@ -80,11 +81,14 @@ class Crowd:
         return self._stores[bucket]
 
     def _tags(self, name: str) -> Pairs:
-        """None, somebody's own, those of another deployment that lives, or ones that only look like ours."""
+        """None, somebody's own, another deployment's, ours on a name of another form, or ones that look like ours."""
         if name in self.living:
             return ((TAG, name),)
+        # In ARNs, which is what a tag search tells, SageMaker writes names in lower case.
+        copied = () if is_resource_name("model", name.lower(), "tiny") else (((TAG, "tiny"),),)
         return self.chance.choice(
             (
+                *copied,
                 (),
                 (("team", "blue"),),
                 ((TAG, self.chance.choice(self.living)),),
@@ -196,3 +200,20 @@ def test_an_endpoint_of_our_name_that_is_not_ours(
     assert world.tags[arn] == tags
     if command[0] in ("up", "rollback", "down"):
         assert ran.code == 5, ran.err
+
+
+def test_what_carries_our_tag_on_another_name_is_left_alone_and_named(house: CloudHouse) -> None:
+    """Somebody copied our tags to a model of theirs: neither `down` nor `gc` deletes it."""
+    house.up()
+    world = house.cloud.world
+    settings = ModelSettings(role="r", image="i", environment=(), artifact="s3://somebodys-models/x/")
+    world.models["theirs"] = SeenModel(name="theirs", arn=world.arn("model", "theirs"), settings=settings)
+    world.tagged("model", "theirs", ((TAG, "tiny"),))
+    ended = house.lmi("down", "tiny", "--yes")
+    assert ended.code == 0
+    assert (
+        "model theirs: it carries the tag lmi:deployment of tiny, but not a name that lmi gives" in ended.err
+    )
+    assert house.lmi("gc", "--yes").code == 0
+    assert list(world.models) == ["theirs"]
+    assert "tiny" not in house.lmi("ls", "--all").out

@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from lmi_deploy.core.hosting import resource_name
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.decide.iam import policies, role_commands
-from lmi_deploy.decide.iam.commands import MANAGED_MOST
+from lmi_deploy.decide.iam import policies
+from lmi_deploy.decide.iam.commands import INLINE_MOST, MANAGED_MOST, role_commands
 from lmi_deploy.emulator.iam.policies import Request, allows, trusts
 from tests.support.cloud_nouns import ACCOUNT, CLOUD, cloud_facts, cloud_spec
 
 G5 = "instance_type: ml.g5.xlarge\n"
 HERE = f"us-east-1:{ACCOUNT}"
+JOB = "weights: {via: job, token_secret: hub-token}\n"
 EXTRAS = (
     "ttl: 8h\n",
     "weights: {deliver: artifact}\n",
@@ -107,6 +108,81 @@ def test_the_role_reads_its_model_and_writes_nothing_of_it() -> None:
     assert not allowed(document, "ecr:BatchGetImage", "arn:aws:ecr:us-east-1:763104351884:repository/other")
 
 
+def test_with_a_transfer_job_the_endpoints_role_still_writes_nothing() -> None:
+    """The job has a role of its own, which writes its own model's weights and can touch nobody else's job."""
+    found = policies(grown(JOB))
+    written = {"Put", "Delete", "Create", "Abort"}
+    actions = {right.action for right in found.execution.rights if right.action.startswith(("s3:", "kms:"))}
+    assert [action for action in actions if any(verb in action for verb in written)] == []
+    assert found.job is not None
+    job, bucket = found.job.document, f"arn:aws:s3:::{CLOUD.bucket}"
+    for resource in ("weights/org--m/c-0/x", "manifests/org--m/c-0.json", "jobs/m-0123456789/shards/0.json"):
+        assert allowed(job, "s3:PutObject", f"{bucket}/{resource}"), resource
+    for resource in (
+        "weights/org--other/c-0/x",
+        "manifests/org--other/c-0.json",
+        "jobs/other-0123456789/lmi/start.py",
+        "jobs/m-b-0123456789/lmi/start.py",
+        "jobs/m-0123456789-abcdef0123/lmi/start.py",
+        "artifacts/m/0/model.py",
+        "deployments/m/lock.json",
+    ):
+        assert not allowed(job, "s3:PutObject", f"{bucket}/{resource}"), resource
+        assert not allowed(job, "s3:DeleteObject", f"{bucket}/{resource}"), resource
+
+
+def test_both_roles_may_be_passed_and_are_named_in_the_commands() -> None:
+    spec = grown(JOB.replace("via: job", "via: job, job: {role: team/transfers}"))
+    found = policies(spec)
+    to_sagemaker = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
+    for role in ("lmi-endpoint", "team/transfers"):
+        arn = f"arn:aws:iam::{ACCOUNT}:role/{role}"
+        assert allowed(found.deployer.document, "iam:PassRole", arn, **to_sagemaker)
+    lines = "\n".join(role_commands(spec, "r.yaml", found))
+    assert "lmi iam r.yaml --part job > job.json" in lines
+    assert "put-role-policy --role-name transfers --policy-name lmi-m-job" in lines
+
+
+def test_a_job_with_a_key_of_the_users_may_lend_it() -> None:
+    """SageMaker demands kms:CreateGrant of a processing job's role where its volumes have a key."""
+    found = policies(grown(JOB + "endpoint: {kms_key: 0-1}\n")).job
+    assert found is not None
+    key = f"arn:aws:kms:{HERE}:key/0-1"
+    assert allowed(found.document, "kms:CreateGrant", key, **{"kms:grantisforawsresource": "true"})
+    assert not allowed(found.document, "kms:CreateGrant", key)
+    assert allowed(found.document, "kms:GenerateDataKey", key)
+
+
+def test_one_shared_policy_holds_for_every_deployment_with_the_prefix_and_for_no_other() -> None:
+    found = policies(grown(JOB), prefix="team-a-")
+    assert found.job is not None
+    config = resource_name("team-a-chat", "settings")
+    sagemaker, bucket = f"arn:aws:sagemaker:{HERE}", f"arn:aws:s3:::{CLOUD.bucket}"
+    for document, action, resource in (
+        (found.deployer, "sagemaker:CreateEndpoint", f"{sagemaker}:endpoint/{{}}chat"),
+        (found.deployer, "sagemaker:CreateModel", f"{sagemaker}:model/{{}}{config.removeprefix('team-a-')}"),
+        (found.deployer, "sagemaker:CreateProcessingJob", f"{sagemaker}:processing-job/{{}}chat-0123456789"),
+        (found.deployer, "s3:PutObject", f"{bucket}/deployments/{{}}chat/lock.json"),
+        (found.deployer, "s3:PutObject", f"{bucket}/jobs/{{}}chat-0123456789/in/order.json"),
+        (found.execution, "s3:GetObject", f"{bucket}/artifacts/{{}}chat/0/model.py"),
+        (
+            found.execution,
+            "logs:PutLogEvents",
+            f"arn:aws:logs:{HERE}:log-group:/aws/sagemaker/Endpoints/{{}}chat:*",
+        ),
+        (found.job, "s3:PutObject", f"{bucket}/jobs/{{}}chat-0123456789/shards/0.json"),
+    ):
+        assert allowed(document.document, action, resource.format("team-a-")), resource
+        assert not allowed(document.document, action, resource.format("team-b-")), resource
+    weights = f"{bucket}/weights/org--any/c-0/x"
+    assert allowed(found.deployer.document, "s3:PutObject", weights)
+    assert allowed(found.job.document, "s3:PutObject", weights)
+    assert allowed(found.execution.document, "s3:GetObject", weights)
+    assert not allowed(found.execution.document, "s3:PutObject", weights)
+    for policy in (found.deployer, found.execution, found.job):
+        assert policy.characters < INLINE_MOST
+
+
 def test_weights_in_the_artifact_need_no_right_of_their_own() -> None:
     document = policies(grown("weights: {deliver: artifact}\n")).documents["execution"]
     assert not allowed(document, "s3:GetObject", f"arn:aws:s3:::{CLOUD.bucket}/weights/org--m/c-0/x")
@@ -162,7 +238,8 @@ def test_rights_to_ask_about_hold_no_placeholder() -> None:
 
 
 def test_the_commands_make_the_role_of_the_recipe() -> None:
-    lines = "\n".join(role_commands(grown("endpoint: {role: team/serve}\n"), "'my recipe.yaml'"))
+    spec = grown("endpoint: {role: team/serve}\n")
+    lines = "\n".join(role_commands(spec, "'my recipe.yaml'", policies(spec)))
     assert "--role-name serve --path /team/ --assume-role-policy-document file://trust.json" in lines
     assert "lmi iam 'my recipe.yaml' --part execution > execution.json" in lines
     assert "aws iam create-policy --policy-name lmi-m-deployer" in lines
@@ -176,7 +253,7 @@ def test_a_policy_that_is_too_long_for_one_of_its_own_becomes_a_roles() -> None:
         "  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
     )
     spec = replace(grown(whole), name="a-name-of-48-characters-which-is-the-longest-one")
-    found = policies(spec).deployer
-    assert MANAGED_MOST < found.characters < 10_240
-    lines = "\n".join(role_commands(spec, "r.yaml", characters=found.characters))
+    found = policies(spec)
+    assert MANAGED_MOST < found.deployer.characters < INLINE_MOST
+    lines = "\n".join(role_commands(spec, "r.yaml", found))
     assert "put-role-policy --role-name YOUR-ROLE" in lines

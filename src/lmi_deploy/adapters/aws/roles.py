@@ -78,7 +78,7 @@ class IamRoles:
         except NotFound as exc:
             raise NotFound(
                 f"role {name}: there is no such role in the account",
-                hint="name one in endpoint.role, or make it: `lmi iam RECIPE` prints its policies",
+                hint="name one in the recipe, or make it: `lmi iam RECIPE` prints its policies",
             ) from exc
         told: Mapping[str, Any] = answer["Role"]
         return told

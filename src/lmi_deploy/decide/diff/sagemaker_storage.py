@@ -73,7 +73,7 @@ def _bring(spec: Spec) -> PushWeights | RunTransferJob:
             size=spec.weights.size,
         )
     settings = JobSettings(
-        role=place.role,
+        role=place.job.role,
         image=place.job.image,
         instance=place.job.instance,
         count=place.job.count,

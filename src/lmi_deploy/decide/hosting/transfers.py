@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from lmi_deploy.catalog.instances import has_local_disks
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.hosting.complaint import Complaint, Rule
 
@@ -29,4 +30,16 @@ def _machines(recipe: Recipe) -> Iterator[Complaint]:
             )
 
 
-RULES: tuple[Rule, ...] = (_source, _machines)
+def _encrypted(recipe: Recipe) -> Iterator[Complaint]:
+    """SageMaker takes no key for a job's volumes where the instance has disks of its own (ProcessingClusterConfig)."""
+    job, key = recipe.weights.job, recipe.endpoint.kms_key
+    if key and job is not None and job.instance_type and has_local_disks(job.instance_type):
+        yield Complaint(
+            path="weights.job.instance_type",
+            what=f"{job.instance_type} has local disks, and SageMaker takes no endpoint.kms_key for jobs on those",
+            hint="leave it out, or choose a type without local disks, such as ml.m5.4xlarge",
+            beside=("endpoint.kms_key",),
+        )
+
+
+RULES: tuple[Rule, ...] = (_source, _machines, _encrypted)

@@ -1,4 +1,4 @@
-"""The least that AWS must allow for one deployment: who deploys it, the role that it runs with, who may assume that."""
+"""The least that AWS must allow for a deployment: who deploys it, the roles that it runs with, who may assume them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any, Final
 from lmi_deploy.core.rights import Grant, Right
 from lmi_deploy.core.spec import Spec
 from lmi_deploy.decide.iam.arns import Arns
-from lmi_deploy.decide.iam.commands import role_commands
 from lmi_deploy.decide.iam.deployer import deployer
 from lmi_deploy.decide.iam.execution import execution
+from lmi_deploy.decide.iam.transfer_job import transfer_job
 
-__all__ = ["PARTS", "SERVICE", "Policies", "Policy", "policies", "role_commands"]
-
-PARTS: Final = ("deployer", "execution", "trust")
+PARTS: Final = ("deployer", "execution", "job", "trust")
 SERVICE: Final = "sagemaker.amazonaws.com"
 
 
@@ -45,8 +43,11 @@ class Policies:
     deployer: Policy
     """plan, up, status, logs, invoke, rollback, down."""
     execution: Policy
-    """The role of the endpoint, and of a transfer job."""
+    """The role of the endpoint."""
+    job: Policy | None
+    """The role of a transfer job; None where the recipe has none."""
     trust: Mapping[str, Any]
+    """Of both roles."""
 
     @property
     def documents(self) -> dict[str, Any]:
@@ -54,16 +55,18 @@ class Policies:
         return {
             "deployer": self.deployer.document,
             "execution": self.execution.document,
+            **({"job": self.job.document} if self.job else {}),
             "trust": dict(self.trust),
         }
 
 
-def policies(spec: Spec) -> Policies:
-    """For a spec of target sagemaker."""
-    arns = Arns(spec)
+def policies(spec: Spec, *, prefix: str = "") -> Policies:
+    """For a spec of target sagemaker; with a prefix, for all deployments like it whose names begin so."""
+    arns, job = Arns(spec, prefix), spec.cloud.job
     return Policies(
         deployer=Policy(grants=tuple(deployer(spec, arns))),
         execution=Policy(grants=tuple(execution(spec, arns))),
+        job=None if job is None else Policy(grants=tuple(transfer_job(spec, job, arns))),
         trust=_trust(spec.cloud.account),
     )
 

@@ -8,6 +8,7 @@ from lmi_deploy.core.delivery import artifacts_prefix, weights_of
 from lmi_deploy.core.rights import Condition
 from lmi_deploy.core.s3_address import read_prefix
 from lmi_deploy.core.spec import Spec
+from lmi_deploy.core.transfer_job import job_prefix
 from lmi_deploy.decide.hosting.images import repository_of
 
 _DIGEST = "?" * 10
@@ -16,7 +17,18 @@ _DIGEST = "?" * 10
 
 @dataclass(frozen=True, slots=True)
 class Arns:
+    """With a prefix, those of all deployments whose names begin with it, and of every model."""
+
     spec: Spec
+    prefix: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.prefix}*" if self.prefix else self.spec.name
+
+    @property
+    def _digested(self) -> str:
+        return self.name if self.prefix else f"{self.name}-{_DIGEST}"
 
     def of(self, service: str, rest: str) -> str:
         place = self.spec.cloud
@@ -24,21 +36,30 @@ class Arns:
 
     @property
     def endpoint(self) -> str:
-        return self.of("sagemaker", f"endpoint/{self.spec.name}")
+        return self.of("sagemaker", f"endpoint/{self.name}")
 
     @property
     def configs(self) -> str:
-        return self.of("sagemaker", f"endpoint-config/{self.spec.name}-{_DIGEST}")
+        return self.of("sagemaker", f"endpoint-config/{self._digested}")
 
     @property
     def models(self) -> str:
-        return self.of("sagemaker", f"model/{self.spec.name}-{_DIGEST}")
+        return self.of("sagemaker", f"model/{self._digested}")
 
     @property
     def jobs(self) -> tuple[str, ...]:
+        return tuple(self.of("sagemaker", f"processing-job/{job}") for job in self._jobs)
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """What its jobs are handed and note in the bucket."""
+        return self.objects(*(job_prefix(job) for job in self._jobs))
+
+    @property
+    def _jobs(self) -> tuple[str, ...]:
         """SageMaker keeps the name of a job that failed: the next one of the same digest has a number after it."""
-        job = self.of("sagemaker", f"processing-job/{self.spec.name}-{_DIGEST}")
-        return job, f"{job}-?", f"{job}-??"
+        job = self._digested
+        return (job,) if self.prefix else (job, f"{job}-?", f"{job}-??")
 
     @property
     def bucket(self) -> str:
@@ -49,12 +70,17 @@ class Arns:
 
     @property
     def artifacts(self) -> str:
-        return artifacts_prefix(self.spec.name)
+        return artifacts_prefix(self.name)
 
     @property
-    def label(self) -> str:
-        """What the model is called in the bucket, whatever its commit."""
-        return weights_of(self.spec).partition("/")[0]
+    def records(self) -> str:
+        return f"deployments/{self.name}/"
+
+    @property
+    def weights(self) -> tuple[str, str]:
+        """Prefixes of the model's weights and manifests, whatever its commit."""
+        label = "" if self.prefix else weights_of(self.spec).partition("/")[0] + "/"
+        return f"weights/{label}", f"manifests/{label}"
 
     @property
     def source(self) -> tuple[str, str] | None:
@@ -70,17 +96,15 @@ class Arns:
         return self.of("application-autoscaling", "scalable-target/*")
 
     @property
-    def group(self) -> str:
-        return self.of("logs", f"log-group:/aws/sagemaker/Endpoints/{self.spec.name}")
+    def alarms(self) -> str:
+        return self.of("cloudwatch", f"alarm:TargetTracking-endpoint/{self.name}/*")
 
     @property
-    def repositories(self) -> tuple[str, ...]:
-        """Of the endpoint's image and of a transfer job's; all there are where an address does not tell."""
-        place = self.spec.cloud
-        images = (place.image, *([place.job.image] if place.job else []))
-        return tuple(sorted({self._repository(image) for image in images}))
+    def group(self) -> str:
+        return self.of("logs", f"log-group:/aws/sagemaker/Endpoints/{self.name}")
 
-    def _repository(self, image: str) -> str:
+    def repository(self, image: str) -> str:
+        """Of an image; all there are where its address does not tell."""
         found = repository_of(image)
         if found is None:
             return "*"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.core.buckets import default_bucket
+from lmi_deploy.core.place import JobPlace
 from lmi_deploy.core.rights import Grant
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.core.transfer_job import JOBS
 from lmi_deploy.decide.iam.actions import WRITE_OBJECTS
 from lmi_deploy.decide.iam.arns import Arns
 
-_SERVICE = "sagemaker.amazonaws.com"
+_TO_SAGEMAKER = (("StringEquals", "iam:PassedToService", ("sagemaker.amazonaws.com",)),)
 _SCALING_ROLE = (
     "role/aws-service-role/sagemaker.application-autoscaling.amazonaws.com/"
     "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
@@ -26,8 +26,8 @@ def deployer(spec: Spec, arns: Arns) -> Iterator[Grant]:
     yield from _looking(arns)
     if spec.cloud.kms_key:
         yield from _key(arns)
-    if spec.cloud.travel.via == "job":
-        yield from _job(spec, arns)
+    if spec.cloud.job is not None:
+        yield from _job(spec, spec.cloud.job, arns)
 
 
 def _storage(spec: Spec, arns: Arns) -> Iterator[Grant]:
@@ -45,13 +45,8 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[Grant]:
     )
     yield Grant(
         sid="WriteOwn",
-        actions=WRITE_OBJECTS,
-        resources=arns.objects(
-            f"weights/{arns.label}/",
-            f"manifests/{arns.label}/",
-            arns.artifacts,
-            f"deployments/{spec.name}/",
-        ),
+        actions=tuple(sorted((*WRITE_OBJECTS, "s3:DeleteObject"))),
+        resources=arns.objects(*arns.weights, arns.artifacts, arns.records),
         why="weights, artifact, record and lock of this deployment",
     )
     if spec.cloud.bucket == default_bucket(spec.cloud.account, spec.cloud.region):
@@ -91,26 +86,28 @@ def _hosting(arns: Arns) -> Iterator[Grant]:
     )
     yield Grant(
         sid="RunEndpoint",
+        actions=("sagemaker:CreateEndpoint", "sagemaker:UpdateEndpoint"),
+        resources=(arns.endpoint, arns.configs),
+        why="the endpoint, which is made and changed with one of its configurations",
+    )
+    yield Grant(
+        sid="UseEndpoint",
         actions=(
-            "sagemaker:CreateEndpoint",
             "sagemaker:DeleteEndpoint",
             "sagemaker:DeleteTags",
             "sagemaker:DescribeEndpoint",
             "sagemaker:InvokeEndpoint",
             "sagemaker:InvokeEndpointWithResponseStream",
-            "sagemaker:UpdateEndpoint",
         ),
         resources=(arns.endpoint,),
-        why="the endpoint; `up` ends with one request to it, and takes off tags that left the recipe",
+        why="`up` ends with one request to it, and takes off tags that left the recipe",
     )
     yield Grant(
         sid="UseEndpointConfigs",
         actions=(
-            "sagemaker:CreateEndpoint",
             "sagemaker:CreateEndpointConfig",
             "sagemaker:DeleteEndpointConfig",
             "sagemaker:DescribeEndpointConfig",
-            "sagemaker:UpdateEndpoint",
         ),
         resources=(arns.configs,),
         why="its configurations, whose names end in ten digits of their digest",
@@ -129,7 +126,7 @@ def _role(spec: Spec, arns: Arns) -> Iterator[Grant]:
         actions=("iam:PassRole",),
         resources=(spec.cloud.role,),
         why="the endpoint runs with the execution role; it goes to SageMaker and nowhere else",
-        conditions=(("StringEquals", "iam:PassedToService", (_SERVICE,)),),
+        conditions=_TO_SAGEMAKER,
     )
     account = f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}"
     yield Grant(
@@ -163,15 +160,11 @@ def _scaling(spec: Spec, arns: Arns) -> Iterator[Grant]:
     yield Grant(
         sid="EndAlarms",
         actions=("cloudwatch:DeleteAlarms",),
-        resources=(_alarms(spec, arns),),
+        resources=(arns.alarms,),
         why="the alarms of target tracking go with it, in your name",
     )
-    if spec.cloud.scaling:
+    if spec.cloud.scaling or arns.prefix:
         yield from _tracking(spec, arns)
-
-
-def _alarms(spec: Spec, arns: Arns) -> str:
-    return arns.of("cloudwatch", f"alarm:TargetTracking-endpoint/{spec.name}/*")
 
 
 def _tracking(spec: Spec, arns: Arns) -> Iterator[Grant]:
@@ -187,7 +180,7 @@ def _tracking(spec: Spec, arns: Arns) -> Iterator[Grant]:
     yield Grant(
         sid="KeepAlarms",
         actions=("cloudwatch:DescribeAlarms", "cloudwatch:PutMetricAlarm"),
-        resources=(_alarms(spec, arns),),
+        resources=(arns.alarms,),
         why="target tracking keeps its alarms in your name",
     )
     yield Grant(
@@ -217,8 +210,8 @@ def _looking(arns: Arns) -> Iterator[Grant]:
     yield Grant(
         sid="FindLogs",
         actions=("logs:DescribeLogGroups",),
-        resources=(arns.of("logs", "log-group:*"),),
-        why="is there a log group",
+        resources=("*",),
+        why="is there a log group; the call knows no resource",
     )
     yield Grant(
         sid="ReadLogs",
@@ -256,7 +249,14 @@ def _key(arns: Arns) -> Iterator[Grant]:
     )
 
 
-def _job(spec: Spec, arns: Arns) -> Iterator[Grant]:
+def _job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[Grant]:
+    yield Grant(
+        sid="HandOverJobRole",
+        actions=("iam:PassRole",),
+        resources=(job.role,),
+        why="the transfer job runs with a role of its own; it goes to SageMaker and nowhere else",
+        conditions=_TO_SAGEMAKER,
+    )
     yield Grant(
         sid="RunTransferJob",
         actions=(
@@ -272,7 +272,7 @@ def _job(spec: Spec, arns: Arns) -> Iterator[Grant]:
     yield Grant(
         sid="HandJobItsOrder",
         actions=("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
-        resources=arns.objects(JOBS),
+        resources=arns.orders,
         why="what the job is told, and what it notes",
     )
     group = arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs")

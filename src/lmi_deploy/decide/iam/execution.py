@@ -1,4 +1,4 @@
-"""What the role of an endpoint may do: read its model, fetch its image, write its logs."""
+"""What the role of an endpoint may do: read its model, fetch its image, write its logs. It writes no object."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ from collections.abc import Iterator
 
 from lmi_deploy.core.rights import Grant
 from lmi_deploy.core.spec import Spec
-from lmi_deploy.core.transfer_job import JOBS
-from lmi_deploy.decide.iam.actions import WRITE_LOGS, WRITE_OBJECTS
+from lmi_deploy.decide.iam.actions import join_network, pull_image, write_telemetry
 from lmi_deploy.decide.iam.arns import Arns
 
 
 def execution(spec: Spec, arns: Arns) -> Iterator[Grant]:
     place = spec.cloud
     yield from _storage(spec, arns)
-    yield from _image(arns)
-    yield from _telemetry(arns)
+    yield from pull_image(arns, place.image)
+    yield from write_telemetry(arns.group, why="what the server prints; without it a failure has no log")
     if place.kms_key:
-        yield _key(arns, writing=place.travel.via == "job")
+        yield _key(arns)
     if place.vpc is not None:
-        yield _network()
-    if place.travel.via == "job":
-        yield from _job(spec, arns)
+        yield join_network()
 
 
 def _storage(spec: Spec, arns: Arns) -> Iterator[Grant]:
@@ -31,8 +28,8 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[Grant]:
         resources=(arns.bucket,),
         why="SageMaker and the container's s5cmd list what they download",
     )
-    in_artifact = spec.cloud.delivery == "artifact"
-    weights = () if in_artifact else (f"weights/{arns.label}/",)
+    in_artifact = spec.cloud.delivery == "artifact" and not arns.prefix
+    weights = () if in_artifact else (arns.weights[0],)
     yield Grant(
         sid="ReadModel",
         actions=("s3:GetObject",),
@@ -41,96 +38,12 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[Grant]:
     )
 
 
-def _image(arns: Arns) -> Iterator[Grant]:
-    yield Grant(
-        sid="EnterRegistry",
-        actions=("ecr:GetAuthorizationToken",),
-        resources=("*",),
-        why="the token for any registry; it has no resource of its own",
-    )
-    yield Grant(
-        sid="PullImage",
-        actions=("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
-        resources=arns.repositories,
-        why="the container's image",
-    )
-
-
-def _telemetry(arns: Arns) -> Iterator[Grant]:
-    yield Grant(
-        sid="WriteLogs",
-        actions=WRITE_LOGS,
-        resources=(arns.group, f"{arns.group}:*"),
-        why="what the server prints; without it a failure has no log",
-    )
-    yield Grant(
-        sid="WriteMetrics",
-        actions=("cloudwatch:PutMetricData",),
-        resources=("*",),
-        why="load of the instances; the call knows no resource",
-    )
-
-
-def _key(arns: Arns, *, writing: bool) -> Grant:
+def _key(arns: Arns) -> Grant:
     key, conditions = arns.key
     return Grant(
         sid="ReadEncrypted",
-        actions=("kms:Decrypt", *(["kms:GenerateDataKey"] if writing else [])),
+        actions=("kms:Decrypt",),
         resources=(key,),
         why="model files that are encrypted with the recipe's key",
         conditions=conditions,
     )
-
-
-def _network() -> Grant:
-    return Grant(
-        sid="JoinNetwork",
-        actions=(
-            "ec2:CreateNetworkInterface",
-            "ec2:CreateNetworkInterfacePermission",
-            "ec2:DeleteNetworkInterface",
-            "ec2:DeleteNetworkInterfacePermission",
-            "ec2:DescribeDhcpOptions",
-            "ec2:DescribeNetworkInterfaces",
-            "ec2:DescribeSecurityGroups",
-            "ec2:DescribeSubnets",
-            "ec2:DescribeVpcs",
-        ),
-        resources=("*",),
-        why="the recipe's VPC: SageMaker puts network interfaces into it",
-    )
-
-
-def _job(spec: Spec, arns: Arns) -> Iterator[Grant]:
-    yield Grant(
-        sid="BringWeights",
-        actions=WRITE_OBJECTS,
-        resources=arns.objects(f"weights/{arns.label}/", f"manifests/{arns.label}/", JOBS),
-        why="the transfer job writes the weights (weights.via: job)",
-    )
-    yield Grant(
-        sid="ShareWeights",
-        actions=("s3:GetObject",),
-        resources=arns.objects("weights/", "manifests/"),
-        why="files that another model has already are copied inside S3",
-    )
-    yield Grant(
-        sid="ListUploads",
-        actions=("s3:ListBucketMultipartUploads",),
-        resources=(arns.bucket,),
-        why="a job that was cut off goes on where it was",
-    )
-    group = arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs")
-    yield Grant(
-        sid="WriteJobLogs",
-        actions=WRITE_LOGS,
-        resources=(group, f"{group}:*"),
-        why="what the job prints",
-    )
-    if spec.cloud.token_secret:
-        yield Grant(
-            sid="ReadToken",
-            actions=("secretsmanager:GetSecretValue",),
-            resources=(arns.secret,),
-            why="the Hub token (weights.token_secret)",
-        )

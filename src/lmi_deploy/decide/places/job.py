@@ -12,6 +12,7 @@ from lmi_deploy.core.facts import CloudFacts, Facts
 from lmi_deploy.core.place import JobPlace
 from lmi_deploy.core.recipe import Recipe, TransferJob
 from lmi_deploy.core.spec import WeightsSpec
+from lmi_deploy.decide.places.roles import JOB_ROLE, role_arn
 
 INSTANCE: Final = "ml.m5.4xlarge"
 """16 processors, for TLS and two hashes; up to 10 Gbit/s. On demand in every region that has SageMaker."""
@@ -39,6 +40,7 @@ def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPla
     family, version = _PYTHON
     return JobPlace(
         image=image(family, version, cloud.region, device="cpu").uri,
+        role=role_arn(wish.role, cloud, default=JOB_ROLE, key="weights.job.role"),
         instance=wish.instance_type or INSTANCE,
         count=count,
         volume_gb=_VOLUME_GB,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lmi_deploy.core.facts import CloudFacts, Facts
+from lmi_deploy.core.facts import Facts
 from lmi_deploy.core.hosting import Delivery, Scaling
 from lmi_deploy.core.place import Placement, SageMakerPlace
 from lmi_deploy.core.recipe import Autoscaling, Pairs, Recipe
@@ -16,11 +16,10 @@ from lmi_deploy.decide.hosting.images import host_of, image_of
 from lmi_deploy.decide.hosting.numbers import OUR_ENVIRONMENT
 from lmi_deploy.decide.places.arrival import allowed, volume_gb
 from lmi_deploy.decide.places.job import job_place
+from lmi_deploy.decide.places.roles import ENDPOINT_ROLE, role_arn
 from lmi_deploy.decide.places.travel import travel_of
 from lmi_deploy.errors import Unresolvable
 
-DEFAULT_ROLE = "lmi-endpoint"
-"""The execution role where the recipe names none; `lmi iam` says how it is made."""
 ARTIFACT_LIMIT = 5_000_000_000
 """Bytes of weights that may lie in the artifact: each changed artifact copies them again inside S3, and one such copy
 takes no object beyond 5 GB."""
@@ -43,7 +42,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPla
         partition=cloud.partition,
         region=cloud.region,
         bucket=cloud.bucket,
-        role=role_arn(endpoint.role, cloud),
+        role=role_arn(endpoint.role, cloud, default=ENDPOINT_ROLE, key="endpoint.role"),
         image=image,
         placements=_placements(recipe, image, weights.size),
         count=endpoint.count or (scaling.min if scaling else 1),
@@ -61,20 +60,6 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPla
         token_secret=recipe.weights.token_secret or "",
         job=job_place(recipe, cloud, weights),
     )
-
-
-def role_arn(role: str | None, cloud: CloudFacts) -> str:
-    """The ARN of the recipe's role; a plain name is one of the caller's account."""
-    if not role or not role.startswith("arn:"):
-        return f"arn:{cloud.partition}:iam::{cloud.account}:role/{role or DEFAULT_ROLE}"
-    _, partition, _, _, account, _ = role.split(":", 5)
-    if (partition, account) != (cloud.partition, cloud.account):
-        raise Unresolvable(
-            f"endpoint.role: {role} is of account {account} in {partition}, and you are in {cloud.account} in "
-            f"{cloud.partition}; SageMaker takes roles of the endpoint's own account",
-            hint="name a role of this account, or use credentials of that one",
-        )
-    return role
 
 
 def _refuse(recipe: Recipe, size: int) -> None:

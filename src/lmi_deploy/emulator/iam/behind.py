@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -64,7 +64,7 @@ def behind_hosting(world: World, ask: Ask) -> Iterator[Request]:
     key = str(ask.params.get("KmsKeyId", ""))
     if ask.operation in _LENT and key:
         lent = {"kms:grantisforawsresource": "true"}
-        arn, context = _key(world.account, ask.region, key)
+        arn, context = key_of(world.account, ask.region, key)
         yield Request("kms:DescribeKey", arn, context)
         yield Request("kms:CreateGrant", arn, {**context, **lent})
 
@@ -78,22 +78,29 @@ def behind_storage(sent: Sent) -> Iterator[Request]:
     told = _KEY.search(str(held.encryption))
     if told is None:
         return
-    arn, context = _key(sent.account, sent.region, told[1])
-    for action in _uses(sent.method, sent.query):
+    arn, context = key_of(sent.account, sent.region, told[1])
+    for action in _uses(sent):
         yield Request(action, arn, context)
 
 
-def _uses(method: str, query: Mapping[str, str]) -> tuple[str, ...]:
-    """A part of an upload is encrypted with a key that was made when the upload began."""
-    is_upload = "uploadId" in query
-    if method == "GET":
-        return () if is_upload else ("kms:Decrypt",)
-    if method in ("PUT", "POST"):
-        return ("kms:GenerateDataKey", "kms:Decrypt") if is_upload else ("kms:GenerateDataKey",)
+def _uses(sent: Sent) -> tuple[str, ...]:
+    """Which uses of the key S3 asks for.
+
+    Source: S3's API reference on CreateMultipartUpload (a part is encrypted with a key that was made when the upload
+    began), ListParts, CopyObject, and HeadObject (x-amz-checksum-mode).
+    """
+    is_upload = "uploadId" in sent.query
+    if sent.method == "GET":
+        return ("kms:Decrypt",)
+    if sent.method == "HEAD":
+        return ("kms:Decrypt",) if sent.headers.get("x-amz-checksum-mode") else ()
+    if sent.method in ("PUT", "POST"):
+        reads = is_upload or "x-amz-copy-source" in sent.headers
+        return ("kms:GenerateDataKey", "kms:Decrypt") if reads else ("kms:GenerateDataKey",)
     return ()
 
 
-def _key(account: str, region: str, given: str) -> tuple[str, dict[str, str]]:
+def key_of(account: str, region: str, given: str) -> tuple[str, dict[str, str]]:
     """ARN and context of a key that is named by its id, ARN or alias; one that moto does not know has any id."""
     alias = given.partition(":alias/")[2] or (
         given.removeprefix("alias/") if given.startswith("alias/") else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from lmi_deploy.emulator.iam.policies import Document, Request, allows, read_document, trusts
@@ -38,9 +38,9 @@ class MotoRoles:
             return False
         return trusts(read_document(role.assume_role_policy_document), service)
 
-    def allows(self, arn: str, action: str, resource: str) -> bool:
+    def allows(self, arn: str, action: str, resource: str, context: Mapping[str, str] | None = None) -> bool:
         role = self._role(arn)
-        return role is not None and allows(policies_of(role), Request(action, resource))
+        return role is not None and allows(policies_of(role), Request(action, resource, context or {}))
 
     def assume(self, arn: str, session: str, region: str) -> Credentials:
         assumed = sts_backend(self._account).assume_role(

@@ -30,6 +30,12 @@ def not_stored(uri: str) -> HostingFailed:
     return HostingFailed(f"ClientError: Cannot upload to {uri}: Access Denied (403)")
 
 
+def no_grant(role: str, key: str) -> HostingFailed:
+    return HostingFailed(
+        f"ClientError: The role {role} is not authorized to perform: kms:CreateGrant on the key {key} of the volumes."
+    )
+
+
 def no_text() -> HostingFailed:
     return HostingFailed("ClientError: The contents of /opt/ml/output/message are not UTF-8.")
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.hosting.laying import inside
 from lmi_deploy.emulator.hosting.objects import Fetching
-from lmi_deploy.emulator.jobs.failures import denied, no_input, no_text, not_stored
+from lmi_deploy.emulator.iam.behind import key_of
+from lmi_deploy.emulator.jobs.failures import denied, no_grant, no_input, no_text, not_stored
 from lmi_deploy.emulator.sagemaker.sources import parts_of
 from lmi_deploy.emulator.world import Roles
 
@@ -44,10 +45,22 @@ class JobLayer:
 
     def lay(self, root: Path, job: Job, host: str) -> None:
         """Blocks for as long as the downloads take; HostingFailed with SageMaker's reason."""
+        self._require_grant(job)
         write_configs(root, job, host)
         for source in job.params.get("ProcessingInputs", ()):
             if not source.get("AppManaged"):
                 self._fetch(root, source["S3Input"], job, host)
+
+    def _require_grant(self, job: Job) -> None:
+        """SageMaker's developer guide, execution role permissions of CreateProcessingJob: kms:CreateGrant with a
+        volume key."""
+        key = job.params["ProcessingResources"]["ClusterConfig"].get("VolumeKmsKeyId", "")
+        account = job.arn.split(":")[4]
+        arn, context = key_of(account, job.region, key)
+        if key and not self.roles.allows(
+            job.role, "kms:CreateGrant", arn, {**context, "kms:grantisforawsresource": "true"}
+        ):
+            raise no_grant(job.role, key)
 
     def _fetch(self, root: Path, source: Mapping[str, Any], job: Job, host: str) -> None:
         place = inside(root, source["LocalPath"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lmi_deploy.catalog.instances import has_local_disks
 from lmi_deploy.emulator.beside.quotas import require_job_quota
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB, require_new_job
@@ -88,6 +89,12 @@ def _require_sound(params: Mapping[str, Any]) -> None:
     cluster = params["ProcessingResources"]["ClusterConfig"]
     if "InstanceType" not in cluster or "InstanceCount" not in cluster:
         raise refused("InstanceType and InstanceCount are required in ClusterConfig.")
+    if "VolumeKmsKeyId" in cluster and has_local_disks(cluster["InstanceType"]):
+        # SageMaker's API reference, ProcessingClusterConfig: "You can't request a VolumeKmsKeyId when using an
+        # instance type with local storage."
+        raise refused(
+            f"VolumeKmsKeyId cannot be requested for {cluster['InstanceType']}: it has local storage."
+        )
     for source in params.get("ProcessingInputs", ()):
         if "DatasetDefinition" in source:
             raise ApiError("NotImplemented", "The emulator has neither Athena nor Redshift.", status=501)

@@ -1,0 +1,68 @@
+"""IAM's quotas on policies, which moto does not keep.
+
+Source: IAM user guide, "IAM and AWS STS quotas": all inline policies of a user together 2,048 characters, of a role
+10,240, of a group 5,120; a managed policy 6,144; a role's trust policy 2,048 (unless raised); 10 managed policies for
+one user, role or group (unless raised). Whitespace is not counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lmi_deploy.emulator.iam.roles import iam_backend
+
+_INLINE: Final = {
+    "PutUserPolicy": ("user", 2048),
+    "PutRolePolicy": ("role", 10_240),
+    "PutGroupPolicy": ("group", 5120),
+}
+_MANAGED: Final = ("CreatePolicy", "CreatePolicyVersion")
+_TRUST: Final = {"CreateRole": "AssumeRolePolicyDocument", "UpdateAssumeRolePolicy": "PolicyDocument"}
+_ATTACH: Final = {"AttachUserPolicy": "user", "AttachRolePolicy": "role", "AttachGroupPolicy": "group"}
+_MANAGED_MOST: Final = 6144
+_TRUST_MOST: Final = 2048
+_ATTACHED_MOST: Final = 10
+
+
+def exceeded_quota(account: str, form: Mapping[str, str]) -> str:
+    """What IAM answers to a call that goes beyond a quota (LimitExceeded); empty where it does not."""
+    action = form.get("Action", "")
+    if action in _INLINE:
+        kind, most = _INLINE[action]
+        return _inline(account, kind, most, form)
+    if action in _MANAGED and _size(form.get("PolicyDocument", "")) > _MANAGED_MOST:
+        return f"Cannot exceed quota for PolicySize: {_MANAGED_MOST}"
+    if action in _TRUST and _size(form.get(_TRUST[action], "")) > _TRUST_MOST:
+        return f"Cannot exceed quota for ACLSizePerRole: {_TRUST_MOST}"
+    if action in _ATTACH:
+        kind = _ATTACH[action]
+        held = _holder(account, kind, form)
+        attached = {} if held is None else held.managed_policies
+        if form.get("PolicyArn") not in attached and len(attached) >= _ATTACHED_MOST:
+            return f"Cannot exceed quota for PoliciesPer{kind.title()}: {_ATTACHED_MOST}"
+    return ""
+
+
+def _inline(account: str, kind: str, most: int, form: Mapping[str, str]) -> str:
+    held = _holder(account, kind, form)
+    if held is None:
+        return ""  # moto says that it is not there
+    others = [text for name, text in held.policies.items() if name != form.get("PolicyName")]
+    if _size(form.get("PolicyDocument", "")) + sum(map(_size, others)) <= most:
+        return ""
+    return f"Maximum policy size of {most} bytes exceeded for {kind} {form.get(f'{kind.title()}Name')}"
+
+
+def _holder(account: str, kind: str, form: Mapping[str, str]) -> Any:
+    """The user, role or group that the call names; None where there is none."""
+    backend, name = iam_backend(account), form.get(f"{kind.title()}Name")
+    if kind == "group":
+        return backend.groups.get(name)
+    held = backend.roles if kind == "role" else backend.users
+    return next((one for one in held.values() if one.name == name), None)
+
+
+def _size(document: str) -> int:
+    return len(re.sub(r"\s", "", document))
