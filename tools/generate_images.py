@@ -56,13 +56,34 @@ def table(wheel: Path) -> dict[str, Any]:
             name: _family(name, json.loads(archive.read(f"{FOLDER}/{name}.json")), registries)
             for name in FAMILIES
         }
+        accounts = _accounts(archive)
     version = wheel.name.split("-")[1]
     return {
         "source": f"sagemaker-core {version}, image_uri_config/*.json",
         "registries": registries,
         "families": families,
+        "accounts": accounts,
         "unlisted": UNLISTED,
     }
+
+
+def _accounts(archive: zipfile.ZipFile) -> dict[str, list[str]]:
+    """Every account that has images of AWS's in a region, of whatever framework."""
+    found: dict[str, set[str]] = {}
+    for name in archive.namelist():
+        if name.startswith(f"{FOLDER}/") and name.endswith(".json"):
+            for region, account in _registered(json.loads(archive.read(name))):
+                found.setdefault(region, set()).add(account)
+    return {region: sorted(found[region]) for region in sorted(found) if region in _regions()}
+
+
+def _registered(held: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(held, dict):
+        yield from dict(held.get("registries") or {}).items()
+        held = list(held.values())
+    if isinstance(held, list):
+        for item in held:
+            yield from _registered(item)
 
 
 def _family(name: str, held: dict[str, Any], registries: dict[str, Mapping[str, str]]) -> dict[str, Any]:
@@ -131,7 +152,8 @@ def written(table: dict[str, Any]) -> str:
         head = {key: held[key] for key in ("latest", "aliases")}
         start = f"  {json.dumps(name)}: {json.dumps(head)[:-1]}, " + '"versions": {'
         families.append("\n".join([start, *_rows(held["versions"], "   "), "  }}"]))
-    lines += [",\n".join(families), " },", ' "unlisted": {', *_rows(table["unlisted"], "  "), " }", "}"]
+    lines += [",\n".join(families), " },", ' "accounts": {', *_rows(table["accounts"], "  "), " },"]
+    lines += [' "unlisted": {', *_rows(table["unlisted"], "  "), " }", "}"]
     return "\n".join(lines) + "\n"
 
 

@@ -51,15 +51,22 @@ def alive(process: Process) -> bool:
 
 
 def end(process: Process, *, grace: float, clock: Clock) -> None:
-    """SIGTERM, up to `grace` seconds of patience, SIGKILL; then nothing of its session is left either."""
+    """SIGTERM, up to `grace` seconds of patience, SIGKILL; then nothing that it started is left either.
+
+    What it started may lead a session of its own, and is nobody's child once it is gone: so it is looked up before.
+    """
     if alive(process):
         _signal(process.pid, signal.SIGTERM)
         _await_end(process, grace, clock)
+    started = descendants(process)
     if alive(process):
         _signal(process.pid, signal.SIGKILL)
         _await_end(process, 5.0, clock)
     for pid in session_members(process):
         _signal(pid, signal.SIGKILL)
+    for one in started:
+        if alive(one):
+            _signal(one.pid, signal.SIGKILL)
 
 
 def end_marked(variable: str, clock: Clock) -> None:
@@ -69,6 +76,20 @@ def end_marked(variable: str, clock: Clock) -> None:
         for pid in found:
             _signal(pid, signal.SIGKILL)
         clock.sleep(_PAUSE)
+
+
+def descendants(process: Process) -> tuple[Process, ...]:
+    """Its children, theirs, and so on; empty where it does not run."""
+    import psutil
+
+    if not alive(process):
+        return ()
+    try:
+        found = psutil.Process(process.pid).children(recursive=True)
+    except psutil.Error:
+        return ()
+    known = ((child.pid, identity(child.pid)) for child in found)
+    return tuple(Process(pid=pid, started=started) for pid, started in known if started is not None)
 
 
 def session_members(process: Process) -> tuple[int, ...]:

@@ -124,8 +124,8 @@ def cuda(tag: str) -> str:
 
 @cache
 def accounts(region: str) -> frozenset[str]:
-    """The accounts from which AWS's own serving images come in a region; empty for an unknown region."""
-    return frozenset(held[region] for held in _table()["registries"].values() if region in held)
+    """The accounts from which AWS's own images come in a region; empty for an unknown region."""
+    return frozenset(_table()["accounts"].get(region, ()))
 
 
 @cache

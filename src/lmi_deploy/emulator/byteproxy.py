@@ -47,13 +47,13 @@ class _Connection:
 class ByteProxy:
     """Before a server at `http://host:port`; threads of its own, as bytes come when they come."""
 
-    def __init__(self, service: str, target: str, faults: FaultRules) -> None:
+    def __init__(self, service: str, target: str, faults: FaultRules, *, port: int = 0) -> None:
         parts = urlsplit(target)
         self._service = service
         self._target = (parts.hostname or HOST, parts.port or 80)
         self._faults = faults
         self._stop = threading.Event()
-        self._listener = socket.create_server((HOST, 0))
+        self._listener = socket.create_server((HOST, port))
         self._accepting = threading.Thread(target=self._accept, name=f"proxy of {service}", daemon=True)
 
     @property

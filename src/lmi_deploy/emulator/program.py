@@ -44,6 +44,7 @@ from lmi_deploy.emulator.jobs.laying import JobLayer
 from lmi_deploy.emulator.jobs.optimizations import Optimizations
 from lmi_deploy.emulator.lag import Lag
 from lmi_deploy.emulator.logs.groups import LogGroups
+from lmi_deploy.emulator.possible import Possible
 from lmi_deploy.emulator.rules import FaultRules, Rule
 from lmi_deploy.emulator.runtime.invoking import Runtime
 from lmi_deploy.emulator.runtime.queueing import Queue
@@ -98,11 +99,12 @@ class Emulator:
         objects: Fetching = MotoObjects(ACCOUNT)
         if settings.s3:
             objects = OutsideObjects(settings.s3, environ.get("AWS_REGION") or "us-east-1", self.keys.s3)
+        possible = Possible(has_proxy=settings.proxy, has_s3=bool(settings.s3))
         roles = MotoRoles(ACCOUNT, clock.now, lag=settings.lag.roles)
         self.world = World(
             clock=clock,
             store=store,
-            faults=FaultRules(settings.rules),
+            faults=FaultRules(settings.rules, why_never=possible.why_never),
             roles=roles,
             objects=objects,
             alarms=TableAlarms(store),
@@ -179,7 +181,8 @@ async def run(settings: Settings, workshop: Workshop, environ: Mapping[str, str]
         runner = web.AppRunner(emulator.front.app(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            address = await _listen(runner, settings.port)
+            # With a proxy, that is where clients go: the port is its.
+            address = await _listen(runner, 0 if settings.proxy else settings.port)
             emulator.world.address = address
             emulator.resume()
             with _proxied(settings, address, emulator.world.faults) as (aws, s3):
@@ -197,7 +200,13 @@ def _proxied(settings: Settings, address: str, faults: FaultRules) -> Iterator[t
         yield address, settings.s3
         return
     targets = {"aws": address, **({"s3": settings.s3} if settings.s3 else {})}
-    proxies = {name: ByteProxy(name, target, faults) for name, target in targets.items()}
+    ports = {"aws": settings.port}
+    proxies: dict[str, ByteProxy] = {}
+    try:
+        for name, target in targets.items():
+            proxies[name] = ByteProxy(name, target, faults, port=ports.get(name, 0))
+    except OSError as exc:
+        raise _taken(settings.port, exc) from exc
     for proxy in proxies.values():
         proxy.start()
     try:
@@ -212,12 +221,16 @@ async def _listen(runner: web.AppRunner, port: int) -> str:
     try:
         await site.start()
     except OSError as exc:
-        raise UsageRefused(
-            f"port {port} of {HOST} cannot be had: {exc.strerror}",
-            hint="choose another with --port, or 0 for any",
-        ) from exc
+        raise _taken(port, exc) from exc
     _, bound = runner.addresses[0][:2]
     return f"http://{HOST}:{bound}"
+
+
+def _taken(port: int, why: OSError) -> UsageRefused:
+    return UsageRefused(
+        f"port {port} of {HOST} cannot be had: {why.strerror}",
+        hint="choose another with --port, or 0 for any",
+    )
 
 
 def _signals() -> asyncio.Event:

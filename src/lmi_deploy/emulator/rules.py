@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lmi_deploy.errors import UsageRefused
@@ -154,14 +154,27 @@ class Tally:
     fired: int = 0
 
 
+def _always(rule: Rule) -> str:
+    return ""
+
+
 class FaultRules:
     """The rules of one server. Each counts every request that it matches; the first that is due strikes."""
 
-    def __init__(self, rules: Iterable[Rule] = ()) -> None:
+    def __init__(self, rules: Iterable[Rule] = (), *, why_never: Callable[[Rule], str] = _always) -> None:
+        """`why_never` says why a rule can match nothing on this server; BadRule for one that cannot."""
         self._lock = threading.Lock()
-        self._tallies = [Tally(rule) for rule in rules]
+        self._why_never = why_never
+        self._tallies: list[Tally] = []
+        self.add(*rules)
 
     def add(self, *rules: Rule) -> None:
+        for number, rule in enumerate(rules, 1):
+            if why := self._why_never(rule):
+                raise BadRule(
+                    f"rule {number}{f' ({rule.name})' if rule.name else ''} can never match: {why}",
+                    hint="docs/faults.md and docs/emulator.md say what rules see",
+                )
         with self._lock:
             self._tallies.extend(Tally(rule) for rule in rules)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,11 +13,15 @@ from typing import TYPE_CHECKING, Final
 from lmi_deploy.emulator.hosting.instances import Workshop
 from lmi_deploy.emulator.hosting.reach import Reach
 from lmi_deploy.emulator.jobs.image import Image
+from lmi_deploy.errors import LmiError, UsageRefused
 
 if TYPE_CHECKING:
     from lmi_deploy.ports.environments import Environments
 
 ENGINE_VERSION: Final = "0.34.0"
+WORKERS: Final = "emulator-workers"
+WORKER_PACKAGES: Final = ("numpy==2.4.6",)
+"""What DJL's Python engine imports, as engine `custom` of a recipe has it."""
 _SECRET: Final = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)"
 )
@@ -41,13 +46,61 @@ def workshop(
     processes = LocalProcesses(clock)
     return Workshop(
         servers=Embedded(processes, clock, container_environment(environ)),
-        python=python or _newest(environments),
+        python=worker_python(environments, python),
         engine=(lambda: engine) if engine is not None else _installed(environments),
         reach=(reach := _reach(environ, s3)),
         image=job_image(environ, python, reach),
         processes=processes,
         mark=mark,
     )
+
+
+def worker_python(environments: Environments, given: Path | None) -> Path:
+    """The interpreter of the handlers: the one given, the newest environment kept, or one that is built now.
+
+    UsageRefused for one that lacks what DJL's Python engine imports; nothing could run in it.
+    """
+    if given is not None:
+        if not _imports(given, "numpy"):
+            raise UsageRefused(
+                f"--python {given}: it has no numpy, which DJL's Python engine imports",
+                hint=f"{given} -m pip install numpy, or name another",
+            )
+        return given
+    python = _newest(environments)
+    if not _imports(python, "numpy"):
+        python = _built(environments)
+    if not _imports(python, "torch"):
+        sys.stderr.write(
+            f"handlers run in {python}, which has no torch: a recipe that needs it fails to start; "
+            "--python PATH names an interpreter that has it\n"
+        )
+    return python
+
+
+def _built(environments: Environments) -> Path:
+    """As the local target builds them; it takes seconds, and is kept."""
+    if not environments.ready(WORKERS):
+        sys.stderr.write(f"building an environment for handlers ({', '.join(WORKER_PACKAGES)}), once ...\n")
+        try:
+            for _ in environments.build(WORKERS, WORKER_PACKAGES, "", key="workers"):
+                pass
+        except LmiError as exc:
+            raise UsageRefused(
+                f"handlers need a Python with numpy, and it could not be installed: {exc.message}",
+                hint="--python PATH names an interpreter that has it; --no-containers starts none",
+            ) from exc
+    return environments.python(WORKERS)
+
+
+def _imports(python: Path, module: str) -> bool:
+    """Whether the interpreter finds the module; it is not imported (torch takes seconds)."""
+    find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({module!r}) is None)"
+    try:
+        done = subprocess.run([str(python), "-c", find], capture_output=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 def job_image(environ: Mapping[str, str], python: Path | None, reach: Reach) -> Image:

@@ -354,3 +354,18 @@ def test_a_job_does_not_outlive_its_machine(tmp_path: Path) -> None:
             "InternalServerError: We encountered an internal error. Please try again.",
         )
         assert not psutil.pid_exists(int(number)) or psutil.Process(int(number)).status() == "zombie"
+
+
+def test_jobs_are_listed_oldest_first_by_default(aws: Emulated) -> None:
+    """API reference of ListProcessingJobs: "SortOrder: The sort order for results. The default is Ascending."."""
+    api = aws.client("sagemaker")
+    cluster = {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 1}
+    for name in ("sorted-b", "sorted-a"):
+        api.create_processing_job(
+            ProcessingJobName=name,
+            RoleArn=aws.role(),
+            AppSpecification={"ImageUri": IMAGE, "ContainerEntrypoint": ["true"]},
+            ProcessingResources={"ClusterConfig": cluster},
+        )
+    told = api.list_processing_jobs(NameContains="sorted-")["ProcessingJobSummaries"]
+    assert [job["ProcessingJobName"] for job in told] == ["sorted-b", "sorted-a"]

@@ -7,10 +7,12 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -241,3 +243,64 @@ def test_containers_that_a_kill_left_are_ended_by_the_next(tmp_path: Path) -> No
         assert answer["Body"].read() == b"again"
         assert before.isdisjoint(servers_of(state / "hosting"))
     assert servers_of(state / "hosting") == []
+
+
+def test_a_proxy_is_at_the_port_that_was_asked_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    process = start("--port", str(port), "--proxy", "--stop-after", "0.5")
+    code, out, err = ended(process)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == f"export AWS_ENDPOINT_URL=http://127.0.0.1:{port}"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, err = ended(start("--port", str(taken.getsockname()[1]), "--proxy"))
+    assert (code, "cannot be had" in err) == (2, True)
+
+
+NEVER = [
+    ({"method": "BYTES", "path": "/up/aws"}, "connections are seen with --proxy only"),
+    ({"method": "GTE"}, "method GTE: did you mean GET?"),
+    (
+        {"headers": {"X-Amz-Target": "CreateEndpont$"}},
+        "no operation is called so, did you mean CreateEndpoint?",
+    ),
+    ({"method": "HOSTING", "path": "^/provison/chat"}, "the phases of HOSTING are provision, download"),
+    (
+        {"method": "HOSTING", "headers": {"X-Amz-Target": "Create"}},
+        "what the service does by itself (HOSTING) has none",
+    ),
+    ({"method": "PUT", "path": "^s3://bucket"}, "paths begin with /"),
+]
+
+
+@pytest.mark.parametrize(("rule", "why"), NEVER)
+def test_a_rule_that_can_never_match_is_refused(
+    aws: Emulated, tmp_path: Path, rule: dict[str, object], why: str
+) -> None:
+    """At the start, and over HTTP."""
+    (tmp_path / "rules.json").write_text(json.dumps([{"do": "lose"}, {"name": "mine", "do": "drop", **rule}]))
+    code, _, err = ended(start("--faults", str(tmp_path / "rules.json")))
+    assert (code, "rule 2 (mine) can never match: " in err, why in err) == (2, True, True), err
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        aws.fault({"do": "drop", **rule})
+    assert why in json.load(refused.value)["error"]
+
+
+def test_a_container_that_never_answers_its_ping_leaves_no_worker(hosting: Emulated) -> None:
+    """The handler hangs as it loads; its worker leads a session of its own."""
+    files = {**FILES, "model.py": "import time\ntime.sleep(600)\n"}
+    hosting.model("hangs", hosting.upload("artifacts/hangs", files))
+    hosting.endpoint_config("hangs", "hangs", ContainerStartupHealthCheckTimeoutInSeconds=60)
+    hosting.endpoint("hangs")
+    deadline = time.monotonic() + PATIENCE
+    while not (family := workers_of(hosting)):
+        assert time.monotonic() < deadline, hosting.log.read_text()
+        time.sleep(0.1)
+    hosting.advance(600)
+    assert hosting.settled("hangs")["EndpointStatus"] == "Failed"
+    assert gone(family)
+
+
+def workers_of(aws: Emulated) -> list[psutil.Process]:
+    family = psutil.Process(aws.process.pid).children(recursive=True)
+    return [process for process in family if "djl_python_engine" in " ".join(process.cmdline())]

@@ -115,3 +115,9 @@ def test_the_cuda_of_a_tag(tag: str, cuda: str) -> None:
 
 def test_the_oldest_cuda_of_three_digits() -> None:
     assert image("djl-deepspeed", "0.19.0", "us-east-1").cuda == "11.3"
+
+
+def test_every_account_of_awss_images_is_known() -> None:
+    assert len(images.accounts("us-east-1")) == 17
+    assert {"763104351884", "683313688378", "811284229777"} <= images.accounts("us-east-1")
+    assert images.accounts("nowhere-1") == frozenset()
