@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart test setup lint unit bless reference picture bench fuzz clean help lock wheelhouse
+.PHONY: quickstart test setup lint unit bless reference picture bench fuzz kills clean help lock wheelhouse
 
 help:  ## What there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -43,6 +43,9 @@ bench: setup  ## Measure every published figure, write benchmarks/results/ and t
 fuzz: setup  ## 100,000 generated recipes, and 20 times the examples of each property test
 	@$(BIN)/python -m tools.fuzz --cases 100000
 	@$(BIN)/python -m pytest -q tests/unit -m hypothesis --hypothesis-profile=fuzz -n 2
+
+kills: setup  ## 200 random kills and 60 rounds of random faults on the emulator, with lag (half an hour on two cores)
+	@$(BIN)/python -m tools.kills --lag tags=300,reads=5,roles=10 $(KILLS)
 
 wheelhouse: setup  ## Fill the folder wheelhouse/ for machines without a registry (about 3 GB; LMI_WHEELHOUSE=wheelhouse there)
 	@$(BIN)/python -m tools.wheelhouse wheelhouse

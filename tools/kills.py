@@ -97,7 +97,8 @@ def main(argv: list[str] | None = None) -> int:
             for text in outcome.wrong:
                 print(text, file=sys.stderr, flush=True)
             print(
-                f"{kind} {struck[kind]}, seed {outcome.seed}: {'WRONG' if outcome.wrong else 'good'}, "
+                f"{kind}: {lives[kind]} lives, {struck[kind]} struck, seed {outcome.seed}: "
+                f"{'WRONG' if outcome.wrong else 'good'}, "
                 f"{outcome.seconds:.0f} s",
                 file=sys.stderr,
                 flush=True,

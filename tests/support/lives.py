@@ -33,6 +33,7 @@ SIGNALS = ("SIGKILL", "SIGINT", "SIGTERM", "SIGSTOP")
 DIED = {"SIGKILL": (-9,), "SIGINT": (130,), "SIGTERM": (130,), "SIGSTOP": (1, 5)}
 """Exit codes of a process that was struck; 0 is always one: it had done its work."""
 BUG = 3
+_TRACEBACK = "Traceback (most recent call last)"
 RECIPE = """\
 name: {name}
 model_id: ./{name}
@@ -97,7 +98,7 @@ class Life:
     def start(self, *argv: str) -> subprocess.Popen[str]:
         """A session of its own, in which nothing may be left."""
         return subprocess.Popen(
-            [sys.executable, "-m", "lmi_deploy", *argv],
+            [sys.executable, "-m", "lmi_deploy.cli", *argv],
             cwd=self.root,
             env=self._environ,
             stdin=subprocess.DEVNULL,
@@ -114,7 +115,7 @@ class Life:
             process.kill()
             said = f"killed: it did not end within {PATIENCE:.0f} s\n{process.communicate()[0]}"
         ran = Ran(tuple(argv), process.returncode, said)
-        if ran.code == BUG or "Traceback (most recent call last)" in said:
+        if ran.code == BUG or (_TRACEBACK in said and "KeyboardInterrupt" not in said):
             self.outcome.blame("a bug of lmi", ran)
         return ran
 
@@ -152,7 +153,7 @@ class Life:
             self.outcome.struck += 1
             self.outcome.hits[name] = self.outcome.hits.get(name, 0) + 1
         good = (0, *DIED[name]) if hit else (0,)
-        if ran.code not in good:
+        if ran.code not in good and not (hit and _was_starting(ran, name)):
             self.outcome.blame(f"{name} after {moment:.2f} s: exit {ran.code}, expected {good}", ran)
         if hit and name in ("SIGINT", "SIGTERM") and ran.code == 130 and not ran.said.strip():
             self.outcome.blame(f"{name} after {moment:.2f} s: nothing was said", ran)
@@ -188,6 +189,11 @@ class Life:
         known = self.run("ls", "--json")
         if self.name in known.said:
             self.outcome.blame("lmi still knows of it", known)
+
+
+def _was_starting(ran: Ran, name: str) -> bool:
+    """Ended by Python itself, which had not come to `lmi` yet: nothing was done, and nobody could say so."""
+    return ran.code == -signal.Signals[name] and (not ran.said or _TRACEBACK in ran.said)
 
 
 def standing(aws: Emulated) -> dict[str, list[str]]:
