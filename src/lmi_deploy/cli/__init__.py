@@ -6,6 +6,8 @@ import atexit
 import gc
 import sys
 
+from lmi_deploy.cli.signals import end_as_ctrl_c, ignore_at_exit
+
 SELDOM = 50_000
 """Objects more than before, until circles are searched for among them (Python's own: 700)."""
 
@@ -21,15 +23,21 @@ def main() -> None:
     if sys.platform == "win32":
         sys.exit(f"error: {WINDOWS}")
     try:
+        end_as_ctrl_c(sys.argv[1:])
+        from lmi_deploy.cli import streams
         from lmi_deploy.cli.boundary import run
-        from lmi_deploy.cli.group import lmi
+        from lmi_deploy.cli.group import COMMANDS, lmi
 
+        streams.open_outputs()
+        if any(command in COMMANDS and not COMMANDS[command].reads for command in sys.argv[1:2]):
+            streams.discard_when_closed()
         spare_the_collector()
         code = run(lmi, sys.argv[1:])
     except KeyboardInterrupt:  # before the boundary stood, or behind it
         from lmi_deploy.cli.boundary import interrupted
 
         code = interrupted(sys.argv[1:])
+    ignore_at_exit()
     sys.exit(code)
 
 

@@ -81,8 +81,10 @@ def _flushed(code: int) -> int:
 
 
 def _told(error: LmiError, argv: Sequence[str]) -> int:
+    from lmi_deploy.cli.streams import discard_when_closed
     from lmi_deploy.cli.views import open_view
 
+    discard_when_closed()  # the exit code is the error's, whether anybody reads it or not
     try:
         view = open_view(as_json=JSON_FLAG in argv)
         view.fail(error)
@@ -132,6 +134,9 @@ def interrupted(argv: Sequence[str]) -> int:
 
 def _closed_pipe() -> int:
     """The reader went away (`lmi logs | head`): no error, and no complaint from the interpreter's own flush."""
+    from lmi_deploy.cli.streams import discard_when_closed
+
+    discard_when_closed()
     _discard(sys.stdout)
     return 128 + signal.SIGPIPE
 

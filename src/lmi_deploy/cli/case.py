@@ -24,11 +24,17 @@ class Room:
     view: View
     deps: Deps
 
-    def play(self, events: Iterable[Event]) -> None:
+    def play(self, events: Iterable[Event], note: Callable[[Event], None] = lambda event: None) -> None:
         """Show what happens as it happens. A failure tells no line again that went by a moment ago."""
         try:
             for event in events:
+                note(event)
                 self.view.show(event)
+        except KeyboardInterrupt:
+            if isinstance(events, Generator):
+                # It may have come while an event was shown: what brings them about says what stands.
+                events.throw(KeyboardInterrupt())
+            raise
         except LmiError as error:
             error.details = self.view.untold(error.details)
             raise
@@ -39,14 +45,12 @@ class Room:
         """The same, for what is recorded as it is done: Ctrl-C says whether anything is recorded yet."""
         begun: list[str] = []
 
-        def kept() -> Iterator[Event]:
-            for event in events:
-                if isinstance(event, Started):
-                    begun.append(event.key.partition(":")[0])
-                yield event
+        def note(event: Event) -> None:
+            if isinstance(event, Started):
+                begun.append(event.key.partition(":")[0])
 
         try:
-            self.play(kept())
+            self.play(events, note)
         except KeyboardInterrupt:
             if not begun:
                 raise

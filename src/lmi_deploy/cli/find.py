@@ -175,12 +175,13 @@ def confirm(question: str, *, yes: bool, free: bool = False, kept: str = "nothin
     # Not click's own, of which some versions put a blank on stdout.
     sys.stderr.write(f"{question} {'[Y/n]' if free else '[y/N]'} ")
     sys.stderr.flush()
+    ended: KeyboardInterrupt | None = None
     try:
         answer = sys.stdin.readline()
-    except KeyboardInterrupt:
-        answer = ""
+    except KeyboardInterrupt as end:
+        answer, ended = "", end
     if not answer:  # Ctrl-D or Ctrl-C: the cursor still stands behind the question
         sys.stderr.write("\n")
     word = answer.strip().lower()
     if word not in ("y", "yes") and not (free and answer and not word):
-        raise Interrupted(f"you did not agree: {kept}", hint="run it again to agree")
+        raise Interrupted(f"you did not agree: {kept}", hint="run it again to agree") from ended

@@ -11,36 +11,39 @@ from lmi_deploy import __version__
 
 
 class Entry(NamedTuple):
-    """Where a command lives, and the line that `lmi --help` shows for it."""
+    """Where a command lives, and the line that `lmi --help` shows for it.
+
+    One that only `reads` ends when the reader of its output is gone; any other goes on to its end."""
 
     module: str
     help: str
+    reads: bool = False
 
 
 COMMANDS: dict[str, Entry] = {
     "up": Entry("up", "Make the deployment what the recipe says, and prove that it answers."),
-    "plan": Entry("plan", "Show what `lmi up` would change. Writes nothing, anywhere."),
-    "status": Entry("status", "Say whether a deployment is in step, drifted, absent or failed."),
-    "ls": Entry("ls", "List the deployments."),
-    "invoke": Entry("invoke", "Ask a deployment, and stream its answer."),
-    "logs": Entry("logs", "Show what the model server printed."),
+    "plan": Entry("plan", "Show what `lmi up` would change. Writes nothing, anywhere.", reads=True),
+    "status": Entry("status", "Say whether a deployment is in step, drifted, absent or failed.", reads=True),
+    "ls": Entry("ls", "List the deployments.", reads=True),
+    "invoke": Entry("invoke", "Ask a deployment, and stream its answer.", reads=True),
+    "logs": Entry("logs", "Show what the model server printed.", reads=True),
     "down": Entry("down", "Take a deployment away, and check that nothing is left."),
     "wait": Entry("wait", "Wait for what `lmi up --detach` began."),
     "rollback": Entry("rollback", "Go back to the generation before."),
     "extend": Entry("extend", "Let a deployment live longer than its ttl."),
     "unlock": Entry("unlock", "Take away the lock of a run that is dead."),
-    "validate": Entry("validate", "Check recipes without touching the network."),
+    "validate": Entry("validate", "Check recipes without touching the network.", reads=True),
     "render": Entry("render", "Write the files that would ship, without shipping them."),
     "serve": Entry("serve", "Serve a model folder in the foreground."),
     "emulator": Entry("emulator", "SageMaker on this machine, for rehearsals."),
     "init": Entry("init", "Look at a model and write a commented recipe for it."),
     "weights": Entry("weights", "Models in a bucket: push, ls, verify, rm, copy."),
     "gc": Entry("gc", "Free what expired, and what interrupted runs left."),
-    "images": Entry("images", "List the container images that AWS publishes."),
-    "iam": Entry("iam", "Print the least-privilege policies of a deployment on SageMaker."),
-    "schema": Entry("schema", "Print the recipe's JSON Schema."),
+    "images": Entry("images", "List the container images that AWS publishes.", reads=True),
+    "iam": Entry("iam", "Print the least-privilege policies of a deployment on SageMaker.", reads=True),
+    "schema": Entry("schema", "Print the recipe's JSON Schema.", reads=True),
     "cache": Entry("cache", "Show and free what lmi keeps on this machine."),
-    "completion": Entry("completion", "Print the completion script of a shell."),
+    "completion": Entry("completion", "Print the completion script of a shell.", reads=True),
 }
 
 

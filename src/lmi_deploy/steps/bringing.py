@@ -59,6 +59,13 @@ class _Round:
     took: int = 0
 
     def run(self) -> Iterator[Event]:
+        try:
+            yield from self._run()
+        except KeyboardInterrupt:
+            hint = RECORDED if split(self.case.plan)[0].actions else UNBEGUN
+            raise interrupted(self.case.ref, self.deps, hint=hint) from None
+
+    def _run(self) -> Iterator[Event]:
         case, deps = self.case, self.deps
         target, journal = self._target, deps.journal(case.ref)
         perform = target.raising(case.spec, case.artifact, deps.hub(case.spec.model.model_id))
@@ -75,9 +82,6 @@ class _Round:
             explain(error, case.spec.engine.name)
             error.hint = "; ".join(filter(None, (error.hint, *self._advice(error))))
             raise
-        except KeyboardInterrupt:
-            hint = RECORDED if before.actions else UNBEGUN
-            raise interrupted(case.ref, deps, hint=hint) from None
         if detached:
             return
         # Settled before the old generation is cleared away: from here on the new one is what serves.

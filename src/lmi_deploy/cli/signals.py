@@ -1,0 +1,72 @@
+"""SIGTERM (a cancelled CI job) and SIGHUP (a closed terminal) end a command as Ctrl-C does."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import weakref
+from collections.abc import Sequence
+from typing import Any, Final
+
+_OWN_ENDING: Final = frozenset({"serve", "emulator"})
+"""Commands that pass signals on to the server that they wait for."""
+_DEFAULTS: Final = (signal.SIG_DFL, signal.default_int_handler)
+_CHECK: Final = 1.0
+"""Seconds after which it is looked whether the command really is ending."""
+
+
+class Signalled(KeyboardInterrupt):
+    """Not KeyboardInterrupt itself: where one of those passed through an `exec` (each dataclass is made by one), Python
+    ends by SIGINT, whatever its exit code was to be (CPython's run_eval_code_obj and Py_RunMain)."""
+
+
+class _Ending:
+    """The first signal raises Signalled in the main thread. What releases the lock and says what stands is then
+    disturbed by no second SIGTERM or SIGHUP (a CI system sends several), only by Ctrl-C."""
+
+    def __init__(self) -> None:
+        self._raised: weakref.ref[Signalled] | None = None
+
+    def signalled(self, number: int, frame: Any) -> None:
+        if self._raised is None or number == signal.SIGINT or self._is_swallowed:
+            self._end()
+
+    def check(self, number: int, frame: Any) -> None:
+        """Python drops what is raised while it calls a finalizer or a callback of the garbage collector."""
+        if self._is_swallowed:
+            self._end()
+
+    @property
+    def _is_swallowed(self) -> bool:
+        """What is on its way up, or is being handled, is referred to by whoever does it."""
+        return self._raised is not None and self._raised() is None
+
+    def _end(self) -> None:
+        raised = Signalled()
+        self._raised = weakref.ref(raised)
+        signal.setitimer(signal.ITIMER_REAL, _CHECK, _CHECK)
+        raise raised
+
+
+def end_as_ctrl_c(argv: Sequence[str]) -> None:
+    """A signal that whoever started us had ignored (nohup) stays so."""
+    if {*argv[:1]} & _OWN_ENDING:
+        return
+    ending, tell = _Ending(), sys.unraisablehook
+
+    def hook(unraisable: Any) -> None:
+        if unraisable.exc_type is not Signalled:
+            tell(unraisable)
+
+    sys.unraisablehook = hook
+    signal.signal(signal.SIGALRM, ending.check)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) in _DEFAULTS:
+            signal.signal(number, ending.signalled)
+
+
+def ignore_at_exit() -> None:
+    """The exit code is known. Python's own end would give the signals their default back, and it with them."""
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+        signal.signal(number, signal.SIG_IGN)
