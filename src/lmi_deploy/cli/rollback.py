@@ -49,6 +49,6 @@ def command(
     ref, plan, server = waiting.prepare_rollback(found, room.deps, to or 0, max_hourly=max_hourly)
     room.view.plan(plan)
     confirm(f"Go back to {server} ({ref.place})?", yes=yes)
-    room.carry_out(waiting.roll_back(ref, room.deps, server))
+    room.carry_out(waiting.roll_back(ref, room.deps, server, plan))
     address = room.deps.targets[ref.target].address(ref)
     room.view.result({**ref_fields(ref), "config": server, "address": address}, address)

@@ -13,6 +13,7 @@ from lmi_deploy.core.observed import CloudObserved, Observed
 from lmi_deploy.core.plan import Action, Plan, RemoveDeployment, StopServer, title
 from lmi_deploy.core.record import DeploymentRef
 from lmi_deploy.core.weights import BucketWish
+from lmi_deploy.decide.agreement import require_agreed
 from lmi_deploy.decide.diff import teardown, weights_named
 from lmi_deploy.decide.ownership import require_no_lost_tag
 from lmi_deploy.decide.standing import elsewhere_words, unattended
@@ -48,6 +49,8 @@ class Ending:
     notices: tuple[str, ...] = ()
     recorded: bool = True
     """False: the bucket is gone, and lock and record with it."""
+    created: str = ""
+    """When the endpoint was made, which tells it from a later one of its name."""
 
 
 def prepare(ref: DeploymentRef, deps: Deps, extent: Extent | None = None) -> Ending:
@@ -67,7 +70,15 @@ def prepare(ref: DeploymentRef, deps: Deps, extent: Extent | None = None) -> End
     if isinstance(seen, CloudObserved) and plan.empty:
         notices = (*notices, *_elsewhere(ref, seen))
     recorded = not isinstance(seen, CloudObserved) or seen.bucket
-    return Ending(ref=seen.ref, plan=plan, extent=extent, notices=notices, recorded=recorded)
+    endpoint = seen.endpoint if isinstance(seen, CloudObserved) else None
+    return Ending(
+        ref=seen.ref,
+        plan=plan,
+        extent=extent,
+        notices=notices,
+        recorded=recorded,
+        created=endpoint.created if endpoint else "",
+    )
 
 
 def _elsewhere(ref: DeploymentRef, seen: CloudObserved) -> Iterator[str]:
@@ -111,10 +122,21 @@ def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:
             if found.plan.empty:
                 yield from (Notice(text=notice) for notice in found.notices)
                 return
+            _require_same(ending, found)
             yield from _take_away(found, deps)
     except KeyboardInterrupt:
         hint = "what was begun is recorded: `lmi status` shows it, `lmi down` goes on"
         raise interrupted(ref, deps, hint=hint) from None
+
+
+def _require_same(shown: Ending, found: Ending) -> None:
+    """Refused where more would be taken away than was shown, or another endpoint of that name."""
+    require_agreed(shown.plan, found.plan)
+    if found.created not in ("", shown.created):
+        raise Refused(
+            f"{found.ref.name}: the plan is stale: the endpoint is another one, created at {found.created}",
+            hint="nothing was changed. Run the command again and look at the new plan",
+        )
 
 
 def _kept(seen: Observed, extent: Extent) -> Ending:

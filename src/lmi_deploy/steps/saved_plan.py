@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from lmi_deploy.core.artifact import Artifact
 from lmi_deploy.core.frozen_json import dump, load
 from lmi_deploy.core.naming import digest
-from lmi_deploy.core.observed import CloudObserved, LocalObserved, Observed
+from lmi_deploy.core.observed import CloudHeld, CloudObserved, LocalObserved, Observed, Price
 from lmi_deploy.core.spec import Spec
+from lmi_deploy.decide.agreement import binding, require_price
+from lmi_deploy.decide.diff.sagemaker import coming
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.steps.deps import Deps
 from lmi_deploy.steps.looking import Case, look, observed_notices
@@ -28,11 +31,18 @@ class SavedPlan:
     """Digest of the world that the plan was made for, and of what it would do there."""
     recipe: str = "RECIPE"
     """What names the recipe in a command."""
+    prices: dict[str, float] = field(default_factory=dict)
+    """Of an hour, by instance type, as they were shown."""
 
 
 def saved_plan(case: Case) -> str:
     saved = SavedPlan(
-        schema=SCHEMA, spec=case.spec, artifact=case.artifact, seen=seen(case), recipe=case.recipe
+        schema=SCHEMA,
+        spec=case.spec,
+        artifact=case.artifact,
+        seen=seen(case),
+        recipe=case.recipe,
+        prices={instance: price.hourly for instance, price in _prices(case).items()},
     )
     return json.dumps(dump(saved), indent=1) + "\n"
 
@@ -73,6 +83,7 @@ def resume(saved: SavedPlan, deps: Deps, *, probe: bool) -> Case:
             f"{saved.spec.name}: the plan is stale: what is deployed has changed since it was made",
             hint="plan again, look at it, and carry out the new one",
         )
+    require_price(saved.spec.name, saved.prices, _prices(case))
     case = replace(case, recipe=saved.recipe)
     notices = (*observed_notices(case), *preflight(case, deps))
     if not probe:
@@ -81,16 +92,19 @@ def resume(saved: SavedPlan, deps: Deps, *, probe: bool) -> Case:
 
 
 def seen(case: Case) -> str:
-    return digest([case.spec.name, _world(case.observed), list(case.plan.actions)])
+    return digest([case.spec.name, _world(case.observed), list(binding(case.plan)), list(case.plan.changes)])
+
+
+def _prices(case: Case) -> Mapping[str, Price]:
+    return case.held.prices if isinstance(case.held, CloudHeld) else {}
 
 
 def _world(observed: Observed) -> list[object]:
-    """What a plan depends on: not what changes by itself from one look to the next."""
+    """What a plan depends on: not what changes by itself from one look to the next, nor what AWS finds only later."""
     current = observed.record.current if observed.record else None
-    told = [observed.serving, current.server if current else "", sorted(observed.artifacts)]
+    told = [current.server if current else ""]
     match observed:
         case LocalObserved(servers=servers):
-            return [*told, sorted(server.server for server in servers)]
-        case CloudObserved(endpoint=endpoint, resources=resources, missing=missing):
-            status = [endpoint.status, endpoint.config] if endpoint else []
-            return [*told, *status, sorted((resource.kind, resource.name) for resource in resources), missing]
+            return [*told, observed.serving, sorted(server.server for server in servers)]
+        case CloudObserved(endpoint=endpoint, missing=missing):
+            return [*told, coming(endpoint) if endpoint else "", missing]

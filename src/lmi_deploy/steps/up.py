@@ -11,6 +11,7 @@ from lmi_deploy.core.events import Event
 from lmi_deploy.core.place import SageMakerPlace
 from lmi_deploy.core.plan import FetchWeights
 from lmi_deploy.core.recipe import Recipe
+from lmi_deploy.decide.agreement import require_agreed
 from lmi_deploy.decide.diff import FOUNDING, summary
 from lmi_deploy.decide.places.encryption import key_notices
 from lmi_deploy.decide.places.job import job_notices
@@ -76,6 +77,7 @@ def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = Fals
     yield from apply(replace(case.plan, actions=founding), perform, NoJournal(), deps.clock)
     with locked(case.ref, deps):
         fresh = look(case.spec, case.artifact, deps, probe=probe, before=case.held)
+        require_agreed(case.plan, fresh.plan)
         yield from bring(fresh, deps, Wish(probe=probe, detach=detach))
 
 

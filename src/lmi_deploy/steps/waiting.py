@@ -10,6 +10,7 @@ from lmi_deploy.core.events import Event, Finished
 from lmi_deploy.core.observed import Observed
 from lmi_deploy.core.plan import Plan
 from lmi_deploy.core.record import DeploymentRef, Generation
+from lmi_deploy.decide.agreement import require_agreed
 from lmi_deploy.decide.diff import rollback, waiting
 from lmi_deploy.errors import LmiError
 from lmi_deploy.steps.affording import require_affordable_generation
@@ -56,10 +57,13 @@ def _confirmed(ref: DeploymentRef, deps: Deps) -> Observed:
     return target.confirm(target.observe(ref))
 
 
-def roll_back(ref: DeploymentRef, deps: Deps, server: str) -> Iterator[Event]:
-    """Point the endpoint at the generation of this name, ask it, and settle it as the current one."""
+def roll_back(ref: DeploymentRef, deps: Deps, server: str, shown: Plan) -> Iterator[Event]:
+    """Point the endpoint at the generation of this name, ask it, and settle it as the current one.
+
+    Refused where that is no longer what was `shown`."""
     with locked(ref, deps):
         plan, previous = rollback(_confirmed(ref, deps), server)
+        require_agreed(shown, plan)
         deps.journal(ref).expect(previous)
         try:
             yield from _bring(ref, plan, previous, deps)
