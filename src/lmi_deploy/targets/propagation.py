@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain, repeat
 from typing import Final, TypeVar
 
-from lmi_deploy.core.events import Event, Progress
+from lmi_deploy.core.events import Event, Notice, Progress
 from lmi_deploy.core.hosting import TAG, ResourceKind
 from lmi_deploy.errors import AccessError, LmiError, NotFound, RoleNotAssumable
 from lmi_deploy.ports.account import Caller
@@ -83,7 +83,7 @@ class Propagation:
     def _again(
         self, request: Callable[[], None], is_late: Callable[[LmiError], bool], what: str, key: str
     ) -> Generator[Event, None, None]:
-        begun = self.clock.monotonic()
+        begun, note, told = self.clock.monotonic(), f"AWS does not know {what} everywhere yet", False
         for pause in chain((0.5, 1.0, 1.0, 2.0, 3.0), repeat(_STEADY)):
             try:
                 return request()
@@ -98,7 +98,9 @@ class Propagation:
                     )
                     raise
             if waited >= _QUIET:
-                note = f"AWS does not know {what} everywhere yet"
+                if not told:
+                    yield Notice(text=f"{note}: it is asked again, for {TIMEOUT:.0f} s at most")
+                told = True
                 yield Progress(key=key, done=round(waited, 1), total=TIMEOUT, unit="seconds", note=note)
             self.clock.sleep(min(pause, TIMEOUT - waited))
 

@@ -16,7 +16,11 @@ BY_JOB = RECIPE + "weights: {via: job}\n"
 def test_what_was_just_made_is_waited_for(house: CloudHouse, lag: str, recipe: str) -> None:
     write_recipe(recipe)
     setattr(house.cloud.world, lag, 30.0)
-    told = [line for line in house.up("--json").lines if "everywhere yet" in line.get("note", "")]
+    lines = house.up("--json").lines
+    notices = [line["text"] for line in lines if "everywhere yet" in line.get("text", "")]
+    assert all(text.endswith("it is asked again, for 60 s at most") for text in notices)
+    assert 1 <= len(notices) <= 2
+    told = [line for line in lines if "everywhere yet" in line.get("note", "")]
     first = told[0]
     assert (first["unit"], first["total"]) == ("seconds", 60.0)
     assert 2 <= first["done"] <= 10
