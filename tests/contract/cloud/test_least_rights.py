@@ -67,8 +67,9 @@ LIVES = {
     "whole": Life(PLAIN + WHOLE, (PLAN,)),
     "packed": Life(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
 }
+LOCKED = ("up", "rollback", "extend", "gc")
 DOES_WITHOUT = {"logs:DescribeLogGroups", "logs:FilterLogEvents", "s3:DeleteObject"}
-"""An `up` goes on without: there is no log to be seen, and the lock ends by itself."""
+"""What changes something goes on without: there is no log to be seen, and the lock ends by itself."""
 TOLD_OTHERWISE = {"pricing:GetProducts": "as public repositories quote it"}
 """What is said where something is done without."""
 NOT_MET = {
@@ -160,7 +161,7 @@ def _lived(life: Life, ada: Principal) -> dict[Less, int]:
         assert "not authorized" not in told, (command, told)
         assert "not checked" not in told, (command, told)
         for less in ada.decisive(ada.asked):
-            if command[0] not in ("up", "rollback") or less.action not in DOES_WITHOUT:
+            if command[0] not in LOCKED or less.action not in DOES_WITHOUT:
                 wanted.setdefault(less, number)
     return wanted
 
