@@ -23,7 +23,7 @@ handler: {{file: model.py}}
 probe: {{body: '{{"inputs": "OK"}}'}}
 """
 TELLS = '''\
-import hashlib, os, pathlib, urllib.request
+import hashlib, os, pathlib, urllib.error, urllib.request
 from djl_python import Input, Output
 
 
@@ -38,6 +38,8 @@ def handle(inputs: Input) -> Output:
     try:
         urllib.request.urlopen(os.environ.get("AWS_ENDPOINT_URL", "http://127.0.0.1:9") + "/_clock", timeout=5)
         reaches = True
+    except urllib.error.HTTPError:
+        reaches = True  # it asks for its key
     except OSError:
         reaches = False
     return Output().add_as_json({"folder": str(folder), "files": found, "reaches": reaches})
