@@ -32,6 +32,19 @@ Tamper = Callable[[Call, bytes], bytes]
 
 
 @dataclass(slots=True)
+class Reply:
+    """A response on its way back. Without a Content-Length it ends where its chunks do."""
+
+    status: int
+    headers: dict[str, str]
+    content: bytes
+
+
+Alter = Callable[[Call, Reply], Reply]
+"""What becomes of a response on its way."""
+
+
+@dataclass(slots=True)
 class Passed:
     """A request as it came, and how it was answered (0: not at all)."""
 
@@ -51,6 +64,7 @@ class Proxy:
     rules: FaultRules = field(default_factory=FaultRules)
     log: list[Passed] = field(default_factory=list)
     tamper: Tamper | None = None
+    alter: Alter | None = None
 
     def fail(self, *rules: Rule) -> None:
         self.rules.add(*rules)
@@ -58,7 +72,7 @@ class Proxy:
     def clear(self) -> None:
         self.rules.clear()
         self.log.clear()
-        self.tamper = None
+        self.tamper = self.alter = None
 
     def seen(self, method: str, part: str = "") -> list[Passed]:
         """The requests of a method whose path and query contain `part`."""
@@ -132,14 +146,18 @@ async def _forward(proxy: Proxy, session: aiohttp.ClientSession, request: web.Re
         skip_auto_headers=_OURS,
     ) as answer:
         content = await answer.read()
-        return _response(answer, content, request.method)
-
-
-def _response(answer: aiohttp.ClientResponse, content: bytes, method: str) -> web.StreamResponse:
     headers = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
-    length = int(headers.pop("Content-Length", len(content)))
-    if method == "HEAD" or len(content) >= _LARGE or length:
+    reply = Reply(answer.status, {"Content-Length": str(len(content)), **headers}, content)
+    if proxy.alter is not None:
+        reply = proxy.alter(Call(request.method, request.raw_path, request.headers), reply)
+    return _response(reply, request.method)
+
+
+def _response(reply: Reply, method: str) -> web.StreamResponse:
+    headers, content = dict(reply.headers), reply.content
+    told = headers.pop("Content-Length", None)
+    if method == "HEAD" or content or told is None:
         pieces = (content[first : first + _LARGE] for first in range(0, len(content), _LARGE))
-        return Streamed(pieces, length=length, headers=headers, status=answer.status)
-    response = web.Response(status=answer.status, headers=headers)
-    return response
+        length = None if told is None else int(told)
+        return Streamed(pieces, length=length, headers=headers, status=reply.status)
+    return web.Response(status=reply.status, headers=headers)

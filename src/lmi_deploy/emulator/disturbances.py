@@ -26,10 +26,10 @@ _RANGE: Final = re.compile(r"(\d*)-(\d*)")
 
 
 class Streamed(web.StreamResponse):
-    """A body of known length in steps, carried out by `deliver`; `sent` counts the bytes that left."""
+    """A body in steps, of known length or none, carried out by `deliver`; `sent` counts the bytes that left."""
 
     def __init__(
-        self, chunks: Iterable[bytes], *, length: int, headers: Mapping[str, str], status: int = 200
+        self, chunks: Iterable[bytes], *, length: int | None, headers: Mapping[str, str], status: int = 200
     ) -> None:
         super().__init__(status=status, headers=headers)
         if "Content-Type" not in headers:

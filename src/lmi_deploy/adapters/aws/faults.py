@@ -54,7 +54,6 @@ _DAMAGED: Final = frozenset(
 )
 _NO_CONNECTION: Final = frozenset({"SSLError", "ProxyConnectionError", "InvalidProxiesConfigError"})
 GARBLED: Final = "UnexpectedResponse"
-_PARSERS: Final = frozenset({"botocore.parsers", "botocore.handlers"})
 _PRINCIPAL: Final = re.compile(r"User: (\S+)")
 _ACTION: Final = re.compile(r"not authorized to perform: (\S+)")
 _RESOURCE: Final = re.compile(r"on resource: \"?([^\s\"]+)\"?")
@@ -115,7 +114,8 @@ def read_fault(exc: Exception) -> Fault:
 def is_unreadable(exc: BaseException) -> bool:
     """Whether it is about an answer of 200 that is not the service's.
 
-    botocore has an error of its own for few of them: most end as Python's own error where it parses them.
+    botocore has an error of its own for few of them: most end as Python's own error, raised in botocore's code and not
+    in a hook of ours.
     """
     from botocore.parsers import ResponseParserError
 
@@ -123,8 +123,9 @@ def is_unreadable(exc: BaseException) -> bool:
         return True
     if not isinstance(exc, (ValueError, TypeError, LookupError, AttributeError)):
         return False
-    frames = walk_tb(exc.__traceback__)
-    return any(frame.f_globals.get("__name__") in _PARSERS for frame, _ in frames)
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in walk_tb(exc.__traceback__)]
+    last = next((name for name in reversed(modules) if name.startswith(("botocore.", "lmi_deploy."))), "")
+    return last.startswith("botocore.")
 
 
 def _unreadable(exc: Exception) -> str:

@@ -9,10 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final
 
 _TEXT: Final = r"(?s).+"
 _ARN: Final = r"arn:[^:]+:[^:]*:[^:]*:[^:]*:.+"
+_POLICY: Final = "policyDocumentType"
+"""IAM's text, which botocore decodes (`handlers.json_decode_policies`)."""
+_PLAIN: Final = (str, int, float, list, dict)
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),
     "integer": (int,),
@@ -106,16 +110,36 @@ class UnexpectedResponse(Exception):
 
 def defect_of(api: Any, service: str, call: str, answer: Mapping[str, Any]) -> str:
     """What makes the answer to `call` unreadable, in a few words; empty where all that is read is there."""
-    fields = FIELDS.get(service, {}).get(call, {})
-    if not fields:
+    shape = api.meta.service_model.operation_model(api.meta.method_to_api_mapping[call]).output_shape
+    if shape is None:
         return ""
-    model = api.meta.service_model.operation_model(api.meta.method_to_api_mapping[call])
-    found = (
+    fields = FIELDS.get(service, {}).get(call, {})
+    absent = (
         defect
         for path, pattern in fields.items()
-        for defect in _defects(answer, model.output_shape, path.split("."), pattern)
+        for defect in _defects(answer, shape, path.split("."), pattern)
     )
-    return next(found, "")
+    return next(chain(_misfits(answer, shape, ""), absent), "")
+
+
+def _misfits(value: Any, shape: Any, name: str) -> Iterator[str]:
+    """What is of another type than its shape says, at any depth. A body that is read later is none of JSON's types."""
+    if isinstance(value, _PLAIN) and not _is_a(value, shape):
+        yield f"with {name} {_shown(value)}"
+    elif shape.name == _POLICY:
+        return
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if (inner := _member(shape, key)) is not None:
+                yield from _misfits(item, inner, key)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _misfits(item, shape.member, name)
+
+
+def _member(shape: Any, key: str) -> Any:
+    """The shape of an item of a structure or a map; None where the model does not know it."""
+    return shape.value if shape.type_name == "map" else shape.members.get(key)
 
 
 def _defects(node: Mapping[str, Any], shape: Any, steps: list[str], pattern: str) -> Iterator[str]:
@@ -139,7 +163,7 @@ def _defects(node: Mapping[str, Any], shape: Any, steps: list[str], pattern: str
 
 
 def _is_a(value: Any, shape: Any) -> bool:
-    wanted = _TYPES.get(shape.type_name)
+    wanted = (dict,) if shape.name == _POLICY else _TYPES.get(shape.type_name)
     return wanted is None or (isinstance(value, wanted) and (bool in wanted or not isinstance(value, bool)))
 
 
