@@ -37,6 +37,13 @@ _ASKED_FOR = (0, ENDED_BY_CTRL_C, 143)
 @click.option(
     "--python", type=click.Path(path_type=Path), help="Interpreter of the workers; else one is made."
 )
+@click.option(
+    "--log-format",
+    type=click.Choice(["lmi", "djl"]),
+    default="lmi",
+    show_default=True,
+    help="Runtime embedded: djl writes the lines that CloudWatch shows of DJLServing, for metric filters.",
+)
 @click.option("--watch", "watched", is_flag=True, help="Start again when a file of DIR changes.")
 @json_option
 def command(
@@ -48,6 +55,7 @@ def command(
     port: int,
     settings: Path | None,
     python: Path | None,
+    log_format: str,
     watched: bool,
     as_json: bool,
 ) -> int:
@@ -68,6 +76,7 @@ def command(
         python=python,
         runtime=runtime,
         image=image,
+        log_format=log_format,
     )
     if watched:
         return _watch(wanted, room)

@@ -34,6 +34,8 @@ class Launch:
     """As clients know it; so is named what lies in /opt/ml/model. Empty: after its folder, as DJLServing does."""
     settings: Path | None = None
     """A config.properties of the user's."""
+    log_format: str = "lmi"
+    """`djl`: the lines that DJLServing would write (embedded; the others are what they are)."""
     managed_by_clients: bool = False
     """Whether clients may register and remove models over HTTP (embedded; the others are what they are)."""
 

@@ -155,6 +155,7 @@ def command(launch: Launch, run: Path) -> list[str]:
         *("--engine-dir", str(launch.engine), "--python", str(launch.python), "--run-dir", str(run)),
         *("--host", launch.host, "--port", str(launch.port), "--model-name", launch.model_name),
         *(("--config", str(launch.settings)) if launch.settings else ()),
+        *("--log-format", launch.log_format),
         *("--management", "http" if launch.managed_by_clients else "control"),
         *labels,
     ]

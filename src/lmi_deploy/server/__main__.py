@@ -9,16 +9,19 @@ import sys
 from pathlib import Path
 
 from lmi_deploy.server.composition import Options
+from lmi_deploy.server.djl_log import DjlLog
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.naming import name_of
 from lmi_deploy.server.program import Program
 
 
 def main() -> int:
-    return asyncio.run(Program(_options(), os.environ.copy(), Log()).run())
+    given = _arguments()
+    log = DjlLog() if given.log_format == "djl" else Log()
+    return asyncio.run(Program(_options(given), os.environ.copy(), log).run())
 
 
-def _options() -> Options:
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m lmi_deploy.server", description="Serve one model folder."
     )
@@ -41,7 +44,11 @@ def _options() -> Options:
         help="who may register models: clients, as with DJLServing, or the control socket in --run-dir alone",
     )
     parser.add_argument("--drain-seconds", type=float, default=60.0)
-    given = parser.parse_args()
+    parser.add_argument("--log-format", choices=["lmi", "djl"], default="lmi", help="djl: as DJLServing's")
+    return parser.parse_args()
+
+
+def _options(given: argparse.Namespace) -> Options:
     return Options(
         model_dir=given.model_dir.resolve(),
         engine_dir=given.engine_dir.resolve(),

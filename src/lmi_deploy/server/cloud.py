@@ -24,3 +24,8 @@ FAST_STREAM = (
     "the pieces of a stream followed each other without a pause: in the real server such synchronous streams get stuck "
     "(about 1 of 40 to 130 was lost there, and its worker with it); send fewer, larger pieces, or use option.async_mode"
 )
+ONE_ENGINE = (
+    "one worker, which serves many requests at once: under load DJLServing would start a second engine on a processor, "
+    "and none on a GPU (maxWorkers says otherwise)"
+)
+ANOTHER = "requests wait: as in the cloud a further worker starts and loads the model again, up to maxWorkers"

@@ -24,6 +24,7 @@ from lmi_deploy.server.properties import ModelSettings, Surroundings
 from lmi_deploy.server.settings import ServerSettings, management_apart
 from lmi_deploy.server.shift import Shift, SyncShift
 from lmi_deploy.server.worker import Worker
+from lmi_deploy.server.worker_process import WorkerProcesses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,7 @@ class Composition:
     environ: Mapping[str, str]
     log: Log
     state: State
+    processes: WorkerProcesses
     end: Callable[[], None]
     panic: Callable[[], None]
 
@@ -133,7 +135,7 @@ class Composition:
         around = Surroundings(defaults=settings.keys, environ=environ, gpus=gpus_here(environ))
 
         def new_shift(model: ModelSettings, place: Place) -> Shift:
-            worker = Worker(engine, model, place, log)
+            worker = Worker(engine, model, place, log, processes=self.processes)
             return AsyncShift(worker, log) if model.async_mode else SyncShift(worker, model, log)
 
         return Models(new_shift=new_shift, surroundings=around, log=log, metrics=metrics)

@@ -22,6 +22,10 @@ class Device:
     kind: str = "cpu"
     number: int = -1
 
+    def __str__(self) -> str:
+        """As DJLServing's log has it."""
+        return "cpu()" if self.kind == "cpu" else f"{self.kind}({self.number})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -58,16 +62,25 @@ def visible(place: Place, environ: Mapping[str, str]) -> str:
 
 
 def placed(
-    merged: Mapping[str, str], defaults: Mapping[str, str], environ: Mapping[str, str], gpus: int
+    merged: Mapping[str, str],
+    defaults: Mapping[str, str],
+    environ: Mapping[str, str],
+    gpus: int,
+    *,
+    one_engine: bool = False,
 ) -> tuple[Place, ...]:
-    """`BadSettings` where there are not enough devices, as the real server does not start then."""
+    """`BadSettings` where there are not enough devices, as the real server does not start then.
+
+    `one_engine`: a worker is a whole inference engine, so a processor has no more of them than a GPU unless stated.
+    """
     degree = _degree(merged, gpus)
     if mpi(merged):
         return _under_mpi(merged, degree, gpus)
     stated = merged.get("load_on_devices", defaults.get("load_on_devices", "*"))
     devices = _every(degree, gpus) if stated == "*" else [_named(name) for name in stated.split(";") if name]
+    usual = 1 if one_engine else _cpu_workers(environ)
     # A device that is named twice is one group of workers.
-    return tuple(_place(device, merged, environ, degree) for device in dict.fromkeys(devices) or [Device()])
+    return tuple(_place(device, merged, usual, degree) for device in dict.fromkeys(devices) or [Device()])
 
 
 def mpi(merged: Mapping[str, str]) -> bool:
@@ -101,10 +114,11 @@ def _named(name: str) -> Device:
     return Device(found[1] or "gpu", int(found[2]))
 
 
-def _place(device: Device, merged: Mapping[str, str], environ: Mapping[str, str], degree: int) -> Place:
+def _place(device: Device, merged: Mapping[str, str], usual: int, degree: int) -> Place:
+    """`usual`: how many workers a processor has where nothing is stated."""
     # The real server ignores minWorkers and maxWorkers of config.properties: only the model's own count.
     sources = (merged,)
-    usual = _cpu_workers(environ) if device.kind == "cpu" else 1
+    usual = usual if device.kind == "cpu" else 1
     low = number(sources, f"{device.kind}.minWorkers", number(sources, "minWorkers", 1))
     high = number(sources, f"{device.kind}.maxWorkers", number(sources, "maxWorkers", usual))
     if device.kind == "gpu" and degree and not {"maxWorkers", "gpu.maxWorkers"} & merged.keys():

@@ -83,6 +83,13 @@ class FrontEnd:
 
     async def _refuse(self, exchange: Exchange, refusal: Refusal) -> None:
         status = refusal.status_by(self.settings.keys)
+        if refusal.kind.startswith("Wlm"):
+            self.log.djl(
+                "InferenceRequestHandler",
+                f"RequestId=[{exchange.request_id}]: {refusal.message}",
+                level="WARN",
+                causes=(f"ai.djl.serving.wlm.util.{refusal.kind}: {refusal.message}",),
+            )
         await exchange.reply(answers.refusal_reply(refusal, status))
         self._count("wlm" if refusal.kind.startswith("Wlm") else "server", status=status)
 

@@ -27,13 +27,19 @@ class Log:
         for line in "".join(traceback.format_exception(exc)).rstrip().splitlines():
             self._write(f"ERROR {line}")
 
-    def worker(self, pid: int, level: str, line: str) -> None:
+    def worker(self, pid: int, line: str, *, level: str, model: str, stream: str) -> None:
+        """`level` is the line's own, where it begins with one; `stream`: stdout or stderr."""
         self._write(f"{level:<5} [worker {pid}] {line}")
+
+    def djl(self, logger: str, text: str, *, level: str = "INFO", causes: tuple[str, ...] = ()) -> None:
+        """A line as DJLServing writes it, where `lmi_deploy.server.djl_log` is the log."""
 
     def _write(self, text: str) -> None:
         now = datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # whoever read the log has gone: that is no reason to stop
-            sys.stdout.write(f"{now} {text}\n")
+        self._print(f"{now} {text}")
+
+    def _print(self, line: str) -> None:
+        # Whoever read the log has gone: that is no reason to stop.
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.write(f"{line}\n")
             sys.stdout.flush()

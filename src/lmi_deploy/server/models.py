@@ -12,6 +12,7 @@ from lmi_deploy.server.group import Group, Slot, Status
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.pool import NewShift, Pool
+from lmi_deploy.server.pool_log import PoolLog
 from lmi_deploy.server.properties import ModelSettings, Surroundings, resolve
 from lmi_deploy.server.registration import Overrides
 
@@ -36,6 +37,7 @@ class Models:
         self._log = log
         self._metrics = metrics
         self._numbers = itertools.count(1)
+        self._model_numbers = itertools.count(1)
 
     def __iter__(self) -> itertools.chain[Pool]:
         return itertools.chain(self._pools.values())
@@ -64,10 +66,19 @@ class Models:
         """A pool for the model in `folder`, its workers not yet started."""
         clock = asyncio.get_running_loop().time
         begun = clock()
+        self._log.djl("ModelStore", f"Initializing model: {name}=file:{folder}/")
         settings = self._resolved(folder, name, overrides)
         if settings.entry_point and settings.initialise.get("rolling_batch", "disable") != "disable":
             self._log.warn(cloud.ROLLING, model=name)
-        pool = Pool(settings, self._new_shift, log=self._log, numbers=self._numbers, metrics=self._metrics)
+        if settings.one_engine and all(place.device.kind == "cpu" for place in settings.places):
+            self._log.event(cloud.ONE_ENGINE, model=name)
+        pool = Pool(
+            settings,
+            self._new_shift,
+            log=PoolLog(self._log, name, next(self._model_numbers)),
+            numbers=self._numbers,
+            metrics=self._metrics,
+        )
         pool.read_in = clock() - begun
         self._pools[name, overrides.version] = pool
         if startup:

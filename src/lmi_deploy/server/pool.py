@@ -8,12 +8,12 @@ import datetime
 import itertools
 from collections.abc import Callable, Coroutine, Sequence
 
-from lmi_deploy.server import cloud, refusals
+from lmi_deploy.server import refusals
 from lmi_deploy.server.devices import Place
 from lmi_deploy.server.group import Group, Slot, Status
 from lmi_deploy.server.jobs import Job, JobQueue
-from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
+from lmi_deploy.server.pool_log import PoolLog
 from lmi_deploy.server.properties import ModelSettings
 from lmi_deploy.server.refusals import Refusal
 from lmi_deploy.server.shift import Shift, Spent
@@ -30,18 +30,17 @@ class Pool:
         settings: ModelSettings,
         new_shift: NewShift,
         *,
-        log: Log,
+        log: PoolLog,
         numbers: itertools.count[int],
         metrics: Metrics,
     ) -> None:
-        limits = settings.limits
         self.settings = settings
+        self._log = log
         self.status = Status.PENDING
         self.why_failed = ""
         self.groups = [Group(place) for place in settings.places]
-        self.queue = JobQueue(limits.job_queue_size)
+        self.queue = JobQueue(settings.limits.job_queue_size)
         self._new_shift = new_shift
-        self._log = log
         self._numbers = numbers
         self._metrics = metrics
         self.read_in = 0.0  # seconds
@@ -159,7 +158,7 @@ class Pool:
 
     async def _one_more(self) -> None:
         group = self.groups[0]
-        self._log.warn(cloud.EARLY, model=self.settings.name)
+        self._log.early()
         with contextlib.suppress(LoadFailure):  # then the first one fails as well, and is told of
             await self._add(group, temporary=True)
 
@@ -182,10 +181,11 @@ class Pool:
             group = max(self.groups, key=lambda one: one.room(now))
             if group.room(now) < 1 or self.status is not Status.READY:
                 return
+            self._log.growing(len(group.running) + 1)
             try:
                 await self._fill(group, len(group.running) + 1)
             except LoadFailure as exc:
-                self._log.error("a further worker did not start", model=self.settings.name, why=exc)
+                self._log.did_not_grow(exc)
 
     async def _fill(self, group: Group, wanted: int) -> None:
         async with group.scaling:
@@ -206,6 +206,7 @@ class Pool:
         slot = Slot(next(self._numbers), temporary, shift, started)
         group.slots.append(slot)
         slot.task = asyncio.create_task(self._work(slot))
+        self._log.started(slot, f"{group.place.device}")
         shift.lost.add_done_callback(lambda lost: self._died_alone(slot, lost))
 
     def _died_alone(self, slot: Slot, lost: asyncio.Future[Spent]) -> None:
@@ -230,7 +231,7 @@ class Pool:
             idle = limits.max_idle_time if slot.temporary else None
             jobs = slot.shift.ahead or await self.queue.take(most=limits.batch_size, delay=delay, idle=idle)
             if not jobs:
-                self._log.event("worker idle", model=self.settings.name, pid=slot.shift.pid, seconds=idle)
+                self._log.idle(slot, idle)
                 await self._retire(slot)
                 return
             await self._serve(slot, jobs)
@@ -269,11 +270,10 @@ class Pool:
         self.queue.put_back(slot.shift.ahead)
         slot.shift.ahead = ()
         self._failures += spent.counted
-        if self._failures > self.settings.limits.retry_threshold and not self.settings.never_fails:
+        failed = self._failures > self.settings.limits.retry_threshold and not self.settings.never_fails
+        if failed:
             self._fail(spent.told)
-            self._log.error(cloud.FAILED, model=self.settings.name, why=spent.told)
-        else:
-            self._log.warn(cloud.LOST, model=self.settings.name, why=spent.told, failures=self._failures)
+        self._log.lost(slot, spent, failures=self._failures, failed=failed)
         for job in jobs:
             job.settle(spent.refusal)
         if not self.running:

@@ -16,10 +16,11 @@ from lmi_deploy.server.desk import State
 from lmi_deploy.server.listener import LINGER
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.pool import Pool
-from lmi_deploy.server.settings import ServerSettings, read_settings
+from lmi_deploy.server.settings import ServerSettings, management_apart, read_settings
 from lmi_deploy.server.stated import BadSettings
 from lmi_deploy.server.store import models_in
 from lmi_deploy.server.worker import LoadFailure
+from lmi_deploy.server.worker_process import WorkerProcesses
 
 FAILURE_FILE = "failure.json"
 ENDED_BY_SIGNAL = 128
@@ -35,6 +36,7 @@ class Program:
         self._environ = environ
         self._log = log
         self._state = State()
+        self._processes = WorkerProcesses()
         self._ending = asyncio.Event()
         self._at_once = asyncio.Event()
         self._exit_code = 0
@@ -64,6 +66,7 @@ class Program:
             for watch in watches:
                 watch.cancel()
             self._control.close()
+            self._processes.close()
 
     def _build(self, settings: ServerSettings) -> None:
         self._settings = settings
@@ -72,6 +75,7 @@ class Program:
             environ=self._environ,
             log=self._log,
             state=self._state,
+            processes=self._processes,
             end=self._ending.set,
             panic=self._panicked,
         )
@@ -141,6 +145,15 @@ class Program:
         except OSError as exc:
             raise self._not_listening(exc) from exc
         self._metrics.started(asyncio.get_running_loop().time() - self._begun)
+        kind = "BOTH" if self._second is None else "INFERENCE"
+        self._bound(kind, self._options.host, self._listener.port)
+        if self._second is not None:
+            host = management_apart(self._settings.keys) or self._options.host
+            self._bound("MANAGEMENT", host, self._second.port)
+
+    def _bound(self, kind: str, host: str, port: int) -> None:
+        self._log.djl("ModelServer", f"Initialize {kind} server with: EpollServerSocketChannel.")
+        self._log.djl("ModelServer", f"{kind} API bind to: http://{host}:{port}")
 
     def _not_listening(self, exc: OSError) -> LoadFailure:
         where = f"{self._options.host}:{self._options.port}"
@@ -160,6 +173,8 @@ class Program:
         """Load every model; returns early when the server is told to end meanwhile."""
         try:
             found = models_in(self._options.model_dir, self._options.model_name, self._settings.keys)
+            for name, folder in found:
+                self._log.djl("ModelStore", f"Found model {name}=file:{folder}/")
             pools = [self._models.add(folder, name, startup=True) for name, folder in found]
         except (BadSettings, OSError) as exc:
             raise _failure("settings", exc) from exc
@@ -207,6 +222,7 @@ class Program:
 
     async def _drain(self, linger: float) -> None:
         self._state.phase = "draining"
+        self._log.djl("ModelServer", "Stopping model server.")
         self._ending.set()
         self._close_listeners()
         limit = self._options.drain_seconds
@@ -229,6 +245,13 @@ class Program:
         }
         self._state.phase, self._state.message = "failed", str(failure)
         (self._options.run_dir / FAILURE_FILE).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+        cause = f"ai.djl.engine.EngineException: {failure.told}"
+        self._log.djl(
+            "ModelServer",
+            "Failed register workflow",
+            level="ERROR",
+            causes=(f"java.util.concurrent.CompletionException: {cause}", f"Caused by: {cause}"),
+        )
         self._log.error(
             "the server did not come to serve", phase=failure.phase, worker_exit=failure.worker_exit, why=failure
         )  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from lmi_deploy.core.javaproperties import parse_properties
 from lmi_deploy.server.devices import Place, mpi, placed
-from lmi_deploy.server.recommend import recommended, service
+from lmi_deploy.server.recommend import is_engine, recommended, service
 from lmi_deploy.server.stated import BadSettings, integer, number, true
 
 PROPERTIES_FILE = "serving.properties"
@@ -28,6 +28,7 @@ _SAGEMAKER = {
     "SAGEMAKER_MODEL_SERVER_TIMEOUT_SECONDS": ("option.predict_timeout",),
     "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT": ("option.default_accept",),
 }
+_WORKERS = {f"{device}{bound}Workers" for device in ("", "cpu.") for bound in ("min", "max")}
 _HEALTH_OVERRIDES = ("SERVING_HEALTH_CHECK_OVERRIDE", "SAGEMAKER_HEALTH_CHECK_OVERRIDE")
 
 
@@ -59,6 +60,8 @@ class ModelSettings:
     initialise: Mapping[str, str]
     limits: Limits
     places: tuple[Place, ...]
+    one_engine: bool = False
+    """Its worker is a whole inference engine, and nothing says how many workers there are."""
     parallel_loading: bool = False
     mpi: bool = False
     pipeline_parallel_degree: int = 1
@@ -124,6 +127,7 @@ def resolve(folder: Path, *, name: str, around: Surroundings) -> ModelSettings:
     said = {**merged, **around.over}
     limits = _limits(said, defaults, environ)
     entry, fallback = _entry_points(folder, name, merged, environ)
+    one_engine = is_engine(entry or fallback) and not _WORKERS & said.keys()
     return ModelSettings(
         name=name,
         folder=folder,
@@ -134,7 +138,8 @@ def resolve(folder: Path, *, name: str, around: Surroundings) -> ModelSettings:
         never_fails=any(true(environ.get(name, "")) for name in _HEALTH_OVERRIDES),
         initialise=_initialise(merged, limits.batch_size),
         limits=limits,
-        places=placed(said, defaults, environ, around.gpus),
+        places=placed(said, defaults, environ, around.gpus, one_engine=one_engine),
+        one_engine=one_engine,
         parallel_loading=true(merged.get("option.parallel_loading", "")),
         mpi=mpi(merged),
         pipeline_parallel_degree=number([merged], "option.pipeline_parallel_degree", 1),

@@ -32,6 +32,11 @@ def service(environ: Mapping[str, str]) -> str | None:
     return next((SERVICES[name] for name in SERVICES if name in features), None)
 
 
+def is_engine(entry_point: str) -> bool:
+    """Whether this handler loads vLLM or TensorRT-LLM, which fill a device and serve many requests at once."""
+    return entry_point in SERVICES.values()
+
+
 def _asynchronous(architectures: list[str], merged: Mapping[str, str], environ: Mapping[str, str]) -> bool:
     generates = any(name.endswith(GENERATES) for name in architectures)
     return generates and merged.get("option.rolling_batch", "auto") == "auto" and service(environ) is not None

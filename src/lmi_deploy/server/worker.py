@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import math
 import re
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import deque
 from pathlib import Path
 
@@ -17,10 +16,10 @@ from lmi_deploy.server.line import Line, WorkerLost, connected
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.properties import ModelSettings
 from lmi_deploy.server.wire import Answer, Entry, Pair, pack_request
+from lmi_deploy.server.worker_process import WorkerProcess, WorkerProcesses
 
 STARTED = "Python engine started."
 START_LIMIT = 120.0
-GRACE = 3.0
 KEPT_LINES = 40
 LONGEST_SOCKET_PATH = 103  # sockaddr_un holds 104 bytes on macOS, the terminating zero among them
 
@@ -47,12 +46,21 @@ class LoadFailure(Exception):
 class Worker:
     """Start it, ask it one thing at a time, end it."""
 
-    def __init__(self, engine: Engine, settings: ModelSettings, place: Place, log: Log) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: ModelSettings,
+        place: Place,
+        log: Log,
+        *,
+        processes: WorkerProcesses,
+    ) -> None:
         self._engine = engine
+        self._processes = processes
         self._settings = settings
         self._log = log
         self._command = Command(engine, settings, place, FIRST_NUMBER + next(engine.numbers))
-        self._process: Process | None = None
+        self._process: WorkerProcess | None = None
         self._lines: list[Line] = []
         self._unheard = self._command.ranks
         self._pumps: list[asyncio.Task[None]] = []
@@ -82,6 +90,7 @@ class Worker:
         await self._handshake()
         await self._connect()
         await self._initialise()
+        self._log.djl("PyProcess", f"Model [{self._settings.name}] initialized.")
 
     async def send(self, properties: list[Pair], content: list[Entry], until: float = math.inf) -> None:
         """Write one request; `WorkerLost` when nobody reads it, TimeoutError when it is not read by `until`."""
@@ -96,13 +105,12 @@ class Worker:
         return await self._line().frame()
 
     async def stop(self) -> None:
-        """End the process: close its connection, then SIGTERM, then SIGKILL; remove its files."""
+        """End the process and all that it started: close its connection, SIGTERM, SIGKILL; remove its files."""
         for line in self._lines:
             line.close()
-        process = self._process
-        if process is not None and process.returncode is None:
-            await _end(process)
-        # Grandchildren may hold the pipes open: what they still say is not waited for.
+        if self._process is not None:
+            self._log.djl("PyProcess", f"Stop process: -1:{self.pid}, failure=false")
+            await self._process.end()
         await asyncio.wait(self._pumps, timeout=0.5) if self._pumps else None
         for pump in self._pumps:
             pump.cancel()
@@ -131,23 +139,17 @@ class Worker:
             why = f"{longest}: over {LONGEST_SOCKET_PATH} characters, too long for a socket"
             raise self._failure("start", why)
         argv = self._command.argv()
+        self._log.djl("PyProcess", f"Start process: {self._command.number} - retry: 0")
         try:
-            self._process = await asyncio.create_subprocess_exec(
-                *argv,
-                cwd=self._settings.folder,
-                env=self._command.environment(),
-                stdin=DEVNULL,
-                stdout=PIPE,
-                stderr=PIPE,
-                # Ctrl-C in a terminal is for the server, which lets the worker finish its call.
-                start_new_session=True,
+            self._process = await self._processes.start(
+                argv, cwd=self._settings.folder, environment=self._command.environment()
             )
         except OSError as exc:
             raise self._failure("start", f"cannot run {argv[0]}: {exc.strerror or exc}") from exc
         self._log.event("worker started", pid=self._process.pid, model=self._settings.name)
-        for stream, level in ((self._process.stdout, "INFO"), (self._process.stderr, "WARN")):
+        for stream, name in ((self._process.stdout, "stdout"), (self._process.stderr, "stderr")):
             if stream is not None:
-                self._pumps.append(asyncio.create_task(self._pump(stream, level)))
+                self._pumps.append(asyncio.create_task(self._pump(stream, name)))
 
     async def _handshake(self) -> None:
         process = self._running()
@@ -198,7 +200,7 @@ class Worker:
             await line.send(request)
         return [await line.answer() for line in self._lines]
 
-    def _running(self) -> Process:
+    def _running(self) -> WorkerProcess:
         if self._process is None:
             raise WorkerLost("Backend Python process is stopped.")
         return self._process
@@ -215,18 +217,18 @@ class Worker:
             failure.told = told
         return failure
 
-    async def _pump(self, stream: asyncio.StreamReader, level: str) -> None:
+    async def _pump(self, stream: asyncio.StreamReader, name: str) -> None:
         rest = b""
         while piece := await stream.read(1 << 16):
             *lines, rest = (rest + piece).split(b"\n")
             if len(rest) > 1 << 16:
                 lines, rest = [*lines, rest], b""
             for line in lines:
-                self._heard(line.decode("utf-8", "replace").rstrip("\r"), level)
+                self._heard(line.decode("utf-8", "replace").rstrip("\r"), name)
         if rest:
-            self._heard(rest.decode("utf-8", "replace"), level)
+            self._heard(rest.decode("utf-8", "replace"), name)
 
-    def _heard(self, line: str, level: str) -> None:
+    def _heard(self, line: str, name: str) -> None:
         if "ModelServerTelemetry:" in line:
             return
         if STARTED in line:
@@ -237,18 +239,10 @@ class Worker:
                 self._started.set()
         self._last.append(line)
         own = _LEVEL.match(line)
-        self._log.worker(self.pid or 0, own.group(1) if own else level, line)
+        level = own.group(1) if own else "WARN" if name == "stderr" else "INFO"
+        self._log.worker(self.pid or 0, line, level=level, model=self._settings.name, stream=name)
 
 
 def _why(answer: Answer) -> str:
     body = answer.body().decode("utf-8", "replace").strip()
     return f"{answer.code} {answer.message}" + (f": {body}" if body else "")
-
-
-async def _end(process: Process) -> None:
-    for ending in (process.terminate, process.kill):
-        with contextlib.suppress(ProcessLookupError):
-            ending()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), GRACE)
-            return

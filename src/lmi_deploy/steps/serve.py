@@ -37,6 +37,7 @@ class Wanted:
     python: Path | None
     runtime: str = "embedded"
     image: str = ""
+    log_format: str = "lmi"
 
 
 def prepare(wanted: Wanted, deps: Deps) -> Generator[Event, None, Path]:
@@ -85,6 +86,7 @@ def launch_of(wanted: Wanted, python: Path, home: Path, deps: Deps) -> Launch:
         settings=wanted.settings.absolute() if wanted.settings else None,
         devices=len(deps.machine().accelerators),
         managed_by_clients=True,
+        log_format=wanted.log_format,
     )
 
 

@@ -53,6 +53,26 @@ def test_where_workers_run(
     assert shown(settings(tmp_path, text, gpus=gpus)) == places
 
 
+VLLM = "option.entryPoint=djl_python.lmi_vllm.vllm_async_service\noption.async_mode=true\noption.model_id=x\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "gpus", "places"),
+    [
+        (VLLM, 0, [("cpu", -1, 1, 1)]),
+        (VLLM, 2, [("gpu", 0, 1, 1), ("gpu", 1, 1, 1)]),
+        (VLLM + "maxWorkers=3\n", 0, [("cpu", -1, 1, 3)]),
+        (VLLM + "cpu.maxWorkers=3\n", 0, [("cpu", -1, 1, 3)]),
+        (VLLM + "minWorkers=2\n", 0, [("cpu", -1, 2, 2)]),
+        ("option.async_mode=true\n", 0, [("cpu", -1, 1, 2)]),
+    ],
+)
+def test_a_worker_that_is_a_whole_engine_is_alone_unless_more_are_stated(
+    tmp_path: Path, text: str, gpus: int, places: list[tuple[str, int, int, int]]
+) -> None:
+    assert shown(settings(tmp_path, text, gpus=gpus)) == places
+
+
 @pytest.mark.parametrize(
     ("text", "gpus", "why"),
     [
