@@ -218,7 +218,8 @@ class Pool:
         if slot.task is not None:
             slot.task.cancel()
         async with self._reviving:
-            await self._lose(slot, (), spent)
+            self._lose(slot, (), spent)
+            await slot.shift.stop()  # all that it started is gone before another one needs its memory
             for group in self.groups:
                 group.slots = [one for one in group.slots if one is not slot]
             await self._grow_now()
@@ -247,7 +248,7 @@ class Pool:
         try:
             await slot.shift.serve(jobs, self._following)
         except Spent as exc:
-            await self._lose(slot, jobs, exc)
+            self._lose(slot, jobs, exc)
         except asyncio.CancelledError:
             for job in (*jobs, *slot.shift.ahead):
                 job.settle(refusals.shut_down(self.settings.name))
@@ -264,7 +265,7 @@ class Pool:
         alone = self.settings.limits.batch_size == 1 and len(self.running) == 1
         return self.queue.next() if alone else None
 
-    async def _lose(self, slot: Slot, jobs: Sequence[Job], spent: Spent) -> None:
+    def _lose(self, slot: Slot, jobs: Sequence[Job], spent: Spent) -> None:
         slot.alive = False
         slot.died = asyncio.get_running_loop().time()
         self.queue.put_back(slot.shift.ahead)
@@ -278,7 +279,6 @@ class Pool:
             job.settle(spent.refusal)
         if not self.running:
             self._refuse_waiting(spent.refusal)
-        await slot.shift.stop()
 
     def _fail(self, why: str) -> None:
         self.status = Status.FAILED
