@@ -33,6 +33,9 @@ SIGNALS = ("SIGKILL", "SIGINT", "SIGTERM", "SIGSTOP")
 DIED = {"SIGKILL": (-9,), "SIGINT": (130,), "SIGTERM": (130,), "SIGSTOP": (1, 5)}
 """Exit codes of a process that was struck; 0 is always one: it had done its work."""
 BUG = 3
+AT_WORK = 0.75
+WORKING = 0.3
+"""The share of the signals that meet a command at its actions, and of its time that these take."""
 _TRACEBACK = "Traceback (most recent call last)"
 RECIPE = """\
 name: {name}
@@ -108,19 +111,22 @@ class Life:
             start_new_session=True,
         )
 
-    def finish(self, process: subprocess.Popen[str], argv: Sequence[str]) -> Ran:
-        try:
-            said = process.communicate(timeout=PATIENCE)[0]
-        except subprocess.TimeoutExpired:
-            process.kill()
-            said = f"killed: it did not end within {PATIENCE:.0f} s\n{process.communicate()[0]}"
-        ran = Ran(tuple(argv), process.returncode, said)
-        if ran.code == BUG or (_TRACEBACK in said and "KeyboardInterrupt" not in said):
+    def finish(self, process: subprocess.Popen[str], argv: Sequence[str], lines: list[str]) -> Ran:
+        """`lines` are filled as they come."""
+        assert process.stdout is not None
+        stop = threading.Timer(PATIENCE, process.kill)
+        stop.start()
+        lines.extend(iter(process.stdout.readline, ""))
+        process.stdout.close()
+        process.wait()
+        stop.cancel()
+        ran = Ran(tuple(argv), process.returncode, "".join(lines))
+        if ran.code == BUG or (_TRACEBACK in ran.said and "KeyboardInterrupt" not in ran.said):
             self.outcome.blame("a bug of lmi", ran)
         return ran
 
     def run(self, *argv: str) -> Ran:
-        return self.finish(self.start(*argv), argv)
+        return self.finish(self.start(*argv), argv, [])
 
     def converge(self, *argv: str) -> None:
         """The same command again, until nobody holds the lock any more: it must succeed."""
@@ -133,17 +139,23 @@ class Life:
             self.outcome.blame("it does not converge", ran)
 
     def strike(self, argv: Sequence[str], within: float) -> None:
-        """One signal at a random moment of the first `within` seconds; a suspended process wakes up later."""
+        """One signal at a random moment; a suspended process wakes up later.
+
+        Most moments are counted from the first action, as the time before it changes nothing, and is the longer.
+        """
         name, moment = self.random.choice(SIGNALS), self.random.random() * within
+        is_at_work = self.random.random() < AT_WORK
         nap, rival = self.random.uniform(0.2, 4.0), self.random.random() < 0.4
         process = self.start(*argv)
-        begun = time.monotonic()
-        # Its output must be read meanwhile, or it would wait for us.
         held: list[Ran] = []
-        reader = threading.Thread(target=lambda: held.append(self.finish(process, argv)))
+        lines: list[str] = []
+        reader = threading.Thread(target=lambda: held.append(self.finish(process, argv, lines)))
         reader.start()
-        while process.poll() is None and time.monotonic() - begun < moment:
-            time.sleep(0.01)
+        while is_at_work and process.poll() is None and not any(line.startswith("... ") for line in lines):
+            time.sleep(0.005)
+        begun = time.monotonic()
+        while process.poll() is None and time.monotonic() - begun < moment * (WORKING if is_at_work else 1):
+            time.sleep(0.005)
         hit = process.poll() is None
         if hit:
             self._signal(process, name, nap, rival=rival)
