@@ -13,7 +13,7 @@ import pytest
 from tests.support.emulated import Emulated, emulator
 from tests.support.lives import faulty_round, killed_life, standing
 
-LAG = ("--speed", "1000000", "--lag", "tags=300,reads=5,roles=10")
+LAG = ("--speed", "1000000", "--lag", "tags=300,reads=1,roles=2")
 
 
 @pytest.fixture
