@@ -75,6 +75,9 @@ class Weights(Protocol):
 
         Two requests; `verify` looks at each file."""
 
+    def exists(self, name: str) -> bool:
+        """Whether anything of these weights is stored, as much or as little as an interrupted push or removal left."""
+
     def used(self, *, but: str = "") -> dict[str, str]:
         """Names of weights to the deployment whose record names them; the record of `but` is passed over."""
 

@@ -186,4 +186,7 @@ def _weights(seen: Observed, deps: Deps) -> tuple[tuple[str, ...], tuple[str, ..
     there = deps.weights(BucketWish(bucket=seen.ref.bucket, region=seen.ref.region), None)
     used, complete = there.used(but=seen.ref.name), {manifest.name for manifest in there.all()}
     told = tuple(f"{name} stays: {used[name]} uses it" for name in named if name in used)
-    return tuple(name for name in named if name not in used and name in complete), told
+    # Without a manifest they may still be stored: a removal that was interrupted took it first.
+    return tuple(
+        name for name in named if name not in used and (name in complete or there.exists(name))
+    ), told

@@ -100,6 +100,11 @@ def remove(store: ObjectStore, name: str, *, used: Mapping[str, str]) -> int:
     return sum(stored.size for stored in there)
 
 
+def exists(store: ObjectStore, name: str) -> bool:
+    prefix = weights_prefix(name)
+    return any(True for _ in store.list(prefix)) or bool(store.uploads(prefix))
+
+
 def orphans(store: ObjectStore, *, before: datetime) -> tuple[Upload, ...]:
     """Uploads of weights that nobody has added to since then: their parts are stored and paid for.
 

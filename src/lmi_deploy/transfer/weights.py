@@ -156,6 +156,9 @@ class BucketWeights:
         manifest, listed = listed_weights(self.store, name)
         return None if manifest is None else compare_listing(self.store, manifest, listed)
 
+    def exists(self, name: str) -> bool:
+        return keeping.exists(self.store, name)
+
     def used(self, *, but: str = "") -> dict[str, str]:
         found: dict[str, str] = {}
         for stored in self.store.list(_RECORDS):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.core.exchange import Head
+from lmi_deploy.core.weights import manifest_key, weights_prefix
 from lmi_deploy.errors import AccessError
 from tests.support.cloud_house import RECIPE, CloudHouse, write_recipe
 from tests.support.fake_hosting import answers_well
@@ -367,6 +368,19 @@ def test_weights_and_logs_go_when_asked(house: CloudHouse) -> None:
     assert house.cloud.logs.groups == {}
     assert house.lmi("down", "other", "--yes", "--purge").code == 0
     assert not house.depot().weights.all()
+
+
+def test_a_purge_that_was_interrupted_is_finished_by_the_next(house: CloudHouse) -> None:
+    """The manifest goes first: what is left without it is deleted all the same."""
+    house.up()
+    store = house.depot().store
+    (manifest,) = house.depot().weights.all()
+    objects = list(store.list(weights_prefix(manifest.name)))
+    store.delete([manifest_key(manifest.name), objects[0].key])
+    ended = house.lmi("down", "tiny", "--yes", "--purge")
+    assert ended.code == 0, ended.err
+    assert list(store.list(weights_prefix(manifest.name))) == []
+    assert house.kept_in_cloud() == []
 
 
 def test_known_in_two_places_is_asked_back(house: CloudHouse) -> None:
