@@ -196,7 +196,7 @@ class Connection(Stream):
         except Malformed:
             await self._malformed()
         except TooLarge as exc:
-            await self._bare(413, "Request Entity Too Large", keep=exc.kept)
+            await self._too_large(exc)
         except BadExpectation:
             await self._bare(417, "Expectation Failed", keep=False)
         else:
@@ -231,6 +231,17 @@ class Connection(Stream):
         refusal = Refusal(400, "BadRequestException", message, reason=message)
         await Exchange(self, Request("GET", "/", [])).reply(answers.refusal_reply(refusal, 400))
 
-    async def _bare(self, status: int, reason: str, *, keep: bool) -> None:
+    async def _too_large(self, refused: TooLarge) -> None:
+        """Answered before the body came: a client may wait for that."""
+        closing = [("connection", "close")] if refused.closing else []
+        keep = refused.skip is not None
+        await self._bare(413, "Request Entity Too Large", keep=keep, headers=closing)
+        if refused.skip is not None:
+            try:
+                await self._requests.skip(refused.skip)
+            except TooSlow:
+                self.keep = False
+
+    async def _bare(self, status: int, reason: str, *, keep: bool, headers: Sequence[Pair] = ()) -> None:
         self.keep = keep
-        await self.send(answers.head(status, reason, [("content-length", "0")]))
+        await self.send(answers.head(status, reason, [("content-length", "0"), *headers]))

@@ -35,6 +35,7 @@ class Request:
     headers: list[tuple[str, str]]
     body: bytes = field(default=b"", repr=False)
     sized: bool = True
+    version: str = "HTTP/1.1"
     _first: dict[str, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -47,7 +48,7 @@ class Request:
     def without(self, name: str) -> Request:
         """The same request without headers of that name."""
         kept = [pair for pair in self.headers if pair[0].lower() != name]
-        return Request(self.method, self.target, kept, self.body, self.sized)
+        return Request(self.method, self.target, kept, self.body, self.sized, self.version)
 
 
 def parse_head(head: bytes) -> Request:
@@ -58,7 +59,7 @@ def parse_head(head: bytes) -> Request:
     words = first.split(None, 2)
     if len(words) < 3 or not _VERSION.fullmatch(words[2].strip()):
         raise Malformed(first)
-    return Request(words[0], words[1], _headers(lines))
+    return Request(words[0], words[1], _headers(lines), version=words[2].strip())
 
 
 def _lines(head: bytes) -> list[str]:

@@ -64,13 +64,21 @@ class Inference:
             self.counts.failed += not well
 
     def _chosen(self, asked: ModelInput) -> Pool:
-        parts = [unquote(part) for part in asked.path.split("/")[1:]]
+        # As the real server: first decoded, then split, so that %2F divides as well.
+        parts = unquote(asked.path).rstrip("/").split("/")[1:]
         if parts[0] == "predictions":
-            if len(parts) < 2 or not parts[1]:
+            if len(parts) < 2:
                 raise refusals.unknown_path()
             return self.models.named(parts[1], parts[2] if len(parts) > 2 else None)
-        name = parts[1] if parts[0] == "models" else asked.stated("model_name") or asked.entry("model_name")
-        return self.models.named(name, asked.stated("model_version")) if name else self.models.only_startup()
+        name = parts[1] if parts[0] == "models" else self._stated_name(asked)
+        if name is None:
+            name = self.models.only_startup().settings.name
+        return self.models.named(name, asked.stated("model_version"))
+
+    def _stated_name(self, asked: ModelInput) -> str | None:
+        """An empty one is a name, too: that of no model."""
+        stated = asked.stated("model_name")
+        return stated if stated is not None else asked.entry("model_name")
 
     async def _infer(self, exchange: Exchange, asked: ModelInput, pool: Pool) -> None:
         if "handler" not in asked.named:

@@ -56,9 +56,9 @@ class Models:
 
     def only_startup(self) -> Pool:
         """The one model that /invocations means without a name; `Refusal` when there is not exactly one."""
-        if len(self.startup) != 1 or (self.startup[0], None) not in self._pools:
+        if len(set(self.startup)) != 1:
             raise refusals.bad_request("Parameter model_name is required.")
-        return self._pools[self.startup[0], None]
+        return self.named(self.startup[0])
 
     def add(
         self, folder: Path, name: str, *, overrides: Overrides = _AS_IT_IS, startup: bool = False
@@ -88,7 +88,7 @@ class Models:
     async def remove(self, pool: Pool) -> None:
         name, version = pool.settings.name, pool.settings.version
         del self._pools[name, version]
-        if version is None:
+        if not any(pool.settings.name == name for pool in self):
             self.startup = [one for one in self.startup if one != name]
         await pool.stop()
 

@@ -18,7 +18,7 @@ from lmi_deploy.server.log import Log
 from lmi_deploy.server.pool import Pool
 from lmi_deploy.server.settings import ServerSettings, management_apart, read_settings
 from lmi_deploy.server.stated import BadSettings
-from lmi_deploy.server.store import models_in
+from lmi_deploy.server.store import startup_models
 from lmi_deploy.server.worker import LoadFailure
 from lmi_deploy.server.worker_process import WorkerProcesses
 
@@ -172,10 +172,12 @@ class Program:
     async def _load(self) -> None:
         """Load every model; returns early when the server is told to end meanwhile."""
         try:
-            found = models_in(self._options.model_dir, self._options.model_name, self._settings.keys)
-            for name, folder in found:
-                self._log.djl("ModelStore", f"Found model {name}=file:{folder}/")
-            pools = [self._models.add(folder, name, startup=True) for name, folder in found]
+            found = startup_models(self._options.model_dir, self._options.model_name, self._settings.keys)
+            for one in found:
+                self._log.djl("ModelStore", f"Found model {one.name}=file:{one.folder}/")
+            pools = [
+                self._models.add(one.folder, one.name, overrides=one.overrides, startup=True) for one in found
+            ]
         except (BadSettings, OSError) as exc:
             raise _failure("settings", exc) from exc
         if not pools:

@@ -25,11 +25,15 @@ _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 
 class TooLarge(Exception):
-    """The body is over the limit; `kept` tells whether the connection can go on."""
+    """The body is over the limit.
 
-    def __init__(self, *, kept: bool) -> None:
+    `skip`: bytes of it to pass over before the connection can go on; None where it cannot. `closing`: it is told so.
+    """
+
+    def __init__(self, *, skip: int | None = None, closing: bool = False) -> None:
         super().__init__("request body over max_request_size")
-        self.kept = kept
+        self.skip = skip
+        self.closing = closing
 
 
 class BadExpectation(Exception):
@@ -100,15 +104,15 @@ class RequestReader:
     async def _with_body(self, request: Request) -> Request:
         chunked = is_chunked(request)
         length = body_length(request)
-        if (expected := request.header("expect")) is not None:
+        if (expected := request.header("expect")) is not None and request.version != "HTTP/1.0":
             self._expectation(expected, length=0 if chunked else length)
+            request = request.without("expect")
         if chunked:
             request = request.without("content-length")
             request.sized = False
             request.body = await self._chunks()
         elif length > self._max_body:
-            await self._skip(length)
-            raise TooLarge(kept=True)
+            raise TooLarge(skip=length)
         else:
             request.sized = request.header("content-length") is not None
             request.body = await self._sized(length) if length else b""
@@ -125,7 +129,7 @@ class RequestReader:
         if expected.strip().lower() != "100-continue":
             raise BadExpectation(expected)
         if length > self._max_body:
-            raise TooLarge(kept=False)
+            raise TooLarge
         self._stream.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     async def _sized(self, length: int) -> bytes:
@@ -139,7 +143,7 @@ class RequestReader:
         while size := chunk_size(await self._line(LONGEST_LINE, self._deadline(begun, came))):
             came += size
             if came > self._max_body:
-                raise TooLarge(kept=False)
+                raise TooLarge(closing=True)
             until = self._deadline(begun, came)
             await self._stream.more(size, until)
             parts.append(self._stream.take(size))
@@ -158,6 +162,13 @@ class RequestReader:
         if len(line) > limit:
             raise Malformed("line too long")
         return line
+
+    async def skip(self, length: int) -> None:
+        """Pass over a body that was refused; `TooSlow` when it does not come in time."""
+        try:
+            await self._skip(length)
+        except TimeoutError as exc:
+            raise TooSlow from exc
 
     async def _skip(self, length: int) -> None:
         until = self._deadline(self._now(), length)

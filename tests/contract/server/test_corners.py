@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -199,3 +200,44 @@ def test_a_request_for_later_that_finds_no_room_is_told_so_when_it_is_asked_for(
         assert (answer.status, answer.read()) == (500, b"")
         assert answer.reason.endswith("WlmCapacityException: Worker queue capacity exceeded for model: m")
         assert settled(served, first).status == 200
+
+
+def raw(server: Served, request: bytes) -> bytes:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
+        line.sendall(request)
+        return line.recv(65536)
+
+
+def test_a_body_over_the_limit_is_refused_before_it_comes(server: Served) -> None:
+    head = b"POST /invocations HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n"
+    assert raw(server, head).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_chunked_body_over_the_limit_closes_the_connection_and_says_so(server: Served) -> None:
+    head = b"POST /invocations HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n7000000\r\n"
+    assert b"connection: close" in raw(server, head)
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/invocations?model_name=", "Model or workflow not found: "),
+        ("/predictions//m", "Model or workflow not found: "),
+        ("/predictions/m%2Fx", "Model or workflow not found: m"),
+        ("/invocations?model_version=7", "Model or workflow not found: m"),
+    ],
+)
+def test_a_model_that_is_not_there(server: Served, path: str, why: str) -> None:
+    answer = ask(server, {}, path)
+    assert (answer.status, message(answer)) == (404, why)
+
+
+def test_expect_is_not_told_to_the_handler(tmp_path: Path) -> None:
+    handler = HANDLER.replace('asked.get("text", "text")', "json.dumps(dict(inputs.get_properties()))")
+    with serving(write_model(tmp_path / "m", handler)) as served:
+        asked = b"POST /invocations HTTP/1.%d\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}"
+        with socket.create_connection(("127.0.0.1", served.port), timeout=30) as line:
+            line.sendall(asked % 1)
+            first = line.recv(65536)
+            assert first.startswith(b"HTTP/1.1 100 Continue\r\n\r\n")
+        assert raw(served, asked % 0).startswith(b"HTTP/1.1 200 ")
