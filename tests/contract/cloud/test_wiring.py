@@ -77,7 +77,8 @@ def test_a_garbled_answer_to_who_we_are_is_asked_for_again_and_said(
             models = open_s3_models(tmp_path, StillClock(), os.environ, tell=said.append)
             with pytest.raises(NotFound):
                 models.listing("s3://garbled/m/", "main")
-    assert said == ["STS does not say who we are: trying again: ResponseParserError"] * 2
+    why = "an answer with a body that cannot be read (a web page?)"
+    assert said == [f"STS does not say who we are: trying again: {why}"] * 2
 
 
 def test_a_bucket_of_another_region_is_explained(aws: Emulated, chain: None) -> None:

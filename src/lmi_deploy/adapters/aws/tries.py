@@ -132,7 +132,8 @@ class _Tries:
         if not self._another(fault, count, api):
             raise self._explain(self._counted(fault)) from exc
         if fault.kind in ("again", "contested", "garbled"):
-            self._line.tell(f"{self._what}: trying again: {fault.code}")
+            why = f"an answer {fault.message}" if fault.kind == "garbled" else fault.code
+            self._line.tell(f"{self._what}: trying again: {why}")
             self._line.pause(count)
 
     def _another(self, fault: Fault, count: int, api: Any) -> bool:
