@@ -10,8 +10,7 @@ from lmi_deploy.core.weights import StoredFile
 from lmi_deploy.errors import IntegrityError, NotFound
 from lmi_deploy.ports.object_store import Conflict, Stored
 from lmi_deploy.transfer.ends import Ends
-from lmi_deploy.transfer.sending import Job, Sending
-from lmi_deploy.transfer.slabs import Slab
+from lmi_deploy.transfer.sending import Sending, WithoutSending
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,48 +26,26 @@ class Elsewhere:
     etag: str = ""
 
 
-class CopiedFile:
-    """`otherwise` sends it after all, where the copy is gone or is not what its manifest says."""
+class CopiedFile(WithoutSending):
+    """The copy may be gone, or not what its manifest says."""
 
     def __init__(self, otherwise: Sending, ends: Ends, known: Elsewhere) -> None:
-        self._otherwise = otherwise
+        super().__init__(otherwise)
         self._ends = ends
-        self._known: Elsewhere | None = known
-        self._copied: StoredFile | None = None
-        self._handed_out = False
+        self._known = known
 
-    @property
-    def entry(self) -> FileEntry:
-        return self._otherwise.entry
-
-    @property
-    def done(self) -> StoredFile | None:
-        return self._copied or self._otherwise.done
-
-    def next_job(self) -> Job | None:
-        if not self._handed_out:
-            self._handed_out = True
-            return self._copy
-        return self._otherwise.next_job() if self._known is None else None
-
-    def give_up(self) -> None:
-        self._otherwise.give_up()
-
-    def _copy(self, slab: Slab) -> None:
-        known = self._known
-        assert known is not None
-        key = self._ends.key(self.entry)
+    def find(self) -> StoredFile | None:
+        known, key = self._known, self._ends.key(self.entry)
         try:
             found = self._ends.store.copy(
                 known.key, key, size=self.entry.size, bucket=known.bucket, etag=known.etag
             )
         except (NotFound, Conflict, IntegrityError):
             found = None
-        self._copied = copied_file(self.entry, known.file, found)
-        if self._copied is None:
-            self._known = None
-        else:
+        copied = copied_file(self.entry, known.file, found)
+        if copied is not None:
             self._ends.board.add(safe=self.entry.size)
+        return copied
 
 
 def copied_file(entry: FileEntry, original: StoredFile, found: Stored | None) -> StoredFile | None:

@@ -13,8 +13,8 @@ from lmi_deploy.ports.object_store import ObjectStore, Part, Stored, Upload
 from lmi_deploy.transfer.ends import Ends
 from lmi_deploy.transfer.parts import part_count, spans
 from lmi_deploy.transfer.seals import Seal
-from lmi_deploy.transfer.sending import Job, Sending
-from lmi_deploy.transfer.slabs import Slab, Stopped
+from lmi_deploy.transfer.sending import Sending, WithoutSending
+from lmi_deploy.transfer.slabs import Stopped
 from lmi_deploy.transfer.small import stored_file
 
 OID_METADATA: Final = "lmi-oid"
@@ -41,47 +41,25 @@ def adopted(entry: FileEntry, found: Stored | None) -> StoredFile | None:
     return stored_file(entry, entry.oid, found.checksum, etag=found.etag)
 
 
-class ExistingFile:
-    """An object of the right size whose hash nobody noted: it is read and hashed.
-
-    `otherwise` sends the file after all, where the object is another one.
-    """
+class ExistingFile(WithoutSending):
+    """An object of the right size whose hash nobody noted: it is read and hashed."""
 
     def __init__(self, otherwise: Sending, ends: Ends, found: Stored) -> None:
-        self._otherwise = otherwise
+        super().__init__(otherwise)
         self._ends = ends
-        self._found: Stored | None = found
-        self._hashed: StoredFile | None = None
-        self._handed_out = False
+        self._found = found
 
-    @property
-    def entry(self) -> FileEntry:
-        return self._otherwise.entry
-
-    @property
-    def done(self) -> StoredFile | None:
-        return self._hashed or self._otherwise.done
-
-    def next_job(self) -> Job | None:
-        if not self._handed_out:
-            self._handed_out = True
-            return self._hash
-        return self._otherwise.next_job() if self._found is None else None
-
-    def give_up(self) -> None:
-        self._otherwise.give_up()
-
-    def _hash(self, slab: Slab) -> None:
-        assert self._found is not None
+    def find(self) -> StoredFile | None:
         path, board = self.entry.path, self._ends.board
         board.say(path, "reading the object that the bucket has, to hash it", retry=False)
         try:
-            self._hashed = self._read(self._found)
+            file = self._read(self._found)
         except (NotFound, Conflict, IntegrityError):
-            self._found = None
+            file = None
         else:
             board.add(safe=self.entry.size)
         board.say(path, "")
+        return file
 
     def _read(self, found: Stored) -> StoredFile:
         """Of this version of the object, which its ETag names."""
