@@ -31,6 +31,13 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    """One that asks each request for its permission."""
+    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000", "--enforce-iam") as aws:
+        yield aws
+
+
 @pytest.fixture
 def chain(aws: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment of a user of the emulator."""

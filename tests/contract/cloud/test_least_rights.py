@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +10,7 @@ import pytest
 
 from lmi_deploy.emulator.iam.behind import SCALING_ROLE
 from tests.support.aws_requests import listed, recorded
-from tests.support.emulated import Emulated, emulator
+from tests.support.emulated import Emulated
 from tests.support.least import ROLE, SIMULATES, Less, Principal, clear_buckets, names, policies_of, settle
 
 PLAIN = """\
@@ -86,12 +86,6 @@ NOT_MET = {
 
 
 Begin = Callable[[str], tuple[Life, Principal]]
-
-
-@pytest.fixture(scope="module")
-def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
-    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000", "--enforce-iam") as aws:
-        yield aws
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.cloud.test_least_rights import NOT_MET, PLAIN, SCALED, UNCHECKED
-from tests.support.emulated import ACCOUNT, REGION, Emulated, emulator
+from tests.support.emulated import ACCOUNT, REGION, Emulated
 from tests.support.least import Less, Principal, clear_buckets, names, policies_of, settle
 
 UP, DOWN = ("up", "r.yaml", "--yes"), ("down", "echo", "--yes", "--purge")
@@ -19,12 +19,6 @@ SERVING = PLAIN + "endpoint: {role: serving}\n"
 TAG_SEARCH = {"headers": {"X-Amz-Target": "GetResources$"}, "times": None}
 QUOTAS = {"headers": {"X-Amz-Target": "ListServiceQuotas$"}, "times": None}
 PARTS = {"method": "PUT", "path": "partNumber=2", "times": None, "do": {"answer": {"status": 403}}}
-
-
-@pytest.fixture(scope="module")
-def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
-    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000", "--enforce-iam") as aws:
-        yield aws
 
 
 @pytest.fixture

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.contract.cloud.test_least_rights import PLAIN
-from tests.support.emulated import Emulated, emulator
+from tests.support.emulated import Emulated
 from tests.support.least import ROLE, Principal, policies_of, settle, write_model
 
 RECIPE = PLAIN + "endpoint: {role: serving}\n"
 TEAM = ("team-a-one", "team-a-two", "team-a-three")
-
-
-@pytest.fixture(scope="module")
-def enforcing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
-    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000", "--enforce-iam") as aws:
-        yield aws
 
 
 @pytest.fixture
