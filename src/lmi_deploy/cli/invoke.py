@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from lmi_deploy.cli.case import Room, open_room
-from lmi_deploy.cli.find import Where, find_deployment, known
+from lmi_deploy.cli.find import Where, find_deployment, known, ref_fields
 from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
 from lmi_deploy.core.exchange import Question
 from lmi_deploy.core.naming import name_mistake
@@ -145,7 +145,7 @@ def _answer(ref: DeploymentRef, question: Question, room: Room, timeout: float) 
     if not text.endswith("\n"):
         room.view.end_of_answer()
     room.view.note(_figures(measured, streamed=question.stream))
-    room.view.result({"deployment": ref.name, "answer": text, **_measures(measured)})
+    room.view.result({**ref_fields(ref), "answer": text, **_measures(measured)})
 
 
 def _measures(measured: Measured) -> dict[str, Any]:

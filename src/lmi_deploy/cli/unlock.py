@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from lmi_deploy.cli.case import open_room
-from lmi_deploy.cli.find import Where, find_deployment
+from lmi_deploy.cli.find import Where, find_deployment, ref_fields
 from lmi_deploy.cli.options import TargetName, json_option, place_options
 
 
@@ -31,5 +31,6 @@ def command(
     found = find_deployment(name, room.deps, Where(target=target, region=region))
     ref = room.deps.targets[found.target].observe(found).ref
     held = room.deps.lock(ref).unlock(ref.name, lock_id, force=force)
-    room.view.note(f"{ref.name}: unlocked; it was held by {held}" if held else f"{ref.name}: not locked")
-    room.view.result({"deployment": ref.name, "held_by": held})
+    what = f"{ref.name} ({ref.place})"
+    room.view.note(f"{what}: unlocked; it was held by {held}" if held else f"{what}: not locked")
+    room.view.result({**ref_fields(ref), "held_by": held})

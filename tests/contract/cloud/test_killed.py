@@ -273,7 +273,7 @@ def test_a_lock_of_a_machine_that_is_gone_is_taken_away_by_its_name_or_ends(life
     code, said = life.lmi("unlock", NAME, life.lock()["id"])
     assert (code, " s ago, its holder is at work: lmi up" in said) == (5, True), said
     said = life.done("unlock", NAME, life.lock()["id"], "--force")
-    assert "unlocked; it was held by lmi up" in said
+    assert f"{NAME} (account 123456789012, us-east-1): unlocked; it was held by lmi up" in said
     life.struck(UP, "SIGKILL before CreateModel")
     life.relock(machine="elsewhere", lasts=1)
     until(lambda: life.lmi(*UP)[0] == 0)
