@@ -58,7 +58,7 @@ def _empty(ref: DeploymentRef) -> dict[str, Any]:
     blank = dict.fromkeys(
         ("standing", "address", "model", "memory", "costs", "since", "expires", "expired"), ""
     )
-    return {"name": ref.name, "target": place, "account": ref.account, **blank}
+    return {"name": ref.name, "target": place, **blank, "account": ref.account}
 
 
 def _told(each: Status) -> dict[str, Any]:
