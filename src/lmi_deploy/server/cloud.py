@@ -28,4 +28,12 @@ ONE_ENGINE = (
     "one worker, which serves many requests at once: under load DJLServing would start a second engine on a processor, "
     "and none on a GPU (maxWorkers says otherwise)"
 )
+ONE_WORKER = (
+    "an adapter is registered with one of several workers, as DJLServing does it: requests to the others do not find "
+    "it until they are started again (maxWorkers=1)"
+)
+NO_GPU = (
+    "load_on_devices names an accelerator, and none is here: the workers get its number and run on the processor "
+    '(DJLServing without a GPU ends with code 1, "No GPU device detected.")'
+)
 ANOTHER = "requests wait: as in the cloud a further worker starts and loads the model again, up to maxWorkers"

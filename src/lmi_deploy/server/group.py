@@ -34,6 +34,11 @@ class Slot:
     died: float = 0.0
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
+    def leave(self) -> None:
+        """It takes no further jobs."""
+        self.alive = False
+        self.died = asyncio.get_running_loop().time()
+
 
 class Group:
     """Its bounds, which management may move, and its slots, the dead ones among them for a while."""

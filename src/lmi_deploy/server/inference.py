@@ -69,11 +69,13 @@ class Inference:
         if parts[0] == "predictions":
             if len(parts) < 2:
                 raise refusals.unknown_path()
-            return self.models.named(parts[1], parts[2] if len(parts) > 2 else None)
+            return self.models.next_of(parts[1], parts[2] if len(parts) > 2 else None)
         name = parts[1] if parts[0] == "models" else self._stated_name(asked)
         if name is None:
-            name = self.models.only_startup().settings.name
-        return self.models.named(name, asked.stated("model_version"))
+            name = self.models.startup_name()
+        if name is None:
+            raise refusals.bad_request("Parameter model_name is required.")
+        return self.models.next_of(name, asked.stated("model_version"))
 
     def _stated_name(self, asked: ModelInput) -> str | None:
         """An empty one is a name, too: that of no model."""
@@ -87,9 +89,9 @@ class Inference:
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         job = Job(asked.properties(), asked.content, _never if later else exchange.gone, future)
         if later:
-            await self._later(exchange, job, pool)
+            await self._later(exchange, job, pool, asked)
             return
-        await pool.submit(job)
+        await _submit(pool, job, asked)
         try:
             answer = await self._head(future, pool)
             await (self._stream(exchange, job, answer) if answer.streamed else self._unary(exchange, answer))
@@ -98,11 +100,11 @@ class Inference:
         finally:
             job.abandon()
 
-    async def _later(self, exchange: Exchange, job: Job, pool: Pool) -> None:
+    async def _later(self, exchange: Exchange, job: Job, pool: Pool, asked: ModelInput) -> None:
         """The token is told before anything is done: that there was no room for it is found when it is asked for."""
         await exchange.reply(self._results.keep(job))
         try:
-            await pool.submit(job)
+            await _submit(pool, job, asked)
         except refusals.Refusal as refusal:
             job.settle(refusal)
 
@@ -147,6 +149,14 @@ class Inference:
         if frame.lost:
             raise Hangup
         return frame
+
+
+async def _submit(pool: Pool, job: Job, asked: ModelInput) -> None:
+    """As `ModelInfo.ModelThread` of the real server: a query or form that names an unknown adapter is not run."""
+    if refused := pool.adapters.refused(asked.entry("adapter")):
+        job.settle(Answer(503, refused))
+    else:
+        await pool.submit(job)
 
 
 def _head_of(answer: Answer) -> tuple[list[Pair], str]:

@@ -37,6 +37,8 @@ class Job:
     abandoned: bool = False
     begun: float = 0.0
     """When it began to wait, by the loop's clock."""
+    alone: bool = False
+    """Whether it shares no batch with others: it calls another function of the handler."""
 
     def settle(self, outcome: Answer | BaseException) -> None:
         """The head of the answer, or why there is none; nothing when it is settled already."""

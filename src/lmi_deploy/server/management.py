@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from lmi_deploy.server import forms, refusals
+from lmi_deploy.server.adapter_management import AdapterManagement
 from lmi_deploy.server.answers import Reply, json_reply
 from lmi_deploy.server.folder_permissions import unsafe_reason
 from lmi_deploy.server.group import Status
@@ -16,6 +17,7 @@ from lmi_deploy.server.httpwire import Request
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models import Models, described, listed
+from lmi_deploy.server.pages import Page
 from lmi_deploy.server.pool import Pool
 from lmi_deploy.server.refusals import Refusal
 from lmi_deploy.server.registration import Registration, read_registration
@@ -36,6 +38,7 @@ class Management:
         self._models = models
         self._log = log
         self._metrics = metrics
+        self._adapters = AdapterManagement(models, log)
         self._background: set[asyncio.Task[None]] = set()
 
     async def reply(self, request: Request) -> Reply:
@@ -44,6 +47,10 @@ class Management:
         asked = {str(key): blob.decode("utf-8", "replace") for key, blob in reversed(entries)}
         parts = [unquote(part) for part in path.strip("/").split("/")]
         match parts[0], len(parts):
+            case "adapters", _:
+                return await self._adapters.reply(request, None, parts[1:], entries)
+            case "models", _ if parts[2:3] == ["adapters"]:
+                return await self._adapters.reply(request, parts[1], parts[3:], entries)
             case ("models" | "workflows") as what, 1:
                 return await self._collection(request, what, asked)
             case (("models" | "workflows"), _):
@@ -59,7 +66,8 @@ class Management:
         if request.method == "GET":
             return self._listing(what, asked)
         if request.method == "POST":
-            return await self._register(read_registration(request, asked))
+            noun = "Model" if what == "models" else "Workflow"
+            return await self._register(read_registration(request, asked), noun)
         raise refusals.wrong_method()
 
     async def _one(self, method: str, parts: Sequence[str], asked: dict[str, str]) -> Reply:
@@ -68,24 +76,24 @@ class Management:
             case "GET":
                 return self._describe(name, version)
             case "PUT":
-                return await self._scale(self._models.named(name, version), asked)
+                return await self._scale(self._models.versions(name, version), asked)
             case "DELETE":
-                await self._models.remove(self._models.named(name, version))
+                for pool in self._models.versions(name, version):
+                    await self._models.remove(pool)
                 return _status(f'Model or workflow "{name}" unregistered')
             case _:
                 raise refusals.wrong_method()
 
     def _listing(self, what: str, asked: dict[str, str]) -> Reply:
-        limit, start = (_number(asked, key, usual) for key, usual in (("limit", 100), ("next_page_token", 0)))
-        limit, start = limit if 0 <= limit <= 100 else 100, max(start, 0)
         pools = sorted(self._models, key=lambda pool: pool.settings.name)
-        page = pools[start : start + limit]
+        page = Page.read(asked, len(pools))
         shown: dict[str, object] = {}
         # A list of workflows names a next page even where there is none: so does the real server.
-        if start + limit < len(pools) or what == "workflows":
-            shown["nextPageToken"] = str(min(start + limit, len(pools)))
+        if page.last < len(pools) or what == "workflows":
+            shown["nextPageToken"] = str(page.last)
         shown[what] = [
-            listed(pool) if what == "models" else {"workflowName": pool.settings.name} for pool in page
+            listed(pool) if what == "models" else {"workflowName": pool.settings.name}
+            for pool in pools[page.first : page.last]
         ]
         return json_reply(shown)
 
@@ -93,12 +101,12 @@ class Management:
         if name not in {pool.settings.name for pool in self._models}:
             raise refusals.unknown_model(name, "Workflow")
         try:
-            pool = self._models.named(name, version)
+            pools = self._models.versions(name, version)
         except Refusal as exc:
             raise refusals.unknown_model(f"Workflow not found: {name}/{version}", "Workflow") from exc
-        return json_reply([described(pool, startup=name in self._models.startup)])
+        return json_reply([described(pool, startup=name in self._models.startup) for pool in pools])
 
-    async def _register(self, asked: Registration) -> Reply:
+    async def _register(self, asked: Registration, noun: str) -> Reply:
         if self._models.has(asked.name, asked.version):
             named = asked.name if asked.version is None else f"{asked.name}:{asked.version}"
             message = f"Workflow {named} is already registered."
@@ -113,9 +121,9 @@ class Management:
         pool = self._added(asked, folder)
         if not asked.synchronous:
             self._later(self._load(pool))
-            return _status(f'Model "{asked.name}" registration scheduled.', 202)
+            return _status(f'{noun} "{asked.name}" registration scheduled.', 202)
         await self._load(pool, told=True)
-        return _status(f'Model "{asked.name}" registered.')
+        return _status(f'{noun} "{asked.name}" registered.')
 
     def _added(self, asked: Registration, folder: Path) -> Pool:
         try:
@@ -132,22 +140,26 @@ class Management:
                 await self._models.remove(pool)
                 raise refusals.not_loaded(exc.told) from exc
 
-    async def _scale(self, pool: Pool, asked: dict[str, str]) -> Reply:
+    async def _scale(self, pools: Sequence[Pool], asked: dict[str, str]) -> Reply:
+        """All of them alike; those before one that is not ready stay scaled, as in the real server."""
         low, high = (_bound(asked, key) for key in ("min_worker", "max_worker"))
-        name = pool.settings.name
-        if pool.status is not Status.READY:
-            raise Refusal(503, "ServiceUnavailableException", f"Model or workflow is not ready: {name}")
-        await pool.scale(low, high)
-        bounds = f"min workers:{low} max workers:{high}"
-        return _status(f'Workflow "{name}" worker scaled. New Worker configuration {bounds}')
+        told = []
+        for pool in pools:
+            name = pool.settings.name
+            if pool.status is not Status.READY:
+                raise Refusal(503, "ServiceUnavailableException", f"Model or workflow is not ready: {name}")
+            await pool.scale(low, high)
+            bounds = f"min workers:{low} max workers:{high}"
+            told.append(f'Workflow "{name}" worker scaled. New Worker configuration {bounds}')
+        return _status("\n".join(told))
 
     def _server(self, method: str, what: str, entries: Sequence[Entry]) -> Reply:
         if what not in ("logging", "metrics"):
             raise refusals.unknown_path()
-        if method != "GET":
+        if method != "GET" and (what, method) != ("logging", "POST"):
             raise refusals.wrong_method()
         if what == "logging":
-            return _status("OK")
+            return _status("OK")  # the level stays: this server has one log, which says everything
         if not self._metrics.kept:
             raise refusals.bad_request(_NO_METRICS)
         names = {blob.decode("utf-8", "replace") for key, blob in entries if key == "name[]"}
@@ -161,13 +173,6 @@ class Management:
 
 def _status(text: str, code: int = 200) -> Reply:
     return json_reply({"status": text}, code)
-
-
-def _number(asked: dict[str, str], key: str, usual: int) -> int:
-    try:
-        return int(asked.get(key) or usual)
-    except ValueError as exc:
-        raise Refusal(409, "NumberFormatException", f'For input string: "{asked[key]}"') from exc
 
 
 def _bound(asked: dict[str, str], key: str) -> int:

@@ -32,6 +32,7 @@ class Models:
     ) -> None:
         self.startup: list[str] = []
         self._pools: dict[tuple[str, str | None], Pool] = {}
+        self._turns: dict[str, int] = {}
         self._new_shift = new_shift
         self._surroundings = surroundings
         self._log = log
@@ -42,23 +43,34 @@ class Models:
     def __iter__(self) -> itertools.chain[Pool]:
         return itertools.chain(self._pools.values())
 
+    def versions(self, name: str, version: str | None = None) -> list[Pool]:
+        """All of them, or the one that is asked for; `Refusal` 404 where there is none."""
+        found = [pool for pool in self if pool.settings.name == name]
+        found = [pool for pool in found if not version or pool.settings.version == version]
+        if not found:
+            raise refusals.unknown_model(name)
+        return found
+
     def named(self, name: str, version: str | None = None) -> Pool:
         """The first that was registered where no version is asked for; `Refusal` 404 for a model that is not here."""
-        found = (pool for pool in self if pool.settings.name == name)
-        pool = next((pool for pool in found if not version or pool.settings.version == version), None)
-        if pool is None:
-            raise refusals.unknown_model(name)
-        return pool
+        return self.versions(name, version)[0]
+
+    def next_of(self, name: str, version: str | None = None) -> Pool:
+        """Each version in turn where none is asked for, as `Endpoint.next` of the real server."""
+        found = self.versions(name, version)
+        if len(found) == 1:
+            return found[0]
+        turn = self._turns.get(name, 0) % len(found)
+        self._turns[name] = turn + 1
+        return found[turn]
 
     def has(self, name: str, version: str | None) -> bool:
-        """Whether this version of it, or the one without a version, is registered."""
-        return (name, version) in self._pools
+        """Whether this version of it is registered; without a version, whether any is."""
+        return any(name == one and version in (None, other) for one, other in self._pools)
 
-    def only_startup(self) -> Pool:
-        """The one model that /invocations means without a name; `Refusal` when there is not exactly one."""
-        if len(set(self.startup)) != 1:
-            raise refusals.bad_request("Parameter model_name is required.")
-        return self.named(self.startup[0])
+    def startup_name(self) -> str | None:
+        """The name of the one model of the start; None when there is not exactly one."""
+        return self.startup[0] if len(set(self.startup)) == 1 else None
 
     def add(
         self, folder: Path, name: str, *, overrides: Overrides = _AS_IT_IS, startup: bool = False
@@ -70,6 +82,8 @@ class Models:
         settings = self._resolved(folder, name, overrides)
         if settings.entry_point and settings.initialise.get("rolling_batch", "disable") != "disable":
             self._log.warn(cloud.ROLLING, model=name)
+        if not self._surroundings.gpus and any(place.device.kind == "gpu" for place in settings.places):
+            self._log.warn(cloud.NO_GPU, model=name)
         if settings.one_engine and all(place.device.kind == "cpu" for place in settings.places):
             self._log.event(cloud.ONE_ENGINE, model=name)
         pool = Pool(
@@ -94,7 +108,8 @@ class Models:
 
     def _resolved(self, folder: Path, name: str, overrides: Overrides) -> ModelSettings:
         around = dataclasses.replace(self._surroundings, over=overrides.keys)
-        return dataclasses.replace(resolve(folder, name=name, around=around), version=overrides.version)
+        settings = resolve(folder, name=name, around=around)
+        return dataclasses.replace(settings, version=overrides.version, url=overrides.url)
 
     async def stop(self) -> None:
         for pool in self:
@@ -124,7 +139,8 @@ def described(pool: Pool, *, startup: bool) -> dict[str, object]:
         "loadedAtStartup": startup,
         "workerGroups": [_group(group) for group in pool.groups],
     }
-    return {"workflowName": pool.settings.name, "models": [model]}
+    version = {"version": pool.settings.version} if pool.settings.version else {}
+    return {"workflowName": pool.settings.name, **version, "models": [model]}
 
 
 def health(pool: Pool) -> str:
@@ -140,7 +156,7 @@ def _word(pool: Pool) -> str:
 
 
 def _url(pool: Pool) -> str:
-    return f"file:{pool.settings.folder}/"
+    return pool.settings.url or f"file:{pool.settings.folder}/"
 
 
 def _group(group: Group) -> dict[str, object]:

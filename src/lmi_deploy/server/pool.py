@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Coroutine, Sequence
 
 from lmi_deploy.server import refusals
+from lmi_deploy.server.adapters import Adapters
 from lmi_deploy.server.devices import Place
 from lmi_deploy.server.group import Group, Slot, Status
 from lmi_deploy.server.jobs import Job, JobQueue
@@ -36,9 +37,9 @@ class Pool:
     ) -> None:
         self.settings = settings
         self._log = log
-        self.status = Status.PENDING
-        self.why_failed = ""
+        self.status, self.why_failed = Status.PENDING, ""
         self.groups = [Group(place) for place in settings.places]
+        self.adapters = Adapters(settings, log.adapter_failed)
         self.queue = JobQueue(settings.limits.job_queue_size)
         self._new_shift = new_shift
         self._numbers = numbers
@@ -198,6 +199,7 @@ class Pool:
         started = datetime.datetime.now(datetime.UTC)
         try:
             await shift.start()
+            await self.adapters.introduce_to(shift)
         except BaseException:
             await shift.stop()
             raise
@@ -266,8 +268,7 @@ class Pool:
         return self.queue.next() if alone else None
 
     def _lose(self, slot: Slot, jobs: Sequence[Job], spent: Spent) -> None:
-        slot.alive = False
-        slot.died = asyncio.get_running_loop().time()
+        slot.leave()
         self.queue.put_back(slot.shift.ahead)
         slot.shift.ahead = ()
         self._failures += spent.counted
@@ -291,8 +292,7 @@ class Pool:
             job.settle(refusal)
 
     async def _retire(self, slot: Slot) -> None:
-        slot.alive = False
-        slot.died = asyncio.get_running_loop().time()
+        slot.leave()
         if slot.task is not None and slot.task is not asyncio.current_task() and not slot.busy:
             slot.task.cancel()
         await slot.shift.finished()

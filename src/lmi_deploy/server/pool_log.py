@@ -34,6 +34,11 @@ class PoolLog:
         self._log.event("worker idle", model=self._model, pid=slot.shift.pid, seconds=seconds)
         self._log.djl("WorkerThread", f"Shutting down temporary worker {_thread(slot)}")
 
+    def adapter_failed(self, name: str, why: str) -> None:
+        self._log.error(
+            "an adapter is not registered with a worker", model=self._model, adapter=name, why=why
+        )
+
     def lost(self, slot: Slot, spent: Spent, *, failures: int, failed: bool) -> None:
         """`failures` of this model, this one among them; `failed`: it was one too many."""
         self._as_djl_tells_a_loss(slot, spent, failures)

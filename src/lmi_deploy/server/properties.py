@@ -64,6 +64,9 @@ class ModelSettings:
     """Its worker is a whole inference engine, and nothing says how many workers there are."""
     parallel_loading: bool = False
     mpi: bool = False
+    enable_lora: bool = False
+    url: str = ""
+    """Where it was registered from, as it was written; empty for a model of the start."""
     pipeline_parallel_degree: int = 1
     python: str | None = None
     """The model's own interpreter."""
@@ -142,6 +145,7 @@ def resolve(folder: Path, *, name: str, around: Surroundings) -> ModelSettings:
         one_engine=one_engine,
         parallel_loading=true(merged.get("option.parallel_loading", "")),
         mpi=mpi(merged),
+        enable_lora=true(merged.get("option.enable_lora", "")),
         pipeline_parallel_degree=number([merged], "option.pipeline_parallel_degree", 1),
         python=merged.get("option.pythonExecutable"),
         extra_environment=_pairs(merged.get("option.env", "")),

@@ -29,6 +29,7 @@ class Overrides:
     """What a registration says over the model's own file; the handler is not told of it."""
 
     version: str | None = None
+    url: str = ""
     keys: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -65,7 +66,7 @@ def read_registration(request: Request, query: Mapping[str, str]) -> Registratio
         url=asked["url"],
         name=asked.get("model_name") or name_in(asked["url"]),
         synchronous=asked.get("synchronous", "true").lower() == "true",
-        over=Overrides(version=asked.get("model_version"), keys=keys),
+        over=Overrides(version=asked.get("model_version"), url=asked["url"], keys=keys),
     )
 
 

@@ -93,6 +93,10 @@ class SyncShift:
         await self._stream_over()
 
     async def serve(self, jobs: Sequence[Job], following: Following, /) -> None:
+        if len(jobs) > 1 and any(job.alone for job in jobs):
+            for job in jobs:
+                await self.serve((job,), _none_follows)
+            return
         try:
             answer = await self._asked(jobs, following)
         except WireError as exc:
@@ -216,6 +220,10 @@ def _hand_out(jobs: Sequence[Job], answer: Answer) -> None:
         return
     for job, part in zip(jobs, parts, strict=True):
         job.settle(part)
+
+
+def _none_follows() -> None:
+    return None
 
 
 def _settle(jobs: Sequence[Job], refusal: Refusal) -> None:

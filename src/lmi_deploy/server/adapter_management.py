@@ -1,0 +1,170 @@
+"""The management API of LoRA adapters: listed, registered, described, updated and unregistered.
+
+After `AdapterManagementRequestHandler` of DJLServing (deepjavalibrary/djl-serving@10d0a8e0, serving/src/main/java): the
+handler is asked first, and the adapter is kept only once it agreed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmi_deploy.server import cloud, refusals
+from lmi_deploy.server.adapters import Adapter, Outcome, outcome_of
+from lmi_deploy.server.answers import Reply, json_reply
+from lmi_deploy.server.folder_permissions import unsafe_reason
+from lmi_deploy.server.httpwire import Request
+from lmi_deploy.server.jobs import Job
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.models import Models
+from lmi_deploy.server.pages import Page
+from lmi_deploy.server.pool import Pool
+from lmi_deploy.server.refusals import Refusal
+from lmi_deploy.server.wire import Entry
+
+ALIAS = "x-amzn-sagemaker-adapter-alias"
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):\S+")
+_NO_MODEL = "The adapter must be prefixed with a model unless there is only a single startup model used."
+
+
+class AdapterManagement:
+    """Answers for /adapters and /models/NAME/adapters."""
+
+    def __init__(self, models: Models, log: Log) -> None:
+        self._models = models
+        self._log = log
+
+    async def reply(
+        self, request: Request, model: str | None, parts: Sequence[str], query: Sequence[Entry]
+    ) -> Reply:
+        """`parts`: the path after `adapters`. `Refusal` for what is unknown, not allowed or failed."""
+        name = model if model is not None else self._models.startup_name()
+        if name is None:
+            raise refusals.bad_request(_NO_MODEL)
+        call = _Call(self._models, self._log, name, query, request.header(ALIAS))
+        match request.method, len(parts):
+            case "GET", 0:
+                return call.listing()
+            case "POST", 0:
+                return await call.register()
+            case _, 0:
+                raise refusals.wrong_method()
+            case "GET", _:
+                return call.describe(parts[0])
+            case "POST", 2 if parts[1].lower() == "update":
+                return await call.update(parts[0])
+            case "DELETE", _:
+                return await call.unregister(parts[0])
+            case _:
+                raise refusals.wrong_method()
+
+
+class _Call:
+    """One request about the adapters of the model called `name`."""
+
+    def __init__(
+        self, models: Models, log: Log, name: str, query: Sequence[Entry], alias: str | None
+    ) -> None:
+        self._models = models
+        self._log = log
+        self._name = name
+        self._alias = alias
+        self._query = [(str(key), blob.decode("utf-8", "replace")) for key, blob in query]
+
+    def listing(self) -> Reply:
+        adapters = list(self._pool().adapters)
+        page = Page.read(dict(reversed(self._query)), len(adapters))
+        shown: dict[str, object] = {} if page.last >= len(adapters) else {"nextPageToken": str(page.last)}
+        shown["adapters"] = [adapter.described() for adapter in adapters[page.first : page.last]]
+        return json_reply(shown)
+
+    def describe(self, name: str) -> Reply:
+        return json_reply(self._adapter(self._pool(), name).described())
+
+    async def register(self) -> Reply:
+        pool = self._pool()
+        name, src = self._required("name"), self._required("src")
+        _check_scheme(src)
+        await self._check_permissions(pool, src)
+        adapter = Adapter(name=name, src=src, alias=self._alias, options=self._options())
+        if len(pool.running) > 1:
+            self._log.warn(cloud.ONE_WORKER, model=self._name, adapter=name, workers=len(pool.running))
+        outcome = await self._asked(pool, adapter.registering())
+        pool.adapters.add(adapter)
+        return _told(outcome)
+
+    async def update(self, name: str) -> Reply:
+        pool = self._pool()
+        adapter = self._adapter(pool, name).updated(self._options(), self._alias)
+        await self._check_permissions(pool, adapter.src)
+        outcome = await self._asked(pool, adapter.updating())
+        pool.adapters.replace(adapter)
+        return _told(outcome)
+
+    async def unregister(self, name: str) -> Reply:
+        pool = self._pool()
+        adapter = self._adapter(pool, name).updated({}, self._alias)
+        outcome = await self._asked(pool, adapter.unregistering())
+        pool.adapters.remove(name)
+        return _told(outcome)
+
+    def _pool(self) -> Pool:
+        try:
+            pool = self._models.named(self._name)
+        except Refusal as exc:
+            raise _not_found(f"The model {self._name} was not found") from exc
+        if not pool.settings.enable_lora:
+            raise refusals.bad_request("LoRA is not enabled.")
+        return pool
+
+    def _adapter(self, pool: Pool, name: str) -> Adapter:
+        adapter = pool.adapters.named(name)
+        if adapter is None:
+            raise _not_found(f"The adapter {name if self._alias is None else self._alias} was not found")
+        return adapter
+
+    def _required(self, key: str) -> str:
+        value = next((value for name, value in self._query if name == key), None)
+        if value is None:
+            raise refusals.bad_request(f"Parameter {key} is required.")
+        return value
+
+    def _options(self) -> dict[str, str]:
+        """Every parameter that is there once."""
+        times = Counter(key for key, _ in self._query)
+        return {key: value for key, value in self._query if times[key] == 1}
+
+    async def _check_permissions(self, pool: Pool, src: str) -> None:
+        """An adapter may hold a model.py, which 0.36 runs: so it is looked at as a model's folder is."""
+        path = pool.settings.folder / src
+        if not path.exists():
+            return  # the handler's to say
+        path = Path(path).resolve()
+        if reason := await asyncio.to_thread(unsafe_reason, path, uid=os.getuid()):
+            self._log.warn("an adapter was not registered", src=path, why=reason)
+            raise refusals.unsafe_folder(path, reason)
+
+    async def _asked(self, pool: Pool, job: Job) -> Outcome:
+        await pool.submit(job)
+        outcome = await outcome_of(job, pool.settings.limits.predict_timeout)
+        if outcome.code >= 300:
+            raise Refusal(outcome.code, "BadRequestException", outcome.message)
+        return outcome
+
+
+def _told(outcome: Outcome) -> Reply:
+    return json_reply({"status": outcome.message}, outcome.code)
+
+
+def _not_found(message: str) -> Refusal:
+    return Refusal(404, "BadRequestException", message, reason=message)
+
+
+def _check_scheme(src: str) -> None:
+    found = _SCHEME.fullmatch(src)
+    if found is not None and found[1] != "file":
+        raise Refusal(409, "IllegalArgumentException", "URL adapters are not currently supported")
