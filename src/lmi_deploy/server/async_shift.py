@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from lmi_deploy.server import refusals
 from lmi_deploy.server.batches import alphabetical
@@ -21,6 +22,15 @@ FRAMES_KEPT = 65_536  # for a client that reads slower than its answer comes; on
 PENDING_KEPT = 4096
 
 
+@dataclass(slots=True)
+class _Request:
+    """A job at the worker. `data` and `last`: as its pieces said them last; a piece may leave them out."""
+
+    job: Job
+    data: str | None = None
+    last: bool = False
+
+
 class AsyncShift:
     """Sends at once and returns; one reader hands every piece to the job it belongs to."""
 
@@ -29,7 +39,7 @@ class AsyncShift:
         self.ahead: Sequence[Job] = ()  # everything is sent at once, and nothing waited for
         self._worker = worker
         self._log = log
-        self._pending: dict[str, Job] = {}
+        self._pending: dict[str, _Request] = {}
         self._reader: asyncio.Task[None] | None = None
 
     @property
@@ -59,7 +69,7 @@ class AsyncShift:
         job.frames = asyncio.Queue()  # unbounded: one slow reader must not hold up the others
         tracking = str(uuid.uuid4())
         self._forget_abandoned(PENDING_KEPT)
-        self._pending[tracking] = job
+        self._pending[tracking] = _Request(job)
         try:
             await self._worker.send(alphabetical([*job.properties, (TRACKING, tracking)]), job.content)
         except WorkerLost:
@@ -71,7 +81,9 @@ class AsyncShift:
     def _forget_abandoned(self, over: int) -> None:
         # A generator that raised never says that it ended: its entry would stay for ever.
         if len(self._pending) > over:
-            self._pending = {key: job for key, job in self._pending.items() if not job.abandoned}
+            self._pending = {
+                key: request for key, request in self._pending.items() if not request.job.abandoned
+            }
 
     async def _read(self) -> None:
         try:
@@ -84,22 +96,29 @@ class AsyncShift:
 
     def _arrived(self, answer: Answer) -> None:
         tracking = next((value for key, value in answer.properties if key == TRACKING), "")
-        job = self._pending.get(tracking)
-        if job is None:
+        request = self._pending.get(tracking)
+        if request is None:
             self._log.warn("an answer after the last one", request_tracking_id=tracking)
             return
+        job = request.job
         if answer.code != 200:
             head = Answer(answer.code, "OK", streamed=True)
             self._end(tracking, job, head=head, blob=_failure(answer.code, answer.message))
             return
         try:
-            self._piece(tracking, job, answer)
+            self._piece(tracking, request, answer)
         except WireError:
             job.settle(Answer(500, "OK", answer.properties, streamed=True))
             raise
 
-    def _piece(self, tracking: str, job: Job, answer: Answer) -> None:
+    def _piece(self, tracking: str, request: _Request, answer: Answer) -> None:
+        """As `Request.addResponse` of the real server: what a piece leaves out stays as the one before said it."""
         piece = unpack_map(answer.content[0][1] if answer.content else b"")
+        job = request.job
+        request.data = piece.get("data", request.data)
+        request.last = piece["last"].lower() == "true" if "last" in piece else request.last
+        if not request.data and not request.last:
+            return  # an error, too: its client waits until chunked_read_timeout, as there
         if "code" in piece:
             code, error = _code(piece["code"]), piece.get("error")
             told = {"error": error, "code": code} if error is not None else {"code": code}
@@ -107,12 +126,11 @@ class AsyncShift:
             head = Answer(code, error or "", answer.properties, streamed=True)
             self._end(tracking, job, head=head, blob=blob)
             return
-        if "data" not in piece:
+        if request.data is None:
             raise WireError("the answer of an async handler has no data")
-        last = piece.get("last", "").lower() == "true"
         job.settle(Answer(200, "OK", answer.properties, streamed=True))
-        self._deliver(job, Frame(piece["data"].encode(), last=last))
-        if last:
+        self._deliver(job, Frame(request.data.encode(), last=request.last))
+        if request.last:
             del self._pending[tracking]
 
     def _end(self, tracking: str, job: Job, *, head: Answer, blob: bytes) -> None:
@@ -130,9 +148,9 @@ class AsyncShift:
             job.frames.put_nowait(frame)
 
     def _fail_pending(self) -> None:
-        for tracking, job in list(self._pending.items()):
+        for tracking, request in list(self._pending.items()):
             lost = Answer(500, "OK", streamed=True)
-            self._end(tracking, job, head=lost, blob=_compact(500, "Inference Engine Failure"))
+            self._end(tracking, request.job, head=lost, blob=_compact(500, "Inference Engine Failure"))
 
 
 def _code(text: str) -> int:

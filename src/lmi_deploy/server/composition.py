@@ -19,12 +19,15 @@ from lmi_deploy.server.listener import Listener
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.management import Management
 from lmi_deploy.server.metrics import Metrics
+from lmi_deploy.server.model_archives import ModelArchives
 from lmi_deploy.server.models import Models
 from lmi_deploy.server.properties import ModelSettings, Surroundings
 from lmi_deploy.server.settings import ServerSettings, management_apart
 from lmi_deploy.server.shift import Shift, SyncShift
 from lmi_deploy.server.worker import Worker
 from lmi_deploy.server.worker_process import WorkerProcesses
+
+ARCHIVES = "archives"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,4 +141,5 @@ class Composition:
             worker = Worker(engine, model, place, log, processes=self.processes)
             return AsyncShift(worker, log) if model.async_mode else SyncShift(worker, model, log)
 
-        return Models(new_shift=new_shift, surroundings=around, log=log, metrics=metrics)
+        archives = ModelArchives(options.run_dir / ARCHIVES)
+        return Models(new_shift=new_shift, surroundings=around, archives=archives, log=log, metrics=metrics)

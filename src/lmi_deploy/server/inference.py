@@ -43,7 +43,7 @@ class Inference:
     async def __call__(self, exchange: Exchange) -> None:
         asked = read_input(exchange.request, exchange.request_id, named=self._settings.handler_may_be_named)
         if token := asked.value("x-starting-token"):
-            await exchange.reply(self._results.poll(token))
+            await exchange.reply(self._results.poll(token, _items(asked)))
             return
         pool = self._chosen(asked)
         if exchange.request.method == "OPTIONS":
@@ -102,11 +102,15 @@ class Inference:
 
     async def _later(self, exchange: Exchange, job: Job, pool: Pool, asked: ModelInput) -> None:
         """The token is told before anything is done: that there was no room for it is found when it is asked for."""
-        await exchange.reply(self._results.keep(job))
+        result = self._results.keep(job)
+        await exchange.reply(result.receipt())
         try:
             await _submit(pool, job, asked)
         except refusals.Refusal as refusal:
             job.settle(refusal)
+        else:
+            if pool.settings.async_mode:
+                result.stream()
 
     async def _head(self, future: asyncio.Future[Answer], pool: Pool) -> Answer:
         if not pool.settings.async_mode:
@@ -163,6 +167,15 @@ def _head_of(answer: Answer) -> tuple[list[Pair], str]:
     reason = answers.reason_told(answer)
     answers.check_status(answer.code, reason)
     return answers.handler_headers(answer.properties), reason
+
+
+def _items(asked: ModelInput) -> int | None:
+    """How many pieces one poll may give; None for all."""
+    text = asked.value("x-max-items") or "-1"
+    try:
+        return int(text) if int(text) >= 0 else None
+    except ValueError as exc:
+        raise refusals.Refusal(500, "NumberFormatException", f'For input string: "{text}"') from exc
 
 
 def _never() -> bool:

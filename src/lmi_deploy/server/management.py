@@ -16,6 +16,7 @@ from lmi_deploy.server.group import Status
 from lmi_deploy.server.httpwire import Request
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
+from lmi_deploy.server.model_archives import BadArchive, is_archive
 from lmi_deploy.server.models import Models, described, listed
 from lmi_deploy.server.pages import Page
 from lmi_deploy.server.pool import Pool
@@ -25,6 +26,8 @@ from lmi_deploy.server.stated import BadSettings
 from lmi_deploy.server.wire import Entry
 from lmi_deploy.server.worker import LoadFailure
 
+# Java knows these; what else is named by a scheme, `s3` among them, is no URL to DJLServing without a plug-in.
+_READABLE = ("", "file", "http", "https", "jar", "djl")
 _METRICS_TYPE = (("content-type", "text/plain; version=0.0.4; charset=utf-8"),)
 _NO_METRICS = (
     "Prometheus is not enabled, set SERVING_PROMETHEUS environment var to true to enable prometheus metrics"
@@ -107,29 +110,48 @@ class Management:
         return json_reply([described(pool, startup=name in self._models.startup) for pool in pools])
 
     async def _register(self, asked: Registration, noun: str) -> Reply:
-        if self._models.has(asked.name, asked.version):
-            named = asked.name if asked.version is None else f"{asked.name}:{asked.version}"
-            message = f"Workflow {named} is already registered."
-            raise Refusal(409, "BadRequestException", message, reason=message)
-        if not asked.folder.is_dir():
-            raise Refusal(404, "ModelNotFoundException", f"Invalid model url: {asked.url}")
-        # Resolved once: what is checked is what is served, wherever a link leads a moment later.
-        folder = asked.folder.resolve()
-        if reason := await asyncio.to_thread(unsafe_reason, folder, uid=os.getuid()):
-            self._log.warn("a model was not registered", folder=folder, why=reason)
-            raise refusals.unsafe_folder(folder, reason)
-        pool = self._added(asked, folder)
+        self._check_name(asked)
+        pool = self._added(asked, await self._folder(asked))
         if not asked.synchronous:
             self._later(self._load(pool))
             return _status(f'{noun} "{asked.name}" registration scheduled.', 202)
         await self._load(pool, told=True)
         return _status(f'{noun} "{asked.name}" registered.')
 
+    def _check_name(self, asked: Registration) -> None:
+        if self._models.has(asked.name, asked.version):
+            named = asked.name if asked.version is None else f"{asked.name}:{asked.version}"
+            message = f"Workflow {named} is already registered."
+            raise Refusal(409, "BadRequestException", message, reason=message)
+
+    async def _folder(self, asked: Registration) -> Path:
+        """What is served: the folder, or what the archive held, if nobody else may change it."""
+        archived = is_archive(asked.folder)
+        if asked.scheme not in _READABLE:
+            raise Refusal(500, "IllegalArgumentException", f"Malformed URL: {asked.url}")
+        if not archived and not asked.folder.is_dir():
+            raise Refusal(404, "ModelNotFoundException", f"Invalid model url: {asked.url}")
+        # Resolved once: what is checked is what is served, wherever a link leads a moment later.
+        path = asked.folder.resolve()
+        if reason := await asyncio.to_thread(unsafe_reason, path, uid=os.getuid()):
+            self._log.warn("a model was not registered", folder=path, why=reason)
+            raise refusals.unsafe_folder(path, reason)
+        try:
+            return await asyncio.to_thread(self._models.archives.extract, path) if archived else path
+        except BadArchive as exc:
+            self._log.warn("a model was not registered", why=exc)
+            raise Refusal(400, "BadRequestException", str(exc)) from exc
+
     def _added(self, asked: Registration, folder: Path) -> Pool:
         try:
+            self._check_name(asked)  # the name may have been taken meanwhile
             return self._models.add(folder, asked.name, overrides=asked.over)
         except BadSettings as exc:
+            self._models.archives.remove(folder)
             raise Refusal(500, "EngineException", str(exc)) from exc
+        except Refusal:
+            self._models.archives.remove(folder)
+            raise
 
     async def _load(self, pool: Pool, *, told: bool = False) -> None:
         try:

@@ -11,6 +11,7 @@ from lmi_deploy.server import cloud, refusals
 from lmi_deploy.server.group import Group, Slot, Status
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
+from lmi_deploy.server.model_archives import ModelArchives
 from lmi_deploy.server.pool import NewShift, Pool
 from lmi_deploy.server.pool_log import PoolLog
 from lmi_deploy.server.properties import ModelSettings, Surroundings, resolve
@@ -27,9 +28,11 @@ class Models:
         *,
         new_shift: NewShift,
         surroundings: Surroundings,
+        archives: ModelArchives,
         log: Log,
         metrics: Metrics,
     ) -> None:
+        self.archives = archives
         self.startup: list[str] = []
         self._pools: dict[tuple[str, str | None], Pool] = {}
         self._turns: dict[str, int] = {}
@@ -105,6 +108,7 @@ class Models:
         if not any(pool.settings.name == name for pool in self):
             self.startup = [one for one in self.startup if one != name]
         await pool.stop()
+        await asyncio.to_thread(self.archives.remove, pool.settings.folder)
 
     def _resolved(self, folder: Path, name: str, overrides: Overrides) -> ModelSettings:
         around = dataclasses.replace(self._surroundings, over=overrides.keys)
@@ -114,6 +118,7 @@ class Models:
     async def stop(self) -> None:
         for pool in self:
             await pool.stop()
+        await asyncio.to_thread(self.archives.clear)
 
 
 def listed(pool: Pool) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ _NUMBERS = {
     "max_worker": "maxWorkers",
 }
 _TEXTS = {"engine": "engine", "device": "load_on_devices"}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _NULL_URL = 'Cannot invoke "String.startsWith(String)" because "<parameter1>" is null'
 
 
@@ -45,6 +47,11 @@ class Registration:
     @property
     def version(self) -> str | None:
         return self.over.version
+
+    @property
+    def scheme(self) -> str:
+        found = _SCHEME.match(self.url)
+        return found[1].lower() if found else ""
 
     @property
     def folder(self) -> Path:

@@ -19,7 +19,7 @@ def new_job() -> Job:
 
 def keep(results: Results) -> tuple[str, Job]:
     job = new_job()
-    return dict(results.keep(job).headers)["x-next-token"], job
+    return dict(results.keep(job).receipt().headers)["x-next-token"], job
 
 
 async def settle(job: Job, size: int) -> None:
