@@ -20,6 +20,7 @@ from lmi_deploy.server.model_archives import BadArchive, is_archive
 from lmi_deploy.server.models import Models, described, listed
 from lmi_deploy.server.pages import Page
 from lmi_deploy.server.pool import Pool
+from lmi_deploy.server.properties import UnknownEngine
 from lmi_deploy.server.refusals import Refusal
 from lmi_deploy.server.registration import Registration, read_registration
 from lmi_deploy.server.stated import BadSettings
@@ -146,6 +147,10 @@ class Management:
         try:
             self._check_name(asked)  # the name may have been taken meanwhile
             return self._models.add(folder, asked.name, overrides=asked.over)
+        except UnknownEngine as exc:
+            self._models.archives.remove(folder)
+            message = f"Failed to detect engine of the model: {folder}"
+            raise Refusal(404, "ModelNotFoundException", message) from exc
         except BadSettings as exc:
             self._models.archives.remove(folder)
             raise Refusal(500, "EngineException", str(exc)) from exc

@@ -32,6 +32,10 @@ _WORKERS = {f"{device}{bound}Workers" for device in ("", "cpu.") for bound in ("
 _HEALTH_OVERRIDES = ("SERVING_HEALTH_CHECK_OVERRIDE", "SAGEMAKER_HEALTH_CHECK_OVERRIDE")
 
 
+class UnknownEngine(BadSettings):
+    """Nothing in the folder says by what it is to be served."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Numbers that steer the queue and the workers of one model; times in seconds."""
@@ -172,7 +176,8 @@ def _entry_points(
     named = ("model.py", f"{merged.get('option.modelName', name)}.py")
     own = next((file for file in named if (folder / file).is_file()), "")
     if not own and not has_model:
-        raise BadSettings(
+        kind = BadSettings if "engine" in merged else UnknownEngine
+        raise kind(
             f"{folder}: no model.py, no option.entryPoint, no option.model_id and no config.json: .py file not found"
         )
     return own, built_in if has_model else ""
