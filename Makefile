@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: quickstart test setup lint unit bless reference picture bench fuzz kills clean help lock wheelhouse
+.PHONY: quickstart test setup lint unit bless reference docs picture bench fuzz kills clean help lock wheelhouse
 
 help:  ## What there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -34,10 +34,13 @@ bless: setup  ## Take today's output as the golden files
 reference: setup  ## Write the generated pages in docs/ again
 	@$(BIN)/python -m tools.reference
 
+docs: setup  ## Build the site of docs/ strictly: .build/site/index.html
+	@$(BIN)/python -m tools.site
+
 picture: setup  ## Run the quickstart and draw its output as docs/quickstart.svg
 	@$(BIN)/python -m tools.picture
 
-bench: setup  ## Measure every published figure, write benchmarks/results/ and the README's table
+bench: setup  ## Measure every published figure, write benchmarks/results/ and docs/performance.md
 	@$(BIN)/python -m benchmarks
 
 fuzz: setup  ## 100,000 generated recipes, and 20 times the examples of each property test
@@ -57,6 +60,8 @@ lock: setup  ## Pin the development requirements again, with hashes
 	  -o requirements/clients.txt
 	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/policies.in \
 	  -o requirements/policies.txt
+	@$(BIN)/uv pip compile -q --upgrade --generate-hashes --universal --python-version 3.11 requirements/docs.in \
+	  -o requirements/docs.txt
 
 clean:  ## Remove what the commands above made in this folder
 	rm -rf $(VENV) .build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""Measure the published figures: write results/<name>.json for each benchmark, then the README's table.
+"""Measure the published figures: write results/<name>.json for each benchmark, then the table in docs/performance.md.
 
 A missed aim is shown, and is no error; only a benchmark that does not work is.
 """

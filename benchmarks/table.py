@@ -1,6 +1,6 @@
-"""The README's table of figures, from `results/*.json`: `python -m benchmarks.table [--write]`.
+"""The table of figures in docs/performance.md, from `results/*.json`: `python -m benchmarks.table [--write]`.
 
-Without --write it only compares: exit code 1 and the difference when the README says something else.
+Without --write it only compares: exit code 1 and the difference when the page says something else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.measure import ROOT
 from benchmarks.result import RESULTS
 
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- figures -->", "<!-- /figures -->"
 ORDER = (
     "startup",
@@ -31,12 +31,12 @@ ORDER = (
 
 
 def main(arguments: list[str]) -> int:
-    text = README.read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     wanted = with_table(text)
     if "--write" in arguments:
-        README.write_text(wanted, encoding="utf-8")
+        PAGE.write_text(wanted, encoding="utf-8")
         return 0
-    names = ("README.md", "README.md as benchmarks/results/ has it")
+    names = ("docs/performance.md", "docs/performance.md as benchmarks/results/ has it")
     difference = list(difflib.unified_diff(text.splitlines(), wanted.splitlines(), *names, lineterm=""))
     print("\n".join(difference), end="\n" if difference else "")
     return 1 if difference else 0

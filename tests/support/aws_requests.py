@@ -1,4 +1,4 @@
-"""docs/aws-requests.md as a table: each request, what AWS demands for it, and which statements grant that."""
+"""docs/reference/aws-requests.md as a table: each request, what AWS demands for it, and which statements grant that."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "aws-requests.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "aws-requests.md"
 _ACTION = re.compile(r"`([a-z0-9-]+:[A-Za-z]+)`")
 
 

@@ -1,4 +1,4 @@
-"""An HTTP proxy in front of a real server: faults by the rules of docs/faults.md, and a log of every request.
+"""An HTTP proxy in front of a real server: faults by rules (docs/reference/fault-rules.md), a log of every request.
 
 It passes on what it gets byte for byte, the Host header too, so that signatures hold.
 """

@@ -194,7 +194,7 @@ def test_a_bad_rule_is_refused_and_says_where(text: str, message: str) -> None:
     with pytest.raises(BadRule) as caught:
         parse_rules(text)
     assert message in caught.value.message
-    assert "docs/faults.md" in caught.value.hint
+    assert "docs/reference/fault-rules.md" in caught.value.hint
 
 
 def test_a_file_of_rules_is_named_in_its_errors(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_file_of_rules_is_named_in_its_errors(tmp_path: Path) -> None:
 
 
 def test_the_page_for_users_has_every_action_and_good_examples() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "faults.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "fault-rules.md").read_text("utf-8")
     assert set(re.findall(r"^\| `(\w+)[^|]*\|[^|]*\| (?:no|yes|twice) \|$", page, re.M)) == set(ACTIONS)
     examples = re.findall(r"```json\n(.*?)```", page, re.S) + re.findall(r"-d '(.*?)'", page)
     assert [len(parse_rules(example)) for example in examples] == [3, 1]

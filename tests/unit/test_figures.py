@@ -1,4 +1,4 @@
-"""What the README publishes is what was measured."""
+"""What docs/performance.md publishes is what was measured."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def read(file: Path) -> dict[str, Any]:
     return told
 
 
-def test_the_table_in_the_readme_is_the_one_of_the_results() -> None:
-    text = table.README.read_text(encoding="utf-8")
+def test_the_table_in_the_docs_is_the_one_of_the_results() -> None:
+    text = table.PAGE.read_text(encoding="utf-8")
     assert table.with_table(text) == text, "python -m benchmarks.table --write"
 
 

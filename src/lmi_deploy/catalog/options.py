@@ -103,6 +103,16 @@ def newest(engine: str) -> str:
     return version
 
 
+def engines() -> tuple[str, ...]:
+    """The engines whose options the table knows."""
+    return tuple(_table()["engines"])
+
+
+def versions() -> tuple[str, ...]:
+    """The server versions that the table covers, oldest first."""
+    return tuple(_table()["versions"])
+
+
 @cache
 def names(engine: str, version: str) -> tuple[str, ...]:
     """Every option that this version of the engine's server knows."""

@@ -19,7 +19,7 @@ from lmi_deploy.cli.options import json_option
 @click.option(
     "--speed", type=float, metavar="N", help="Emulated seconds in a real one, while nothing is at work."
 )
-@click.option("--faults", metavar="FILE", help="Fault rules from the start (docs/faults.md).")
+@click.option("--faults", metavar="FILE", help="Fault rules from the start (docs/reference/fault-rules.md).")
 @click.option("--s3", metavar="URL", help="An S3 server in place of the built-in one.")
 @click.option("--python", metavar="PATH", help="The interpreter that handlers run in.")
 @click.option("--engine-dir", metavar="DIR", help="DJL's Python engine, unpacked; else it is fetched once.")
@@ -40,7 +40,8 @@ from lmi_deploy.cli.options import json_option
 def command(*, as_json: bool, **given: object) -> int:
     """SageMaker on this machine, for rehearsals: one address for all services, any region.
 
-    It prints what to export, and ends with everything it started on Ctrl-C. docs/emulator.md says what is emulated.
+    It prints what to export, and ends with everything it started on Ctrl-C. What it emulates:
+    docs/reference/emulator.md.
     """
     from lmi_deploy.cli.wiring import run_emulator
 

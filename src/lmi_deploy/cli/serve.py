@@ -87,7 +87,7 @@ def command(
     if code not in _ASKED_FOR:
         raise DeployFailed(
             f"{folder}: the model server ended by itself, with {code}",
-            hint="its last lines are above; docs/failures.md explains many of them",
+            hint="its last lines are above; docs/reference/failures.md explains many of them",
         )
     room.view.result({"folder": str(folder), "exit_code": code})
     return code

@@ -33,5 +33,7 @@ def command(*, recipes: tuple[str, ...], overlay: str | None, sets: tuple[str, .
             good.append(recipe.origin)
     if problems:
         count = f"{len(good)} of {len(recipes)} recipes are good; " if len(recipes) > 1 else ""
-        raise RecipeError(problems, hint=f"{count}docs/recipe.md has every key, `lmi schema` helps an editor")
+        raise RecipeError(
+            problems, hint=f"{count}docs/reference/recipe.md has every key, `lmi schema` helps an editor"
+        )
     view.result({"recipes": good}, "\n".join(f"{origin}: good" for origin in good))

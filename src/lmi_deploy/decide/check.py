@@ -132,7 +132,7 @@ def _scaling(partial: Partial) -> Iterator[Problem]:
 def _secrets(partial: Partial) -> Iterator[Problem]:
     hint = (
         "a secret never belongs into a recipe: for the Hub log in, or set HF_TOKEN; for a handler use AWS Secrets "
-        "Manager (docs/sagemaker.md, Secrets)"
+        "Manager (docs/how-to/use-secrets.md)"
     )
     for path, text in _texts(partial):
         if what := secret_in(text):

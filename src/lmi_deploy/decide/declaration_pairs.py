@@ -17,7 +17,7 @@ _HUB_TOKEN_HINT = "leave it out: lmi fetches the weights before the container st
 _AWS_HINT = "leave it out: the container has the credentials of the endpoint's role"
 _SECRET_HINT = (
     "store it in AWS Secrets Manager, set {name}_SECRET_NAME to its name and read it in the handler "
-    "(docs/sagemaker.md, Secrets)"
+    "(docs/how-to/use-secrets.md)"
 )
 OPTION_HOMES = {
     "model_id": "model_id",

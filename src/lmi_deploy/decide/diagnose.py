@@ -186,7 +186,7 @@ def _diagnosis(failure: Failure, groups: Mapping[str, str], *, evidence: str, li
         line=line,
         wrapper=failure.level == "wrapper",
         settings=failure.settings,
-        link=f"docs/failures.md#{failure.id}",
+        link=f"docs/reference/failures.md#{failure.id}",
     )
 
 

@@ -23,7 +23,7 @@ Keys that start with `x-` are ignored at every level. A key marked *not yet* is 
 Schema; this first line gives it to an editor:
 
 ```yaml
-# yaml-language-server: $schema=../docs/recipe.schema.json
+# yaml-language-server: $schema=../docs/reference/recipe.schema.json
 ```
 """
 
@@ -46,7 +46,7 @@ overlays:
 
 
 def reference_page() -> str:
-    """docs/recipe.md, complete."""
+    """docs/reference/recipe.md, complete."""
     sections = [_HEAD, *_sections(RECIPE, ""), _OVERLAYS, _sources()]
     return "\n".join(section.rstrip("\n") + "\n" for section in sections)
 
@@ -109,6 +109,6 @@ def _sources() -> str:
         "## Where names and limits come from",
         "",
         f"- Instance types, regions, limits: {limits.source()[0]} ({limits.source()[1]}).",
-        f"- Options by server version: {options.source()[0]} ({options.source()[1]}).",
+        f"- [Options by server version](options.md): {options.source()[0]} ({options.source()[1]}).",
     ]
     return "\n".join(lines)

@@ -27,7 +27,7 @@ _PLACES = {
 
 
 def failures_page() -> str:
-    """docs/failures.md, complete."""
+    """docs/reference/failures.md, complete."""
     origin, date = source()
     parts = [_HEAD.format(count=len(failures()), source=origin, date=date)]
     for place, heading in _PLACES.items():

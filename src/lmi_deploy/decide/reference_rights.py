@@ -14,7 +14,7 @@ from lmi_deploy.decide.parse import parse
 from lmi_deploy.decide.resolve import resolve
 
 _HEAD: Final = """\
-# The rights of a deployment on SageMaker
+# Permissions
 
 This page is generated from the policies that `lmi iam` prints (`lmi_deploy/decide/iam`). What AWS demands for each
 request, and where that is written: [AWS requests](aws-requests.md).
@@ -89,7 +89,7 @@ _ACCOUNT, _REGION = "123456789012", "us-east-1"
 
 
 def rights_page() -> str:
-    """docs/rights.md, complete."""
+    """docs/reference/permissions.md, complete."""
     sections = [_HEAD]
     for part, (title, features) in _PARTS.items():
         found = {feature: policies(_spec(text, source=feature)) for feature, text in features.items()}

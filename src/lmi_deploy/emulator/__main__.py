@@ -34,7 +34,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         default=60.0,
         help="emulated seconds in a real one, while nothing is at work (60)",
     )
-    add("--faults", type=Path, help="fault rules (docs/faults.md)")
+    add("--faults", type=Path, help="fault rules (docs/reference/fault-rules.md)")
     add("--s3", default="", metavar="URL", help="an S3 server in place of the built-in one")
     add(
         "--proxy",

@@ -191,7 +191,7 @@ def _unknown(request: web.Request, service: str) -> ApiError:
         return ApiError("UnknownOperationException", "")
     return ApiError(
         "NotImplemented",
-        f"The emulator does not serve {service}; docs/emulator.md lists what it serves.",
+        f"The emulator does not serve {service}; docs/reference/emulator.md lists what it serves.",
         status=501,
     )
 

@@ -13,7 +13,7 @@ HINT: Final = "--lag 5 is all of them; --lag tags=300,reads=5,roles=10 is each o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lag:
-    """Seconds, of which docs/emulator.md has the sources."""
+    """Seconds, of which docs/reference/emulator.md has the sources."""
 
     tags: float = 0.0
     """Until the tagging API shows a new resource, a changed tag or a deletion."""

@@ -27,7 +27,7 @@ ACTIONS: Final[Mapping[str, type[Action]]] = {
     "ignore_range": rules.IgnoreRange,
     "shift_range": rules.ShiftRange,
 }
-_HINT: Final = "docs/faults.md has every key and an example of each action"
+_HINT: Final = "docs/reference/fault-rules.md has every key and an example of each action"
 
 
 def load_rules(path: Path) -> tuple[Rule, ...]:

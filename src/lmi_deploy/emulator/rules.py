@@ -1,4 +1,4 @@
-"""Faults on demand: which request, which time, what happens. The page for users is docs/faults.md.
+"""Faults on demand: which request, which time, what happens. The page for users is docs/reference/fault-rules.md.
 
 This module decides and knows no server: `disturbances` puts it before an aiohttp application, and anything
 else that moves bytes (a proxy) may do the same with `FaultRules.strike` and `disturb`.
@@ -173,7 +173,7 @@ class FaultRules:
             if why := self._why_never(rule):
                 raise BadRule(
                     f"rule {number}{f' ({rule.name})' if rule.name else ''} can never match: {why}",
-                    hint="docs/faults.md and docs/emulator.md say what rules see",
+                    hint="docs/reference/fault-rules.md and docs/reference/emulator.md say what rules see",
                 )
         with self._lock:
             self._tallies.extend(Tally(rule) for rule in rules)

@@ -72,7 +72,8 @@ class Services:
         if operation is None:
             raise ApiError(
                 "NotImplemented",
-                f"The emulator does not serve {service} {ask.operation}; docs/emulator.md lists what it serves.",
+                f"The emulator does not serve {service} {ask.operation}; "
+                "docs/reference/emulator.md lists what it serves.",
                 status=501,
             )
         return operation(self._world, ask)

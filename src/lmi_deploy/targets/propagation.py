@@ -2,7 +2,7 @@
 
 "If the dependent entities are not yet in DynamoDB, this causes a validation error. [...] So retry logic is recommended"
 (SageMaker's API reference, CreateEndpoint). A new role: IAM user guide, "Changes that I make are not always immediately
-visible". docs/emulator.md has more of what AWS says; `lmi emulator --lag` plays it.
+visible". docs/reference/emulator.md has more of what AWS says; `lmi emulator --lag` plays it.
 """
 
 from __future__ import annotations

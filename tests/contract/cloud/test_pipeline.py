@@ -1,4 +1,4 @@
-"""docs/pipeline.md does what it says: its scripts as they stand there, against the emulator."""
+"""docs/how-to/run-in-ci.md does what it says: its scripts as they stand there, against the emulator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import yaml
 from tests.support.emulated import Emulated, emulator
 from tests.support.least import HANDLER, write_model
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "pipeline.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "run-in-ci.md"
 RECIPE = """\
 name: echo
 model_id: ./model

@@ -1,4 +1,4 @@
-"""A whole life is recorded: each request that it sends to AWS is in docs/aws-requests.md."""
+"""A whole life is recorded: each request that it sends to AWS is in docs/reference/aws-requests.md."""
 
 from __future__ import annotations
 

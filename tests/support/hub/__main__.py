@@ -38,7 +38,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--ready-file", type=Path, help="written with the address once the Hub answers")
     parser.add_argument("--stop-after", type=float, help="seconds after which it ends")
     parser.add_argument("--parent-pid", type=int, help="it ends when this process is gone")
-    parser.add_argument("--faults", type=Path, help="file of fault rules (docs/faults.md)")
+    parser.add_argument("--faults", type=Path, help="file of fault rules (docs/reference/fault-rules.md)")
     parser.add_argument(
         "--token", action="append", default=[], help="a good token (repeat); without, all are"
     )

@@ -103,7 +103,7 @@ class LocalHub:
         return repo.publish({path: blob_of(path, content) for path, content in files.items()}, branch)
 
     def fail(self, *rules: Rule) -> None:
-        """From now on these faults, too (docs/faults.md)."""
+        """From now on these faults, too (docs/reference/fault-rules.md)."""
         self.state.faults.add(*rules)
 
     def settings(self, repo_id: str) -> Settings:

@@ -1,4 +1,4 @@
-"""docs/aws-requests.md is whole: each call of the adapters is in it, and each of its statements grants what it says."""
+"""docs/reference/aws-requests.md has each call of the adapters, and each of its statements grants what it says."""
 
 from __future__ import annotations
 

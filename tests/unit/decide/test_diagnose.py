@@ -160,7 +160,7 @@ def test_the_values_of_the_line_stand_in_the_words() -> None:
     assert found is not None
     assert (found.line, found.evidence) == (2, "ModuleNotFoundError: No module named 'flash_attn'")
     assert "flash_attn" in found.cause
-    assert found.link == "docs/failures.md#module-not-found"
+    assert found.link == "docs/reference/failures.md#module-not-found"
 
 
 def test_a_fact_beside_the_log_may_be_the_evidence() -> None:

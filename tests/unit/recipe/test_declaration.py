@@ -88,7 +88,7 @@ def test_the_schema_is_a_schema() -> None:
 @pytest.mark.parametrize("file", OURS, ids=lambda file: file.name)
 def test_our_recipes_hold_to_the_schema_and_to_parse(file: Path) -> None:
     text = file.read_text(encoding="utf-8")
-    assert text.startswith("# yaml-language-server: $schema=../docs/recipe.schema.json\n")
+    assert text.startswith("# yaml-language-server: $schema=../docs/reference/recipe.schema.json\n")
     validate(yaml.safe_load(text))
     parse(text, str(file))
 

@@ -19,7 +19,7 @@ INSTANCE: Final = "ml.m5.4xlarge"
 _PYTHON: Final = ("djl-lmi", "0.36.0-cpu-full")
 """The smallest image that AWS publishes beside the serving images and that has a Python of 3.11: without CUDA."""
 _SHARE: Final = 100_000_000_000
-"""Bytes for each instance: some four minutes at the 400 MB/s that one brings (the figures in the README)."""
+"""Bytes for each instance: some four minutes at the 400 MB/s that one brings (docs/performance.md)."""
 _MOST: Final = 8
 _VOLUME_GB: Final = 30
 """Nothing is staged: the least that holds the program."""

@@ -1,0 +1,78 @@
+"""The pages of the documentation: their links, and the blocks that a reader may copy.
+
+A comment before a block says what a test does with it, invisible to readers:
+`<!-- run -->` runs it and expects exit code 0, `<!-- run: exit=2 -->` another one; `<!-- file: NAME -->` writes it
+to a file; `<!-- output -->` expects each of its lines in the output of the block before, numbers apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+OUTSIDE = (ROOT / "README.md", ROOT / "CONTRIBUTING.md")
+_BLOCK = re.compile(
+    r"(?:^<!-- (?P<mark>[^>]*?) -->\n)?^```(?P<language>[\w{}]*)\n(?P<text>.*?)^```$", re.M | re.S
+)
+_LINK = re.compile(r"(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^(#{1,6}) (.+?)\s*$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    page: Path
+    language: str
+    mark: str
+    text: str
+
+    @property
+    def kind(self) -> str:
+        """`run`, `file`, `output`, or nothing."""
+        return self.mark.partition(":")[0]
+
+    @property
+    def argument(self) -> str:
+        return self.mark.partition(":")[2].strip()
+
+    @property
+    def exit_code(self) -> int:
+        found = re.search(r"\bexit=(\d+)", self.argument)
+        return int(found[1]) if found else 0
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    for found in _BLOCK.finditer(page.read_text(encoding="utf-8")):
+        yield Block(page, found["language"], found["mark"] or "", found["text"])
+
+
+def links(page: Path) -> list[str]:
+    """Where its links lead, code apart."""
+    text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+    return _LINK.findall(re.sub(r"`[^`\n]*`", "", text)) + _LINK.findall(
+        "\n".join(re.findall(r"\[`[^`\n]*`[^\]\n]*\]\([^)\s]+\)", text))
+    )
+
+
+def anchors(page: Path) -> set[str]:
+    """As GitHub and the site make them of headings."""
+    text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
+    made: set[str] = set()
+    count: Counter[str] = Counter()
+    for _, title in _HEADING.findall(text):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).replace("`", "")
+        slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        made.add(f"{slug}-{count[slug]}" if count[slug] else slug)
+        count[slug] += 1
+    return made
+
+
+def shell_commands(text: str) -> Iterator[str]:
+    """Each command of a script on a line of its own, continued lines joined."""
+    for line in text.replace("\\\n", " ").splitlines():
+        yield line.strip().removeprefix("$ ")

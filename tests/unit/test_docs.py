@@ -1,0 +1,131 @@
+"""The documentation is whole: links lead somewhere, the navigation has every page, examples are well formed."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+
+from lmi_deploy.cli.group import lmi
+from lmi_deploy.decide.parse import parse
+from tests.support.pages import DOCS, OUTSIDE, PAGES, ROOT, anchors, blocks, links, shell_commands
+
+WRITTEN = [page for page in PAGES if page.name not in {"cli.md", "failures.md"}]
+BASE = {"name": "x", "model_id": "org/model", "engine": "vllm", "instance_type": "ml.g5.xlarge"}
+
+
+def identify(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *OUTSIDE], ids=identify)
+def test_every_link_leads_to_a_page_and_an_anchor_that_exist(page: Path) -> None:
+    wrong = []
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        if re.match(r"[a-z]+:", link):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            wrong.append(link)
+    assert not wrong
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed: list[str] = []
+    for block in blocks(DOCS / "index.md"):
+        if block.language == "{toctree}":
+            listed += [line for line in block.text.splitlines() if line and not line.startswith(":")]
+    pages = [str(page.relative_to(DOCS).with_suffix("")) for page in PAGES if page != DOCS / "index.md"]
+    assert sorted(listed) == sorted(pages)
+
+
+def test_every_page_that_the_program_or_its_tests_name_exists() -> None:
+    named = re.compile(r"(?<![\w/.-])(?:\.\./)?docs/([\w/-]+\.(?:md|json|svg|txt))(?:#([\w-]+))?")
+    wrong = []
+    for folder in (
+        "src",
+        "tools",
+        "tests",
+        "recipes",
+        "templates",
+        "benchmarks",
+        "Makefile",
+        "pyproject.toml",
+    ):
+        files = [ROOT / folder] if (ROOT / folder).is_file() else (ROOT / folder).rglob("*")
+        for file in files:
+            if file.suffix not in {".py", ".txt", ".yaml", ".jinja", ".toml", ""} or not file.is_file():
+                continue
+            for path, anchor in named.findall(file.read_text(encoding="utf-8", errors="replace")):
+                target = DOCS / path
+                if not target.exists() or (anchor and anchor not in anchors(target)):
+                    wrong.append(f"{file.relative_to(ROOT)}: docs/{path}{'#' if anchor else ''}{anchor}")
+    assert not wrong
+
+
+@pytest.mark.parametrize("page", [*WRITTEN, *OUTSIDE], ids=identify)
+def test_commands_and_flags_in_examples_exist(page: Path) -> None:
+    wrong = []
+    for block in blocks(page):
+        if block.language == "bash":
+            lines = [line for line in shell_commands(block.text) if re.match(r"(\w+=\S+ )*lmi ", line)]
+            wrong += [f"{line}: {problem}" for line in lines if (problem := misused(line))]
+    assert not wrong
+
+
+def misused(line: str) -> str:
+    """What `lmi` would not understand in this line; empty where it would."""
+    words = shlex.split(re.split(r"\s[|>&]|;;", line)[0], comments=True)
+    words = words[words.index("lmi") + 1 :]
+    command: click.Command = lmi
+    context = click.Context(lmi, info_name="lmi")
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(context, words[0])
+        if found is None:
+            return f"no command {words[0]}"
+        command, words = found, words[1:]
+    known = {flag for parameter in command.params for flag in (*parameter.opts, *parameter.secondary_opts)}
+    unknown = [
+        word for word in words if word.startswith("-") and word != "-" and word.partition("=")[0] not in known
+    ]
+    return f"unknown: {unknown}" if unknown else ""
+
+
+@pytest.mark.parametrize("page", [*WRITTEN, *OUTSIDE], ids=identify)
+def test_recipes_and_parts_of_recipes_are_good(page: Path) -> None:
+    for block in blocks(page):
+        if block.language != "yaml" or "runs-on" in block.text:
+            continue
+        given = yaml.safe_load(block.text) or {}
+        missing = {key: value for key, value in BASE.items() if key not in given}
+        if given.get("endpoint", {}).get("target") == "local":
+            missing.pop("instance_type", None)
+        parse(block.text + yaml.safe_dump(missing) if missing else block.text, str(page.name))
+
+
+@pytest.mark.parametrize("page", [*WRITTEN, *OUTSIDE], ids=identify)
+def test_python_and_json_are_well_formed(page: Path) -> None:
+    for block in blocks(page):
+        if block.language == "python":
+            ast.parse(block.text)
+        elif block.language == "json":
+            json.loads(block.text)
+
+
+def test_the_marks_of_blocks_are_known() -> None:
+    for page in (*PAGES, *OUTSIDE):
+        before = ""
+        for block in blocks(page):
+            assert block.kind in {"", "run", "file", "output"} or block.mark.startswith("/"), (
+                page,
+                block.mark,
+            )
+            assert block.kind != "output" or before == "run", f"{page}: an output without a command"
+            before = block.kind

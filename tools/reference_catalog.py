@@ -1,0 +1,192 @@
+"""The pages of images and options, from the tables that `lmi` itself looks them up in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lmi_deploy.catalog import amis, images, instances, limits, options
+from lmi_deploy.catalog.amis import AMIS
+
+_REGION = "us-east-1"
+_DETAILED = "djl-lmi"
+
+_IMAGES = """\
+# Images and hosts
+
+This page is generated from the table of images that `lmi` contains; a plan needs no network for it. `lmi images`
+prints the same for your region:
+
+<!-- run -->
+```bash
+lmi images                                   # the families, with the newest image of each
+lmi images djl-lmi --region eu-west-1        # every version of one family, with its CUDA version and its address
+lmi images djl-lmi --version 0.36.0          # one address alone, for scripts
+```
+
+`lmi images djl-lmi --source sdk` asks SageMaker's SDK instead (extra `[sagemaker]`).
+
+## Which image a recipe gets
+
+The engine decides the family: vllm, accelerate and custom run on `djl-lmi`. `container.version` picks the image. It
+is the server's version (`0.36.0`), or a tag that AWS published in addition to those of the SDK (`0.36.0-lmi20`).
+Without it, `lmi` takes the newest version that it knows. Set it if an upgrade of `lmi` must not change the image.
+`container.image` is any image in your own ECR. Region and partition decide the registry's account and host name.
+`lmi` refuses a version that does not exist and says why: `djl-deepspeed` ends with 0.27.0 because the server
+removed DeepSpeed, and there is no image of 0.37.
+
+**vLLM by version.** From server 0.35 on, engine vllm runs the asynchronous service. Before, it runs DJL's rolling
+batch around vLLM; `handler: {builtin: djl_python.huggingface}` selects that on newer servers too. A server silently
+drops options that its vLLM does not know, so `lmi validate` refuses them, by version ([options](options.md)).
+Embeddings need 0.36.
+
+## Which host an image needs
+
+An image built on CUDA 13 fails on an older driver before its first log line, and an older image on the newest host
+stays in `Creating`. So `lmi` chooses the host image (`container.host_ami`) by the CUDA version in the image's tag,
+and refuses a pair that cannot work:
+
+| Image | Host | Driver |
+|---|---|---|
+"""
+
+_MORE = """
+## Instance types
+
+Types with local disks (g4dn, g5, g6, g7, p4d, p5, p6, trn and every type with a `d`) refuse a volume size. For the
+others, `lmi` chooses one by the size of the weights. `lmi` knows the names of all {types} types, and memory,
+devices and disks of {described} of them.
+
+## Prices
+
+`lmi` asks AWS's price list. If you have no permission for that, it uses a few packaged prices, each with its date
+and source. It never takes the price of another region.
+"""
+
+_OPTIONS = """\
+# Engine options
+
+This page is generated from the table by which `lmi validate` judges `options` of a recipe. A server silently
+ignores an option that it does not know, so `lmi` refuses it, with the versions that know it. `0.36.0/lmi27` is the
+image `0.36.0-lmi27...`; an open end means "and newer".
+
+Source: {source} ({date}).
+
+## Handlers of lmi
+
+Read by the `handler: {{template: ...}}` handlers, in addition to the engine's own options.
+
+| Handler | Options |
+|---|---|
+"""
+
+_SERVER = """
+## Keys of the server
+
+These go under `properties`, without `option.`: {keys}.
+"""
+
+
+def images_page() -> str:
+    """docs/reference/images.md, complete."""
+    source, date = images.source()
+    return "\n".join(
+        [
+            _IMAGES.rstrip("\n"),
+            *_hosts(),
+            *_MORE.format(
+                types=len(limits.names("instance_types")), described=len(instances.names())
+            ).splitlines(),
+            "",
+            "## Families",
+            "",
+            f"Newest image of each family in {_REGION}. Source: {source} ({date}).",
+            "",
+            "| Family | Versions | Newest | CUDA | Image |",
+            "|---|---:|---|---|---|",
+            *(_family(family) for family in images.families()),
+            "",
+            f"## Versions of {_DETAILED}",
+            "",
+            "| Version | Device | CUDA | Tag |",
+            "|---|---|---|---|",
+            *(
+                f"| {i.version} | {i.device} | {i.cuda} | `{i.tag}` |"
+                for i in images.published(_DETAILED, _REGION)
+            ),
+            "",
+            "`python -m tools.generate_images WHEEL` makes the table from a `sagemaker-core` wheel; a test compares",
+            "the two.",
+            "",
+        ]
+    )
+
+
+def options_page() -> str:
+    """docs/reference/options.md, complete."""
+    source, date = options.source()
+    parts = [_OPTIONS.format(source=source, date=date).rstrip("\n")]
+    parts += [f"| `{name}` | {_template(read)} |" for name, read in options.TEMPLATE_OPTIONS.items()]
+    parts += _SERVER.format(keys=", ".join(f"`{key}`" for key in sorted(options.SERVER_KEYS))).splitlines()
+    for engine in options.engines():
+        if options.newest(engine) not in options.versions():
+            continue  # Ended before the first version of the table.
+        parts += ["", f"## Engine {engine}", "", "| Option | Values | Server versions |", "|---|---|---|"]
+        parts += _options(engine)
+    return "\n".join(parts) + "\n"
+
+
+def _hosts() -> Iterator[str]:
+    for cuda, shown in (("13.0", "cu13x"), ("12.0", "cu12x")):
+        host = AMIS[amis.wanted(cuda, "gpu")]
+        yield f"| {shown} | `{host.name}` | {host.driver} |"
+    yield "| older, or no CUDA in the tag | SageMaker's default | |"
+
+
+def _family(family: str) -> str:
+    newest = images.latest(family)
+    count = len(images.versions(family))
+    shown = next((i for i in images.published(family, _REGION) if i.version == newest), None)
+    if shown is None:
+        return f"| {family} | {count} | {newest} | | not in {_REGION} |"
+    return f"| {family} | {count} | {newest} | {shown.cuda} | `{shown.repository}:{shown.tag}` |"
+
+
+def _template(read: dict[str, tuple[str, ...]]) -> str:
+    return ", ".join(
+        f"`{name}` ({', '.join(values)})" if values else f"`{name}`" for name, values in read.items()
+    )
+
+
+def _options(engine: str) -> Iterator[str]:
+    """A row for each option that any version of the engine's server knows."""
+    order = options.versions()[: options.versions().index(options.newest(engine)) + 1]
+    known = {version: set(options.names(engine, version)) for version in order}
+    for name in sorted(set().union(*known.values())):
+        if name.startswith("_"):
+            continue
+        having = [version for version in order if name in known[version]]
+        spans = _spans(having, order)
+        now = options.standing(engine, name, having[-1])
+        values = ", ".join(f"`{value}`" for value in now.values) or {"bool": "`true` or `false`"}.get(
+            now.kind, now.kind
+        )
+        yield f"| `{name}` | {values} | {spans} |"
+
+
+def _spans(known: list[str], order: Sequence[str]) -> str:
+    """`0.27.0 to 0.31.0, 0.34.0 and newer`, or `all`."""
+    spans: list[list[str]] = []
+    for version in known:
+        if spans and order.index(version) == order.index(spans[-1][-1]) + 1:
+            spans[-1].append(version)
+        else:
+            spans.append([version])
+    return ", ".join(_span(span, order) for span in spans)
+
+
+def _span(span: Sequence[str], order: Sequence[str]) -> str:
+    first, last = span[0], span[-1]
+    oldest, newest = order[0], order[-1]
+    if last == newest:
+        return "all" if first == oldest else f"{first} and newer"
+    return f"up to {last}" if first == oldest else f"{first} to {last}" if first != last else first
