@@ -71,7 +71,9 @@ def request_bytes(step: Step, fill: Callable[[str], str]) -> tuple[bytes, bytes]
         body = bytes(send["size"])
     headers = send.get("headers", [["Host", "127.0.0.1"], ["Content-Length", str(len(body))]])
     if step.get("interim"):
-        headers = [["Host", "127.0.0.1"], *headers, ["Content-Length", str(len(body))]]
+        given = {name.lower() for name, _ in headers}
+        ours = [["Host", "127.0.0.1"], ["Content-Length", str(len(body))]]
+        headers = [*headers, *(pair for pair in ours if pair[0].lower() not in given)]
     loose = "${" in send.get("body", "")
     filled = [(n, str(len(body)) if loose and n.lower() == "content-length" else fill(v)) for n, v in headers]
     start = f"{send['method']} {fill(send['path'])} {send.get('version', 'HTTP/1.1')}\r\n"

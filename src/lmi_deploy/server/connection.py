@@ -193,8 +193,8 @@ class Connection(Stream):
             self.keep = bool(self._aside)  # what waits for its answer is no idle client
         except TooSlow:
             await self._bare(408, "Request Timeout", keep=False)
-        except Malformed:
-            await self._malformed()
+        except Malformed as exc:
+            await self._malformed(exc.request or Request("GET", "/", []))
         except TooLarge as exc:
             await self._too_large(exc)
         except BadExpectation:
@@ -226,10 +226,10 @@ class Connection(Stream):
         self._log.defect("a connection failed, and is closed", exc)
         self.abort()
 
-    async def _malformed(self) -> None:
+    async def _malformed(self, request: Request) -> None:
         message = "Invalid HTTP message."
         refusal = Refusal(400, "BadRequestException", message, reason=message)
-        await Exchange(self, Request("GET", "/", [])).reply(answers.refusal_reply(refusal, 400))
+        await Exchange(self, request).reply(answers.refusal_reply(refusal, 400))
 
     async def _too_large(self, refused: TooLarge) -> None:
         """Answered before the body came: a client may wait for that."""

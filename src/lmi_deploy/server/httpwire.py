@@ -12,18 +12,27 @@ from dataclasses import dataclass, field
 LONGEST_LINE = 4096
 MOST_HEADER_BYTES = 8192
 
-_VERSION = re.compile(r"\S+/\d+\.\d+")
-_NAME = re.compile(r"[^\x00-\x20\x7f-\xff:=,;]+")
-_BAD_VALUE = re.compile(r"[\x00\x0b\x0c\r]")
+_TOKEN = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+_LINE = re.compile(
+    rf"({_TOKEN})[ \t\x0b\x0c\r]+(?![\x1c-\x1f])([^ \t\x0b\x0c\r]+)[ \t\x0b\x0c\r]+(HTTP/[0-9]\.[0-9])",
+    re.IGNORECASE,
+)
+_NAME = re.compile(_TOKEN)
+_BAD_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _DIGITS = re.compile(r"[0-9]+")
 _HEX = re.compile(r"[0-9a-fA-F]+")
 _BLANK = (" ", "\t")
+_CONTROL_OR_BLANK = "".join(map(chr, range(0x21)))
 _LONGEST_BODY = 2**63 - 1  # Netty reads a Content-Length as a Java long, and the size of a chunk as an int
 _LONGEST_CHUNK = 2**31 - 1
 
 
 class Malformed(Exception):
-    """Not HTTP: answered with 400 and the connection closed."""
+    """Not HTTP: answered with 400 and the connection closed. `request`: as far as it was understood."""
+
+    def __init__(self, message: str, request: Request | None = None) -> None:
+        super().__init__(message)
+        self.request = request
 
 
 @dataclass(slots=True)
@@ -45,6 +54,17 @@ class Request:
         """The first header of that name, which is given in small letters."""
         return self._first.get(name)
 
+    @property
+    def repeats(self) -> bool:
+        """Whether a header stands there more than once."""
+        return len(self._first) < len(self.headers)
+
+    @property
+    def keeps_alive(self) -> bool:
+        """Whether the client means to go on with its connection; what it says of that is mostly ignored."""
+        stated = {word.strip() for word in (self.header("connection") or "").lower().split(",")}
+        return "close" not in stated and (self.version != "HTTP/1.0" or "keep-alive" in stated)
+
     def without(self, name: str) -> Request:
         """The same request without headers of that name."""
         kept = [pair for pair in self.headers if pair[0].lower() != name]
@@ -56,10 +76,17 @@ def parse_head(head: bytes) -> Request:
     first, *lines = _lines(head)
     if len(first) > LONGEST_LINE:
         raise Malformed("line too long")
-    words = first.split(None, 2)
-    if len(words) < 3 or not _VERSION.fullmatch(words[2].strip()):
+    words = _LINE.fullmatch(first)
+    if words is None:
         raise Malformed(first)
-    return Request(words[0], words[1], _headers(lines), version=words[2].strip())
+    method, target, version = words.groups()
+    headers: list[tuple[str, str]] = []
+    try:
+        _read_headers(lines, headers)
+    except Malformed as exc:
+        exc.request = Request(method, target, headers, version=version.upper())
+        raise
+    return Request(method, target, headers, version=version.upper())
 
 
 def _lines(head: bytes) -> list[str]:
@@ -78,24 +105,34 @@ def check_begun(have: bytes) -> None:
         raise Malformed("line too long")
 
 
-def _headers(lines: list[str]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+def _read_headers(lines: list[str], found: list[tuple[str, str]]) -> None:
     if sum(map(len, lines)) > MOST_HEADER_BYTES:
         raise Malformed("headers too long")
     for line in lines:
         if line[:1] in _BLANK and found:
-            name, value = found[-1]
-            found[-1] = (name, f"{value} {line.strip()}")
+            found.append(_folded(*found.pop(), line))
         else:
             found.append(_header(line))
-    return found
 
 
 def _header(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
+    value = value.strip(" \t")
     if not colon or not _NAME.fullmatch(name) or _BAD_VALUE.search(value):
         raise Malformed(line)
-    return name, value.strip()
+    return name, value
+
+
+def _folded(name: str, value: str, line: str) -> tuple[str, str]:
+    value = f"{value} {line.strip(_CONTROL_OR_BLANK)}"
+    if value[0] == " " or _BAD_VALUE.search(value):
+        raise Malformed(line)
+    return name, value
+
+
+def check_trailer(line: str) -> None:
+    """`Malformed` for what is no header; a folded one is refused, too."""
+    _header(line)
 
 
 def is_chunked(request: Request) -> bool:
@@ -104,16 +141,17 @@ def is_chunked(request: Request) -> bool:
         return False
     codings = [value.lower() for name, value in request.headers if name.lower() == "transfer-encoding"]
     if codings != ["chunked"]:
-        raise Malformed(f"transfer-encoding {codings}")
+        raise Malformed(f"transfer-encoding {codings}", request)
     return True
 
 
 def body_length(request: Request) -> int:
+    """`Malformed` for a length that stands twice, even if it is the same: two readers may differ about it."""
     if (stated := request.header("content-length")) is None:
         return 0
-    values = {value for key, value in request.headers if key.lower() == "content-length"}
-    if len(values) > 1 or not _DIGITS.fullmatch(stated):
-        raise Malformed(f"content-length {sorted(values)}")
+    twice = request.repeats and sum(name.lower() == "content-length" for name, _ in request.headers) > 1
+    if twice or not _DIGITS.fullmatch(stated):
+        raise Malformed(f"content-length {stated}", request)
     return _bounded(stated, 10, _LONGEST_BODY)
 
 

@@ -54,13 +54,13 @@ def read_input(request: Request, request_id: str, *, named: bool = False) -> Mod
             _add_attributes(asked, value)
         elif not (name.lower() == "transfer-encoding" and not request.sized):
             asked.set(name, value)
+    form = forms.form_entries(request.header("content-type"), request.body)
     if "handler" in asked.named and not named:
         message = "The handler can't be overridden in a request"
         raise refusals.Refusal(400, "BadRequestException", message, reason=message)
     if not request.sized:
         asked.set("content-length", str(len(request.body)))
     asked.set("requestId", request_id)
-    form = forms.form_entries(request.header("content-type"), request.body)
     asked.content += form if form is not None else [("data", request.body)]
     return asked
 

@@ -13,14 +13,15 @@ from lmi_deploy.server.httpwire import (
     Request,
     body_length,
     check_begun,
+    check_trailer,
     chunk_size,
     is_chunked,
     parse_head,
 )
 from lmi_deploy.server.stream import Stream
 
-_SPACE, _DELETE = 0x20, 0x7F
-_SKIPPED = bytes([*range(33), _DELETE])  # before a request, as the real server's parser does
+_SPACE = 0x20
+_SKIPPED = bytes(range(33))  # before a request, as the real server's parser does
 _END_OF_HEAD = re.compile(rb"\n\r?\n")
 
 
@@ -79,7 +80,7 @@ class RequestReader:
         late: type[Exception] = Idle
         until = self._now() + self._limits.idle
         while True:
-            if have and (have[0] <= _SPACE or have[0] == _DELETE):
+            if have and have[0] <= _SPACE:
                 self._stream.used(len(have) - len(have.lstrip(_SKIPPED)))
             if ended := _END_OF_HEAD.search(have):
                 return parse_head(self._stream.take(ended.end())[: ended.start()])
@@ -100,11 +101,14 @@ class RequestReader:
             return await self._with_body(request)
         except TimeoutError as exc:
             raise TooSlow from exc
+        except Malformed as exc:
+            exc.request = request
+            raise
 
     async def _with_body(self, request: Request) -> Request:
         chunked = is_chunked(request)
         length = body_length(request)
-        if (expected := request.header("expect")) is not None and request.version != "HTTP/1.0":
+        if (expected := request.header("expect")) is not None and request.version >= "HTTP/1.1":
             self._expectation(expected, length=0 if chunked else length)
             request = request.without("expect")
         if chunked:
@@ -112,9 +116,15 @@ class RequestReader:
             request.sized = False
             request.body = await self._chunks()
         elif length > self._max_body:
-            raise TooLarge(skip=length)
+            raise TooLarge(skip=length) if request.keeps_alive else TooLarge(closing=True)
         else:
-            request.sized = request.header("content-length") is not None
+            stated = request.header("content-length")
+            if stated is not None and stated[0] == "0" and stated != "0":
+                request, stated = (
+                    request.without("content-length"),
+                    None,
+                )  # the handler is told it without the zeros
+            request.sized = stated is not None
             request.body = await self._sized(length) if length else b""
         return request
 
@@ -148,9 +158,15 @@ class RequestReader:
             await self._stream.more(size, until)
             parts.append(self._stream.take(size))
             await self._line(LONGEST_LINE, until)
-        while await self._line(MOST_HEADER_BYTES, self._deadline(begun, came)):
-            continue  # trailers are read and dropped
+        await self._trailers(self._deadline(begun, came))
         return b"".join(parts)
+
+    async def _trailers(self, until: float) -> None:
+        """They are read and dropped."""
+        left = MOST_HEADER_BYTES
+        while line := await self._line(left, until):
+            left -= len(line)
+            check_trailer(line.decode("latin-1"))
 
     async def _line(self, limit: int, until: float) -> bytes:
         have = self._stream.have
@@ -171,10 +187,10 @@ class RequestReader:
             raise TooSlow from exc
 
     async def _skip(self, length: int) -> None:
-        until = self._deadline(self._now(), length)
+        # A number of bytes that can be any is no promise of them: each wait is limited, and not by that number.
         while length > 0:
             try:
-                await self._stream.more(1, until)
+                await self._stream.more(1, self._now() + self._limits.body)
             except EOFError:
                 return
             here = min(length, len(self._stream.have))

@@ -1,0 +1,199 @@
+"""What the real server's HTTP library makes of odd requests, and what ours does.
+
+netty.json was written by io.netty:netty-codec-http:4.1.119.Final (HttpServerCodec, HttpObjectAggregator,
+QueryStringDecoder, HttpPostRequestDecoder), put together as DJLServing's ServerInitializer and RequestParser do; run
+2026-11-22. In it, `\u27e8a*50\u27e9` stands for fifty times `a`. Where ours answers otherwise on purpose:
+tests/contract/differences.txt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmi_deploy.server.connection import Connection, Exchange
+from lmi_deploy.server.inputs import read_input
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.refusals import Refusal
+from lmi_deploy.server.settings import ServerSettings
+
+RUN = re.compile("\u27e8(.)\\*(\\d+)\u27e9", re.DOTALL)
+CHOICES = Path(__file__).parents[2] / "contract" / "differences.txt"
+DECODED = ("query", "path", "form", "multipart")  # what the headers become is the matter of the other cases
+MALFORMED = b"HTTP/1.1 400 Invalid HTTP message."
+
+
+def written_out(learned: Any) -> Any:
+    if isinstance(learned, str):
+        return RUN.sub(lambda run: run[1] * int(run[2]), learned)
+    if isinstance(learned, list):
+        return [written_out(one) for one in learned]
+    if isinstance(learned, dict):
+        return {name: written_out(one) for name, one in learned.items()}
+    return learned
+
+
+def cases() -> dict[str, dict[str, Any]]:
+    learned = json.loads((Path(__file__).parent / "netty.json").read_text(encoding="utf-8"))
+    return {case["case"]: case for case in written_out(learned)}
+
+
+CASES = cases()
+
+
+def choices() -> list[str]:
+    rows = [line.split("|") for line in CHOICES.read_text(encoding="utf-8").splitlines()]
+    return [row[1].strip() for row in rows if row[0].strip() == "netty"]
+
+
+def answered(raw: bytes, *, max_body: int = 64 * 1024 * 1024) -> tuple[list[Exchange], bytes]:
+    """The requests that are understood, and what is written to a client that sent them and nothing more."""
+    asked: list[Exchange] = []
+
+    async def note(exchange: Exchange) -> None:
+        asked.append(exchange)
+
+    async def go() -> bytes:
+        here, there = socket.socketpair()
+        with there:
+            there.sendall(raw)
+            there.shutdown(socket.SHUT_WR)
+            settings = ServerSettings(keys={}, max_request_size=max_body)
+            connection = Connection(settings, note, lambda opened: None, Log())
+            await asyncio.get_running_loop().create_connection(lambda: connection, sock=here)
+            async with asyncio.timeout(30):
+                await connection.run()
+            written = b""
+            while piece := there.recv(65536):
+                written += piece
+            return written
+
+    return asked, asyncio.run(go())
+
+
+def understood(exchange: Exchange) -> dict[str, Any]:
+    request = exchange.request
+    try:
+        found = read_input(request, "id")
+    except Refusal as refusal:
+        return {"refused": {"type": refusal.kind, "message": refusal.message}}
+    properties = sorted([name, value] for name, value in found.properties() if name != "requestId")
+    content = [[name, blob.decode("latin-1")] for name, blob in found.content]
+    return {"properties": properties, "content": content}
+
+
+def ours(case: dict[str, Any]) -> dict[str, Any]:
+    asked, written = answered(case["bytes"].encode("latin-1"))
+    requests: list[dict[str, Any]] = [
+        {"line": f"{one.request.method} {one.request.target}", **understood(one)} for one in asked
+    ]
+    before, malformed, _ = written.partition(MALFORMED)
+    if malformed:
+        requests.append({"bad": True})
+    if case["case"].partition(":")[0] in DECODED:
+        for request in requests:
+            request.pop("properties", None)
+    return {"requests": requests, "written": before.decode("latin-1")}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_is_read_as_netty_reads_it_or_as_listed(name: str) -> None:
+    case = CASES[name]
+    netty = {"requests": case["requests"], "written": case["written"]}
+    for request in netty["requests"]:
+        if "properties" in request:
+            request["properties"].sort()
+    if any(fnmatchcase(name, choice) for choice in choices()):
+        assert ours(case) != netty, "listed in differences.txt, but equal by now"
+    else:
+        assert ours(case) == netty
+
+
+def test_every_choice_is_one_of_the_cases() -> None:
+    assert [choice for choice in choices() if not any(fnmatchcase(name, choice) for name in CASES)] == []
+
+
+def form(kind: str, body: bytes) -> list[Exchange]:
+    head = f"POST /invocations HTTP/1.1\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
+    return answered(head.encode() + body)[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "end"),
+    [
+        ("application/x-www-form-urlencoded", b"a=1&", b""),
+        (
+            "multipart/form-data; boundary=B",
+            b"--B\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n",
+            b"--B--",
+        ),
+    ],
+)
+def test_a_form_has_at_most_128_fields(kind: str, field: bytes, end: bytes) -> None:
+    (exchange,) = form(kind, field * 128 + end)
+    assert understood(exchange)["content"] == [["a", "1"]] * 128
+    (exchange,) = form(kind, field * 129 + end)
+    assert understood(exchange)["refused"] == {"type": "TooManyFormFieldsException", "message": None}
+
+
+def test_what_follows_1024_parameters_is_dropped() -> None:
+    (exchange,), _ = answered(b"GET /invocations?" + b"a&" * 1024 + b"b HTTP/1.1\r\n\r\n")
+    assert understood(exchange)["content"] == [["a", ""]] * 1024 + [["data", ""]]
+
+
+LARGE = b"HTTP/1.1 413 Request Entity Too Large\r\ncontent-length: 0\r\n"
+CLOSING = LARGE + b"connection: close\r\n\r\n"
+NEXT = b"GET /next HTTP/1.1\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "told", "goes_on"),
+    [
+        (b"POST / HTTP/1.1\r\nContent-Length: 11\r\n", b"x" * 11, LARGE + b"\r\n", True),
+        (
+            b"POST / HTTP/1.0\r\nConnection: Keep-Alive\r\nContent-Length: 11\r\n",
+            b"x" * 11,
+            LARGE + b"\r\n",
+            True,
+        ),
+        (
+            b"POST / HTTP/1.1\r\nConnection: closex\r\nContent-Length: 11\r\n",
+            b"x" * 11,
+            LARGE + b"\r\n",
+            True,
+        ),
+        (b"POST / HTTP/1.1\r\nConnection: x, Close\r\nContent-Length: 11\r\n", b"", CLOSING, False),
+        (b"POST / HTTP/1.0\r\nContent-Length: 11\r\n", b"", CLOSING, False),
+        (b"POST / HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 11\r\n", b"", CLOSING, False),
+        (b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 11\r\n", b"", LARGE + b"\r\n", False),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", b"b\r\n" + b"x" * 11, CLOSING, False),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", b"6\r\n123456\r\n6\r\n12345", CLOSING, False),
+    ],
+)
+def test_a_body_over_the_limit_is_413_as_netty_says_it(
+    head: bytes, body: bytes, told: bytes, goes_on: bool
+) -> None:
+    asked, written = answered(head + b"\r\n" + body + NEXT, max_body=10)
+    assert written == told
+    assert [exchange.request.target for exchange in asked] == ["/next"] * goes_on
+
+
+def test_a_malformed_request_is_answered_under_its_own_id() -> None:
+    _, written = answered(b"HEAD /x HTTP/1.1\r\nx-request-id: mine\r\nContent-Length: 1, 1\r\n\r\n")
+    head, _, body = written.partition(b"\r\n\r\n")
+    assert b"\r\nx-request-id: mine\r\n" in head
+    assert body == b""
+    for raw in (b"X(: 1\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\nZZ\r\n"):
+        assert b"x-request-id: mine" in answered(b"GET /x HTTP/1.1\r\nx-request-id: mine\r\n" + raw)[1]
+
+
+def test_a_length_of_twenty_digits_is_answered_at_once() -> None:
+    _, written = answered(b"POST /x HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n")
+    assert written.startswith(MALFORMED)
