@@ -19,9 +19,10 @@ MOST_PARAMETERS = 1024  # what comes after them in a query is dropped
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _BAD_ESCAPE_BYTE = re.compile(rb"%(?![0-9a-fA-F]{2})")
 _ESCAPES = re.compile(r"(?:%[0-9a-fA-F]{2})+")
-_ESCAPE_BYTE = re.compile(rb"%([0-9a-fA-F]{2})")
+_ESCAPED_BYTES = re.compile(rb"(?:%[0-9a-fA-F]{2})+")
 _PATH_END = re.compile("[?#]")
 _PARAMETER_END = re.compile("[&;]")
+_NO_AMPERSAND = re.compile(rb"[^&]")
 _KEY_END = re.compile(rb"[=&]")
 _VALUE_END = re.compile(rb"[&\r\n]")
 
@@ -108,7 +109,7 @@ def _urlencoded(body: bytes, *, key_may_end: bool) -> list[Entry]:
     """`key_may_end`: whether a last key without a value counts. It does not where the type has parameters."""
     entries: list[Entry] = []
     at = 0
-    while at < len(body):
+    while (at := _behind_ampersands(body, at)) < len(body):
         found = _KEY_END.search(body, at)
         if found is None and not key_may_end:
             break
@@ -122,7 +123,13 @@ def _urlencoded(body: bytes, *, key_may_end: bool) -> list[Entry]:
                 break
         elif key:
             entries.append((field_name(key), b""))
-    return multipart.check_form(entries, len(body) - at)
+        multipart.check_form(entries)
+    return multipart.check_form(entries, left_over=len(body) - at)
+
+
+def _behind_ampersands(body: bytes, start: int) -> int:
+    found = _NO_AMPERSAND.search(body, start)
+    return found.start() if found else len(body)
 
 
 def _value(body: bytes, start: int) -> tuple[bytes, int, bool]:
@@ -151,5 +158,7 @@ def _field_value(raw: bytes) -> bytes:
         raise undecodable(f"Invalid hex byte at index '{bad.start()}' in string: '{shown}'")
     plain = raw.replace(b"+", b" ")
     if b"%" in plain:
-        plain = _ESCAPE_BYTE.sub(lambda escape: bytes.fromhex(escape[1].decode()), plain)
+        plain = _ESCAPED_BYTES.sub(
+            lambda escapes: bytes.fromhex(escapes[0].replace(b"%", b"").decode()), plain
+        )
     return from_utf8(plain).encode("utf-8", "replace")

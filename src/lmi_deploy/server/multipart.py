@@ -20,6 +20,7 @@ from lmi_deploy.server.part_headers import (
     OF_ONE_FILE,
     PARTS_INSIDE,
     charset_of,
+    check_size,
     file_charset_of,
     name_of,
     read_header,
@@ -31,6 +32,9 @@ from lmi_deploy.server.wire import Entry
 KIND = "multipart/form-data"
 MOST_FIELDS = 128
 MOST_LEFT_OVER = 1024  # bytes of a form that belong to no field
+MOST_HEADER_BYTES = (
+    64 * 1024
+)  # of a part; Netty has no limit, and a server that reads 64 MiB of them does nothing else
 
 _NO_CONTROL = re.compile(rb"[^\x00-\x20\x7f-\x9f]")
 _LINE_END = re.compile(rb"\r?\n")
@@ -79,7 +83,7 @@ def _header_charset(parameter: str) -> str:
         raise undecodable(f"java.nio.charset.IllegalCharsetNameException: {value}") from exc
 
 
-def check_form(entries: list[Entry], left_over: int) -> list[Entry]:
+def check_form(entries: list[Entry], *, left_over: int = 0) -> list[Entry]:
     """The entries; `Refusal` for a form that Netty finds too large: more fields, or bytes that belong to none."""
     if len(entries) > MOST_FIELDS:
         raise Refusal(500, "TooManyFormFieldsException", None)
@@ -108,7 +112,7 @@ class Form:
                 self._part({}, inside=None)
         except _Incomplete:
             pass
-        return check_form(self.found, len(self.body) - self.at)
+        return check_form(self.found, left_over=len(self.body) - self.at)
 
     def _delimiter(self, delimiter: str) -> bool:
         """Go behind the next one, whatever stands before it; False when it is the closing one."""
@@ -138,7 +142,9 @@ class Form:
             self._parts_inside(attributes)
         elif "filename" in attributes:
             charset, name = file_charset_of(attributes), name_of(attributes)
-            self._add(name, self._content(delimiter, charset))
+            content = self._content(delimiter, charset)
+            check_size(attributes, len(content))
+            self._add(name, content)
         elif inside is not None:
             raise undecodable("Filename not found")
         else:
@@ -153,27 +159,29 @@ class Form:
 
     def _add(self, name: str, value: bytes) -> None:
         self.found.append((name, value))
-        check_form(self.found, 0)
+        check_form(self.found)
 
     def _content(self, delimiter: str, charset: str) -> bytes:
         """Up to the delimiter, which begins a line."""
         raw = delimiter.encode(charset, "replace")
-        begun = end = self.at
-        while (end := self.body.find(raw, end)) > begun and self.body[end - 1] != ord("\n"):
-            end += 1
+        begun = self.at
+        if self.body.startswith(raw, begun):
+            return b""
+        end = self.body.find(b"\n" + raw, begun)
+        self.at = end if end >= 0 else len(self.body)
         if end < 0:
-            self.at = len(self.body)
             raise _Incomplete
-        self.at = end
-        value = self.body[begun:end]
-        return value.removesuffix(b"\n").removesuffix(b"\r") if value else value
+        return self.body[begun:end].removesuffix(b"\r")
 
     def _headers(self, attributes: dict[str, str], *, inside: bool) -> None:
+        most = self.at + MOST_HEADER_BYTES
         while not (empty := _LINE_END.match(self.body, self.at)):
             begun = _NO_CONTROL.search(self.body, self.at)
             end = self.body.find(b"\n", begun.start()) if begun else -1
             if begun is None or end < 0:
                 raise _Incomplete
+            if end > most:
+                raise Refusal(500, "TooLongFormFieldException", None)
             line = self.body[begun.start() : end].removesuffix(b"\r")
             self.at = end + 1
             read_header(decoded(line, self.boundary.charset), attributes, inside=inside)

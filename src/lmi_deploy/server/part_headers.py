@@ -17,6 +17,7 @@ PARTS_INSIDE = "\0mixed"  # no header can have this name: the delimiter of the p
 OF_ONE_FILE = ("charset", "content-length", "content-transfer-encoding", "content-type", "filename")
 
 _NAME_END = re.compile(r"[:\s]")
+_SIZE = re.compile(r"[0-9]{1,18}")
 _BY_SPACE = str.maketrans(dict.fromkeys(":,=;\t", " ") | {'"': ""})
 _ENCODINGS = {"7bit": "ascii", "8bit": "latin-1", "binary": "utf-8"}
 _NULL_NAME = '"io.netty.handler.codec.http.multipart.Attribute.getValue()" because "nameAttribute" is null'
@@ -79,6 +80,13 @@ def file_charset_of(attributes: dict[str, str]) -> str:
     if encoding not in _ENCODINGS:
         raise undecodable(f"TransferEncoding Unknown: {encoding}")
     return charset_of(attributes) if "charset" in attributes else _ENCODINGS[encoding]
+
+
+def check_size(attributes: dict[str, str], size: int) -> None:
+    """`Refusal` for a file that is longer than the Content-Length of its part."""
+    stated = attributes.get("content-length", "")
+    if _SIZE.fullmatch(stated) and 0 < int(stated) < size:
+        raise undecodable(f"java.io.IOException: Out of size: {size} > {int(stated)}")
 
 
 def _split(line: str) -> list[str]:
