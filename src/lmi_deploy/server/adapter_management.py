@@ -150,7 +150,7 @@ class _Call:
 
     async def _asked(self, pool: Pool, job: Job) -> Outcome:
         await pool.submit(job)
-        outcome = await outcome_of(job, pool.settings.limits.predict_timeout)
+        outcome = await outcome_of(job, pool.settings)
         if outcome.code >= 300:
             raise Refusal(outcome.code, "BadRequestException", outcome.message)
         return outcome

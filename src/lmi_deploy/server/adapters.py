@@ -20,6 +20,7 @@ from lmi_deploy.server.refusals import Refusal
 from lmi_deploy.server.shift import Shift, Spent
 from lmi_deploy.server.stated import true
 from lmi_deploy.server.wire import Answer, Pair
+from lmi_deploy.server.worker import LoadFailure
 
 FOLDER = "adapters"
 
@@ -78,13 +79,13 @@ class Outcome:
     message: str
 
 
-async def outcome_of(job: Job, limit: float) -> Outcome:
-    """The handler's answer within `limit` seconds; `Refusal` when there is none.
+async def outcome_of(job: Job, settings: ModelSettings) -> Outcome:
+    """The handler's answer; `Refusal` when there is none within predict_timeout, which a synchronous worker sees to.
 
     A synchronous handler tells it by code and message of its Output, an asynchronous one by the first piece.
     """
     try:
-        async with asyncio.timeout(limit):
+        async with asyncio.timeout(settings.limits.predict_timeout if settings.async_mode else None):
             answer = await job.answer
             if not answer.streamed:
                 return Outcome(answer.code, answer.message)
@@ -111,7 +112,7 @@ class Adapters:
         folder = settings.folder / FOLDER
         found = sorted(folder.iterdir()) if folder.is_dir() else []
         self._kept = {path.name: Adapter(name=path.name, src=str(path)) for path in found}
-        self._limit = settings.limits.model_loading_timeout
+        self._settings = settings
         self._failed = failed
 
     def __iter__(self) -> Iterator[Adapter]:
@@ -139,17 +140,18 @@ class Adapters:
 
     def refused(self, name: str | None) -> str:
         """Why a request whose query or form names this adapter is not run; empty where it is."""
-        return f"The adapter {name} has not been registered" if name and name not in self._kept else ""
+        return f"The adapter {name} has not been registered" if name not in (None, *self._kept) else ""
 
     async def introduce_to(self, shift: Shift) -> None:
-        """Register all of them with a worker that has just started."""
+        """Register all of them with a worker that has just started; `LoadFailure` when it does not outlive that."""
         for adapter in self:
             job = adapter.registering()
             try:
                 await shift.serve((job,), lambda: None)
-                outcome = await outcome_of(job, self._limit)
+                outcome = await outcome_of(job, self._settings)
             except Spent as exc:
-                self._failed(adapter.name, exc.told)
+                why = f"register_adapter of {adapter.name}: {exc.told}"
+                raise LoadFailure("adapters", why, worker_exit=None, last_lines=()) from exc
             except Refusal as exc:
                 self._failed(adapter.name, str(exc))
             else:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.served import Served, serving, write_model
+from tests.support.served import Served, launched, serving, write_model
 
 pytestmark = pytest.mark.worker
 
@@ -238,6 +238,33 @@ def test_without_enable_lora_there_are_no_adapters(tmp_path: Path) -> None:
                 "BadRequestException",
                 "LoRA is not enabled.",
             )
+
+
+def test_a_worker_that_does_not_outlive_an_adapter_ends_the_start(tmp_path: Path) -> None:
+    handler = NOTES.replace("    CALLS.append(asked(inputs))\n", "    os._exit(3)\n", 1)
+    folder = write_model(tmp_path / "m", handler, PROPERTIES)
+    (folder / "adapters" / "one").mkdir(parents=True)
+    with launched(folder) as served:
+        assert served.wait() == 1
+        assert served.failure()["phase"] == "adapters"
+        assert served.failure()["message"].startswith("register_adapter of one: the Python process ended")
+
+
+def test_an_adapter_that_is_refused_at_the_start_is_told_of(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m", NOTES.replace('== "broken"', "is not None"), PROPERTIES)
+    (folder / "adapters" / "one").mkdir(parents=True)
+    with serving(folder) as served:
+        assert served.get("/ping")[0] == 200
+        assert "adapter=one why=424 no tensors in broken" in served.text
+
+
+def test_a_server_without_management_registers_adapters_over_its_control_socket(tmp_path: Path) -> None:
+    with serving(write_model(tmp_path / "m", NOTES, PROPERTIES), "--management", "control") as served:
+        assert ask(served, "GET", "/adapters")[0] == 404
+        register = {"do": "manage", "method": "POST", "target": "/adapters?name=a&src=b"}
+        assert served.ask(register)["status"] == 200
+        listed = json.loads(served.ask({"do": "manage", "target": "/models/m/adapters"})["body"])
+        assert [one["name"] for one in listed["adapters"]] == ["a"]
 
 
 def test_a_call_for_an_adapter_is_in_no_batch(tmp_path: Path) -> None:
