@@ -129,3 +129,31 @@ def test_the_marks_of_blocks_are_known() -> None:
             )
             assert block.kind != "output" or before == "run", f"{page}: an output without a command"
             before = block.kind
+
+
+def test_the_messages_of_the_troubleshooting_page_are_those_of_the_program() -> None:
+    """Word for word, `...` apart."""
+    texts = [text for file in (ROOT / "src").rglob("*.py") for text in constants(file)]
+    page = (DOCS / "troubleshooting.md").read_text(encoding="utf-8")
+    first = re.findall(r"^\| ([^|]*`[^|]*) \|", page, re.M)
+    fragments = [
+        part.strip(" ,")
+        for cell in first
+        for quoted in re.findall(r"`([^`]+)`", cell)
+        for part in quoted.split("...")
+        if part.strip(" ,")
+    ]
+    assert len(fragments) > 20
+    assert [part for part in fragments if not any(part in text for text in texts)] == []
+
+
+def constants(file: Path) -> list[str]:
+    """The texts of a module; a blank to fill in is a NUL."""
+    found = []
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            parts = [part.value if isinstance(part, ast.Constant) else "\0" for part in node.values]
+            found.append("".join(str(part) for part in parts))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.append(node.value)
+    return found

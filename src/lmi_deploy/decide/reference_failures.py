@@ -9,10 +9,10 @@ from lmi_deploy.catalog.failures import Failure, failures, source
 _HEAD = """\
 # Known failures
 
-This page is generated from `tools/failures.json`: {count} failures that log lines, failure reasons and error messages
-tell of. `lmi up`, `lmi status` and `lmi logs` name one of them where a deployment failed and its log holds it. Of
-several, the first that is a cause counts: what came after a restart may follow from it. An entry marked *wrapper*
-only says that something failed; the cause is in other lines.
+This page is generated from `tools/failures.json`: {count} failures, and the log lines, failure reasons and error
+messages by which `lmi` recognizes them. If a deployment fails and its log contains one of them, `lmi up`, `lmi status` and
+`lmi logs` name it. Of several, the first that is a cause counts: what came after a restart may follow from it. An
+entry marked *wrapper* only says that something failed; the cause is in other lines.
 
 Source: {source} ({date}).
 """
