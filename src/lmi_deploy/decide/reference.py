@@ -16,12 +16,12 @@ This page is generated from the declaration that reads recipes (`lmi_deploy/deci
 
 A recipe is one YAML file of at most 1 MiB. Every plain value stays the text that was written (`1.10`, `012`, `no`);
 each key reads that text as its type says, and `options`, `properties` and `environment` carry it as it is. Aliases,
-anchors, merge keys, tags, duplicate keys, several documents and tabs as indentation are refused, each with its line.
-Keys that start with `x-` are ignored at every level. `lmi` checks a key marked *not yet* like any other, then refuses
-it.
+anchors, merge keys, tags, duplicate keys, several documents and tabs as indentation are refused, each with its
+line. Keys that start with `x-` are ignored at every level. `lmi` checks a key marked *not yet* like any other, then
+refuses it.
 
-`lmi validate` reports every mistake at once, as `file:line:column: key: what, what next`. `lmi schema` prints the JSON
-Schema; this first line gives it to an editor:
+`lmi validate` reports every mistake at once, as `file:line:column: key: what, what next`. `lmi schema` prints the
+JSON Schema; this first line gives it to an editor:
 
 ```yaml
 # yaml-language-server: $schema=../docs/reference/recipe.schema.json
@@ -31,9 +31,9 @@ Schema; this first line gives it to an editor:
 _OVERLAYS = """\
 ## `overlays`
 
-`overlays` maps a name to keys that change the recipe when `--overlay NAME` selects the name. Mappings are merged key by
-key at every depth; lists and single values are replaced. The deployment is then called `<name>-<overlay>`, so that
-`prod` never replaces `staging`.
+`overlays` maps a name to keys that change the recipe when `--overlay NAME` selects the name. Mappings are merged
+key by key at every depth; lists and single values are replaced. The deployment is then called `<name>-<overlay>`,
+so that `prod` never replaces `staging`.
 
 ```yaml
 overlays:
@@ -41,8 +41,8 @@ overlays:
     endpoint: {port: 9000}
 ```
 
-`--set key=value` overrides one key after that, and may be given several times: `--set endpoint.port=8080`,
-`--set options.dtype=fp32`, `--set files.allow=[*.json,*.safetensors]`. The value is YAML; it replaces what stood there.
+`--set key=value` overrides one key after that, and may be given several times: `--set endpoint.port=8080`, `--set
+options.dtype=fp32`, `--set files.allow=[*.json,*.safetensors]`. The value is YAML; it replaces what stood there.
 """
 
 

@@ -10,9 +10,9 @@ _HEAD = """\
 # Known failures
 
 This page is generated from `tools/failures.json`: {count} failures, and the log lines, failure reasons and error
-messages by which `lmi` recognizes them. If a deployment fails and its log contains one of them, `lmi up`, `lmi status` and
-`lmi logs` name it. Of several, the first that is a cause counts: what came after a restart may follow from it. An
-entry marked *wrapper* only says that something failed; the cause is in other lines.
+messages by which `lmi` recognizes them. If a deployment fails and its log contains one of them, `lmi up`, `lmi
+status` and `lmi logs` name it. Of several, the first that is a cause counts: what came after a restart may follow
+from it. An entry marked *wrapper* only says that something failed; the cause is in other lines.
 
 Source: {source} ({date}).
 """
