@@ -16,6 +16,7 @@ from lmi_deploy.decide.reference_rights import rights_page
 from lmi_deploy.decide.schema import json_schema
 from tools.reference_catalog import images_page, options_page
 from tools.reference_output import events_page, exit_codes_page
+from tools.sizing_page import sizing_page
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
@@ -32,6 +33,7 @@ def pages() -> dict[str, str]:
         "reference/options.md": options_page(),
         "reference/exit-codes.md": exit_codes_page(),
         "reference/json-events.md": events_page(),
+        "reference/sizing.md": sizing_page(),
     }
 
 

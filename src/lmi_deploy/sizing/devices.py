@@ -1,0 +1,84 @@
+"""What a model may be put on: devices of one kind, and the machine around them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from lmi_deploy.catalog import accelerators, instances
+from lmi_deploy.sizing.tensors import CannotTell
+
+GIB: Final = 2**30
+LEAST_SHARE: Final = 0.91
+"""Of the stated memory, where nobody has said what torch sees: the least share of any GPU of the table (a T4 has
+14.56 of its 16 GiB; the others 0.98 and more)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """`memory` is what the framework sees of one device, in bytes; of a CPU the machine's RAM."""
+
+    kind: Literal["gpu", "neuron", "cpu"]
+    name: str
+    count: int
+    memory: int
+    nominal: int = 0
+    compute_capability: float | None = None
+    host_memory: int | None = None
+    disk: int | None = None
+    links: str = ""
+    """How the devices are joined; empty: unknown."""
+    instance: str = ""
+    cores: int = 1
+    """NeuronCores of one device."""
+    estimated: bool = False
+    """`memory` is derived from the nominal size, not reported."""
+
+
+def instance_devices(name: str) -> Devices:
+    """CannotTell where the table does not describe the type."""
+    found = instances.instance(name)
+    if found is None:
+        raise CannotTell(f"SageMaker has no instance type {name} for endpoints")
+    if not found.known or found.memory is None:
+        raise CannotTell(f"the memory of {name} is not in lmi's table")
+    held = found.accelerators
+    if held is None:
+        return Devices(
+            kind="cpu", name="CPU", count=1, memory=found.memory, host_memory=found.memory, instance=name
+        )
+    return Devices(
+        kind=held.kind,
+        name=held.name,
+        count=held.count,
+        memory=held.usable or _least(held.kind, held.memory),
+        nominal=held.memory,
+        compute_capability=held.compute_capability,
+        host_memory=found.memory,
+        disk=found.nvme or None,
+        links=accelerators.links(name),
+        instance=name,
+        cores=held.cores or 1,
+        estimated=held.usable is None and held.kind == "gpu",
+    )
+
+
+def named_devices(name: str, count: int) -> Devices:
+    """CannotTell for a name that is unknown or stands for several sizes."""
+    found = accelerators.accelerator(name)
+    if isinstance(found, str):
+        raise CannotTell(found)
+    return Devices(
+        kind=found.kind,
+        name=found.name,
+        count=count,
+        memory=found.usable or _least(found.kind, found.memory),
+        nominal=found.memory,
+        compute_capability=found.compute_capability,
+        cores=found.cores or 1,
+        estimated=found.usable is None and found.kind == "gpu",
+    )
+
+
+def _least(kind: str, nominal: int) -> int:
+    return nominal if kind == "neuron" else int(nominal * LEAST_SHARE)

@@ -1,0 +1,43 @@
+"""Bytes of one number: of weights that are not quantised, and of the KV cache."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lmi_deploy.sizing.architecture import Architecture
+from lmi_deploy.sizing.request import Request
+from lmi_deploy.sizing.tensors import CannotTell
+
+_BYTES: Final[dict[str, int]] = {
+    **dict.fromkeys(("fp16", "float16", "half", "f16", "bf16", "bfloat16"), 2),
+    **dict.fromkeys(("fp32", "float32", "float", "f32"), 4),
+    **dict.fromkeys(("int8",), 2),
+}
+_CACHE: Final[dict[str, float]] = {
+    **dict.fromkeys(("fp8", "fp8_e4m3", "fp8_e5m2", "fp8_inc", "int8"), 1.0),
+    **dict.fromkeys(("fp16", "float16", "bf16", "bfloat16"), 2.0),
+    **dict.fromkeys(("fp32", "float32"), 4.0),
+}
+
+
+def float_bytes(request: Request, shape: Architecture, *, keeps_float32: bool = False) -> int:
+    """vLLM loads float32 checkpoints in 16 bits unless told otherwise (vllm 0.11.0, config/model.py
+    _get_and_verify_dtype); transformers keeps them."""
+    asked = request.text("dtype").lower()
+    if asked in ("", "auto"):
+        stored = _BYTES.get((shape.dtype or "").removeprefix("torch.").lower(), 2)
+        return stored if keeps_float32 else 2
+    found = _BYTES.get(asked)
+    if found is None:
+        raise CannotTell(f"option dtype: {asked!r} is no dtype that lmi knows")
+    return found
+
+
+def cache_item_bytes(request: Request, shape: Architecture) -> float:
+    asked = request.text("kv_cache_dtype").lower()
+    if asked in ("", "auto"):
+        return float(float_bytes(request, shape))
+    found = _CACHE.get(asked)
+    if found is None:
+        raise CannotTell(f"option kv_cache_dtype: {asked!r} is no dtype that lmi knows")
+    return found

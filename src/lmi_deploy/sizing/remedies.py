@@ -1,0 +1,106 @@
+"""What would make it fit, cheapest first: each change is tried, and only what works is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from lmi_deploy.catalog import instances, prices
+from lmi_deploy.sizing.assessment import Checkpoint, Fit, assess
+from lmi_deploy.sizing.devices import Devices, instance_devices
+from lmi_deploy.sizing.request import Request
+from lmi_deploy.sizing.tensors import CannotTell
+
+_LEAST_CONTEXT: Final = 1024
+_STEP: Final = 256
+_HIGH_SHARE: Final = "0.95"
+_FP8_CAPABILITY: Final = 8.9
+"""From Ada on GPUs have fp8 (NVIDIA's compute capabilities)."""
+_REGION: Final = "us-east-1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One change: of an option, of the degree or of the instance type."""
+
+    key: str
+    value: str
+    what: str
+    usd_per_hour: float | None = None
+
+
+def remedies(
+    checkpoint: Checkpoint, request: Request, devices: Devices | None, fit: Fit
+) -> tuple[Remedy, ...]:
+    """Empty where it fits, or where nothing can be told."""
+    if devices is None or fit.verdict in ("fits", "unknown"):
+        return ()
+    return tuple(_free(checkpoint, request, devices, fit)) + tuple(_larger(checkpoint, request, devices))
+
+
+def _free(checkpoint: Checkpoint, request: Request, devices: Devices, fit: Fit) -> Iterator[Remedy]:
+    """Changes that cost nothing by the hour."""
+
+    def works(changed: Request) -> bool:
+        return assess(checkpoint, changed, devices, limits=False).verdict == "fits"
+
+    context = fit.max_context // _STEP * _STEP
+    while context >= _LEAST_CONTEXT and not works(replace(request, context=context)):
+        context = context * 15 // 16 // _STEP * _STEP
+    if _LEAST_CONTEXT <= context < fit.context:
+        yield Remedy(
+            key="max_model_len", value=str(context), what=f"shorter sequences: max_model_len {context}"
+        )
+    if (request.sequences or 1) > 1 and 0 < fit.max_sequences < (request.sequences or 1):
+        number = str(fit.max_sequences)
+        yield Remedy(key="sequences", value=number, what=f"fewer sequences at once: {number}")
+    for key, value, what in _options(request, devices):
+        if key not in request.options and works(replace(request, options={**request.options, key: value})):
+            yield Remedy(key=key, value=value, what=what)
+    for degree in range(fit.degree + 1, devices.count * devices.cores + 1):
+        if works(replace(request, degree=degree)):
+            what = f"more devices of the same machine: tensor_parallel_degree {degree}"
+            yield Remedy(key="tensor_parallel_degree", value=str(degree), what=what)
+            break
+
+
+def _options(request: Request, devices: Devices) -> Iterator[tuple[str, str, str]]:
+    if request.engine != "vllm" or devices.kind != "gpu":
+        return
+    yield (
+        "gpu_memory_utilization",
+        _HIGH_SHARE,
+        f"a larger share of the device: gpu_memory_utilization {_HIGH_SHARE}",
+    )
+    yield "enforce_eager", "true", "no CUDA graphs (slower): enforce_eager true"
+    modern = (devices.compute_capability or 0) >= _FP8_CAPABILITY
+    if modern:
+        yield "kv_cache_dtype", "fp8", "half the cache a token: kv_cache_dtype fp8"
+        yield "quantize", "fp8", "weights in 8 bits, made while loading: quantize fp8"
+    yield "quantize", "bitsandbytes", "weights in 4 bits, made while loading: quantize bitsandbytes"
+
+
+def _larger(checkpoint: Checkpoint, request: Request, devices: Devices) -> Iterator[Remedy]:
+    """The cheapest instance type with a known price that holds it, where the question was about an instance."""
+    if not devices.instance:
+        return
+    free = replace(request, degree=None)
+    found: list[tuple[float, str, int]] = []
+    for name in instances.names():
+        price = prices.price(name, _REGION)
+        if price is None or name == devices.instance:
+            continue
+        try:
+            there = instance_devices(name)
+        except CannotTell:
+            continue
+        if (
+            there.kind == devices.kind
+            and (fit := assess(checkpoint, free, there, limits=False)).verdict == "fits"
+        ):
+            found.append((price.hourly, name, fit.degree))
+    if found:
+        usd, name, degree = min(found)
+        what = f"a larger machine: {name} with degree {degree}, {usd:.2f} USD an hour in {_REGION}"
+        yield Remedy(key="instance_type", value=name, what=what, usd_per_hour=usd)

@@ -1,0 +1,138 @@
+"""What a model is asked to do: engine, version, degree, length, sequences, and the options that change memory."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from lmi_deploy.sizing.tensors import CannotTell
+
+SizedEngine = Literal["vllm", "tensorrt-llm", "accelerate", "neuronx"]
+ENGINES: Final[dict[str, SizedEngine]] = {
+    "vllm": "vllm",
+    "lmi-dist": "vllm",
+    "tensorrt-llm": "tensorrt-llm",
+    "accelerate": "accelerate",
+    "neuronx": "neuronx",
+}
+LMI_VLLM: Final[tuple[tuple[str, tuple[int, int]], ...]] = (
+    ("lmi10", (0, 4)),
+    ("lmi11", (0, 5)),
+    ("lmi12", (0, 6)),
+    ("lmi13", (0, 6)),
+    ("lmi14", (0, 7)),
+    ("lmi15", (0, 8)),
+    ("lmi16", (0, 10)),
+    ("lmi17", (0, 11)),
+    ("lmi18", (0, 12)),
+    ("lmi19", (0, 14)),
+    ("lmi20", (0, 15)),
+    ("lmi21", (0, 16)),
+    ("lmi22", (0, 17)),
+    ("lmi23", (0, 18)),
+    ("lmi24", (0, 19)),
+    ("lmi25", (0, 20)),
+    ("lmi26", (0, 22)),
+    ("lmi27", (0, 23)),
+    ("lmi28", (0, 26)),
+)
+"""The vLLM of an LMI image (AWS Deep Learning Containers' release notes and available_images.md, 2026-11-20)."""
+_DJL_LMI: Final[dict[str, int]] = {
+    "0.28": 10,
+    "0.29": 11,
+    "0.30": 12,
+    "0.31": 13,
+    "0.32": 14,
+    "0.33": 15,
+    "0.34": 16,
+    "0.35": 17,
+    "0.36": 27,
+}
+NEWEST_VLLM: Final = (0, 26)
+_SHORT: Final[dict[str, str]] = {
+    "max_rolling_batch_size": "max_num_seqs",
+    "tensor_parallel_size": "tensor_parallel_degree",
+    "pipeline_parallel_size": "pipeline_parallel_degree",
+    "quantization": "quantize",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """`options` has the keys of serving.properties without `option.`; None leaves a choice to the engine's defaults."""
+
+    engine: SizedEngine = "vllm"
+    vllm: tuple[int, int] = NEWEST_VLLM
+    """Version of vLLM, where it is the engine."""
+    lmi: bool = True
+    """Run by LMI, whose defaults differ from the engine's own."""
+    degree: int | None = None
+    context: int | None = None
+    sequences: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def number(self, key: str, *, least: float = 0, most: float = 2**40) -> float | None:
+        """An option as a number; CannotTell where it is none, or out of range."""
+        text = self.text(key)
+        if not text:
+            return None
+        try:
+            value = float(text)
+        except ValueError:
+            raise CannotTell(f"option {key}: {text!r} is not a number") from None
+        if not least <= value <= most:
+            raise CannotTell(f"option {key}: {text} is not between {least:g} and {most:g}")
+        return value
+
+    def whole(self, key: str, *, least: int = 1) -> int | None:
+        value = self.number(key, least=least)
+        if value is not None and value != int(value):
+            raise CannotTell(f"option {key}: {self.text(key)!r} is not a whole number")
+        return None if value is None else int(value)
+
+    def text(self, key: str) -> str:
+        return self.options.get(key, "").strip()
+
+    def is_on(self, key: str) -> bool:
+        return self.text(key).lower() in ("true", "1", "yes")
+
+    def table(self, key: str) -> Mapping[str, object]:
+        """An option that holds JSON; empty where it is not given."""
+        text = self.text(key)
+        if not text:
+            return {}
+        try:
+            value = json.loads(text)
+        except ValueError:
+            raise CannotTell(f"option {key}: not JSON") from None
+        return value if isinstance(value, dict) else {}
+
+
+def normalized(options: Mapping[str, str]) -> dict[str, str]:
+    """One spelling of each option: without `option.`, and the engine's name where LMI has its own."""
+    plain = {key.removeprefix("option.").lower().replace("-", "_"): value for key, value in options.items()}
+    return {**{_SHORT[key]: value for key, value in plain.items() if key in _SHORT}, **plain}
+
+
+def engine_version(text: str | None) -> tuple[tuple[int, int], bool]:
+    """vLLM's version and whether LMI runs it, from a version of DJLServing (`0.36.0`, `0.36.0-lmi20`), an LMI
+    (`lmi16`) or of vLLM itself (`vllm-0.11.0`). CannotTell for anything else."""
+    if not text:
+        return NEWEST_VLLM, True
+    own = re.fullmatch(r"v?llm[- ]?v?(\d+)\.(\d+)[\w.+]*", text.lower())
+    if own:
+        return (int(own[1]), int(own[2])), False
+    image = re.search(r"lmi-?(\d+)", text.lower())
+    short = re.match(r"(\d+\.\d+)(\.|$|-)", text)
+    number = int(image[1]) if image else _DJL_LMI.get(short[1], 0) if short else 0
+    if number > 28 or (short and not number and tuple(map(int, short[1].split("."))) > (0, 36)):
+        return NEWEST_VLLM, True
+    version = dict(LMI_VLLM).get(f"lmi{number}")
+    if version is None:
+        raise CannotTell(
+            f"version {text}: lmi does not know which vLLM it carries; such as 0.36.0-lmi27 or vllm-0.11.0"
+        )
+    return version, True

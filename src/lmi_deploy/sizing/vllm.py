@@ -1,0 +1,175 @@
+"""vLLM on GPUs: what it takes off `gpu_memory_utilization` before the rest becomes KV cache.
+
+Source: vllm 0.11.0 and 0.23.0 (PyPI sdists), v1/worker/gpu_worker.py `determine_available_memory`; 0.6.3.post1,
+worker/worker.py `determine_num_available_blocks`; engine/arg_utils.py of each for the defaults.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lmi_deploy.sizing.activations import (
+    LOGIT_BYTES,
+    SORTED_LOGIT_BYTES,
+    forward_bytes,
+    rope_bytes,
+    sampler_bytes,
+)
+from lmi_deploy.sizing.architecture import Architecture
+from lmi_deploy.sizing.demand import Demand, Subject
+from lmi_deploy.sizing.devices import GIB
+from lmi_deploy.sizing.dtypes import cache_item_bytes, float_bytes
+from lmi_deploy.sizing.kv_cache import CacheLayout
+from lmi_deploy.sizing.layers import cache_layers
+from lmi_deploy.sizing.partition import Cut, weights_on_device
+from lmi_deploy.sizing.quantization import requested_bits
+
+LMI_SEQUENCES: Final = 32
+"""LMI passes max_rolling_batch_size as max_num_seqs; its default (djl_python, properties_manager/properties.py)."""
+_FIRST_V1: Final = (0, 8)
+_GRAPHS_COUNTED: Final = (0, 21)
+"""From here on the profiling run takes CUDA graphs off the budget (gpu_worker.py), the default utilization is 0.92
+(config/cache.py) and top-p does not sort (topk_topp_triton.py)."""
+_LATENT_SINCE: Final = (0, 7)
+"""Before, keys and values of MLA models were kept whole, 256 wide (0.6.3.post1, models/deepseek_v2.py)."""
+_WINDOWS_SINCE: Final = (0, 9)
+"""Before, a model with both windows and full layers kept everything in all of them."""
+_GRAPHS: Final = GIB // 2
+"""CUDA graphs of all sizes: logs of vLLM print 0.39 and 0.44 GiB."""
+_CONTEXT: Final = int(0.15 * GIB)
+"""What is not torch's on one device: logs of vLLM 0.11 print 0.13 GiB."""
+_COLLECTIVES: Final = int(0.4 * GIB)
+"""NCCL and the custom all-reduce on top, with more than one device: logs print 0.25 and 0.54 GiB in all."""
+_DRIVER: Final = int(0.3 * GIB)
+"""The CUDA context itself, outside of the budget: it is there before the first measurement."""
+_LORA_RANK: Final = 16
+_LARGE: Final = 70 * GIB
+
+
+def demand(subject: Subject) -> Demand:
+    """CannotTell where an option makes no sense."""
+    shape, request, devices = subject.shape, subject.request, subject.devices
+    item = float_bytes(request, shape)
+    share = _utilization(subject)
+    budget = int(devices.memory * share)
+    cut = Cut(
+        tensor_parallel=subject.degree,
+        pipeline_parallel=subject.pipeline,
+        float_bits=8 * item,
+        linear_bits=requested_bits(request.text("quantize")) if subject.quantization is None else None,
+    )
+    weights = weights_on_device(subject.tensors, shape, cut, subject.quantization)
+    sequences, tokens = batch(subject)
+    eager = request.is_on("enforce_eager")
+    counted = request.vllm >= _GRAPHS_COUNTED and not eager
+    parts = {
+        "weights": weights.total + rope_bytes(shape, item),
+        "activations": max(
+            forward_bytes(shape, tokens, subject.degree, item=item),
+            sampler_bytes(shape, sequences, tokens, logit=_logit(subject), item=item),
+        ),
+        "runtime": _CONTEXT + (_COLLECTIVES if subject.degree * subject.pipeline > 1 else 0),
+        "graphs": _GRAPHS if counted else 0,
+        "lora": _lora(subject, item),
+        "vision": vision_bytes(shape, tokens, item),
+    }
+    outside = devices.memory - budget
+    fixed = request.number("kv_cache_memory_bytes")
+    return Demand(
+        budget=budget,
+        weights=weights,
+        parts={name: size for name, size in parts.items() if size},
+        layout=layout(subject, tokens),
+        reserve=_DRIVER + (0 if eager or counted else _GRAPHS),
+        outside=outside,
+        # Weights are made fp8 after all of them are loaded (0.11.0, quantization/fp8.py process_weights_after_loading).
+        load_peak=weights.before_quantization if request.text("quantize").lower() == "fp8" else 0,
+        cache_limit=None if fixed is None else int(fixed),
+        grows_with_context=request.vllm < _FIRST_V1
+        or request.text("enable_chunked_prefill").lower() == "false",
+        most_sequences=sequences,
+    )
+
+
+def batch(subject: Subject) -> tuple[int, int]:
+    """Sequences at once, and tokens of one step: max_num_seqs and max_num_batched_tokens."""
+    request = subject.request
+    large = subject.devices.memory >= _LARGE and "A100" not in subject.devices.name
+    default = 1024 if large and request.vllm >= _FIRST_V1 else 256
+    sequences = request.whole("max_num_seqs") or (LMI_SEQUENCES if request.lmi else default)
+    tokens = request.whole("max_num_batched_tokens")
+    if tokens is None:
+        tokens = _batched_tokens(subject, large=large)
+    return sequences, max(tokens, sequences)
+
+
+def _batched_tokens(subject: Subject, *, large: bool) -> int:
+    request = subject.request
+    off = request.text("enable_chunked_prefill").lower() == "false"
+    if request.vllm >= _FIRST_V1:
+        return max(subject.context, 2048) if off else 8192 if large else 2048
+    # V0 takes whole prompts; since 0.6 unless they may be longer than 32 Ki (0.6.3.post1, arg_utils.py
+    # create_engine_config; 0.5.3.post1 has the rule, 0.5.3 and before are not known to).
+    long = subject.context > 32 * 1024 and request.vllm >= (0, 6) and not off
+    chunked = request.is_on("enable_chunked_prefill") or long
+    return (2048 if request.vllm >= (0, 7) else 512) if chunked else max(subject.context, 2048)
+
+
+def layout(subject: Subject, tokens: int) -> CacheLayout:
+    """How this version lays out the cache."""
+    shape, request = subject.shape, subject.request
+    layers = cache_layers(shape)
+    if shape.latent and request.vllm < _LATENT_SINCE:
+        from collections import Counter
+
+        from lmi_deploy.sizing.layers import LayerCache
+
+        layers = Counter({LayerCache(kind="full", kv_heads=shape.heads, head_dim=256): shape.layers})
+    hybrid = request.vllm >= _WINDOWS_SINCE and not request.is_on("disable_hybrid_kv_cache_manager")
+    return CacheLayout(
+        layers=layers,
+        degree=subject.degree,
+        item_bytes=cache_item_bytes(request, shape),
+        block=request.whole("block_size") or 16,
+        windows=hybrid or (len(layers) == 1 and request.vllm >= _FIRST_V1),
+        # A latency regression keeps it off (0.11.0, config: VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE).
+        chunks=False,
+        batch_tokens=tokens,
+        pipeline=subject.pipeline,
+    )
+
+
+def _utilization(subject: Subject) -> float:
+    default = 0.92 if subject.request.vllm >= _GRAPHS_COUNTED else 0.9
+    found = subject.request.number("gpu_memory_utilization", most=1)
+    if found == 0:
+        found = subject.request.number("gpu_memory_utilization", least=0.01, most=1)
+    return default if found is None else found
+
+
+def _logit(subject: Subject) -> int:
+    return LOGIT_BYTES if subject.request.vllm >= _GRAPHS_COUNTED else SORTED_LOGIT_BYTES
+
+
+def _lora(subject: Subject, item: int) -> int:
+    """Slots for `max_loras` adapters on every linear layer (vllm 0.11.0, lora/layers: both halves, at the greatest
+    rank; the half that is not cut is on every device)."""
+    request, shape = subject.request, subject.shape
+    if not request.is_on("enable_lora"):
+        return 0
+    slots, rank = request.whole("max_loras") or 1, request.whole("max_lora_rank") or _LORA_RANK
+    attention = 4 * shape.hidden + (2 * shape.heads + 2 * shape.kv_heads) * shape.head_dim // subject.degree
+    inner = shape.intermediate // subject.degree
+    mlp = 3 * shape.hidden + 3 * inner
+    return slots * rank * shape.layers * (attention + mlp) * item
+
+
+def vision_bytes(shape: Architecture, tokens: int, item: int) -> int:
+    """Of a model that sees: its encoder runs over the largest image, and one step of embeddings is kept."""
+    if not shape.has_vision:
+        return 0
+    found = shape.whole.get("vision_config") or shape.whole.get("visual") or {}
+    wide = found.get("intermediate_size") or 4 * (found.get("hidden_size") or 1024)
+    inner = wide if isinstance(wide, int) else 4096
+    # Patches are merged four to one before they become tokens (Qwen-VL's spatial_merge_size 2).
+    return item * (4 * tokens * 3 * inner + 2 * tokens * shape.hidden)
