@@ -25,17 +25,19 @@ class ModelFolder:
     """`model_id` is the folder's path; there are no revisions."""
 
     def listing(self, model_id: str, revision: str) -> ModelListing:
-        root = Path(model_id).expanduser()
-        if not root.is_dir():
-            raise NotFound(
-                f"{model_id}: no such folder",
-                hint="a model on the Hub is named organisation/name, without ./ before it",
-            )
-        paths = sorted(path for path in root.rglob("*") if path.is_file() and not _hidden(path, root))
+        root, paths = _files(model_id)
         with ThreadPoolExecutor(4) as pool:
             files = tuple(pool.map(lambda path: _entry(path, root), paths))
         commit = digest([(file.path, file.size, file.oid) for file in files])[:40]
         return ModelListing(model_id=str(root.resolve()), commit=commit, files=files, source="folder")
+
+    def list_sizes(self, model_id: str) -> ModelListing:
+        root, paths = _files(model_id)
+        files = tuple(
+            FileEntry(path=path.relative_to(root).as_posix(), size=path.stat().st_size, oid="", kind="sha256")
+            for path in paths
+        )
+        return ModelListing(model_id=str(root.resolve()), commit="", files=files, source="folder")
 
     def read(
         self,
@@ -74,6 +76,16 @@ class ModelFolder:
         """The folder is the source itself: nothing is kept of it."""
         yield from ()
         return False
+
+
+def _files(model_id: str) -> tuple[Path, list[Path]]:
+    root = Path(model_id).expanduser()
+    if not root.is_dir():
+        raise NotFound(
+            f"{model_id}: no such folder",
+            hint="a model on the Hub is named organisation/name, without ./ before it",
+        )
+    return root, sorted(path for path in root.rglob("*") if path.is_file() and not _hidden(path, root))
 
 
 class FolderFiles:

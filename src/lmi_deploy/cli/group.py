@@ -33,6 +33,7 @@ COMMANDS: dict[str, Entry] = {
     "extend": Entry("extend", "Let a deployment live longer than its ttl."),
     "unlock": Entry("unlock", "Take away the lock of a run that is dead."),
     "validate": Entry("validate", "Check recipes without touching the network.", reads=True),
+    "fit": Entry("fit", "Say whether a model fits on an instance type or a GPU, with the sum.", reads=True),
     "render": Entry("render", "Write the files that would ship, without shipping them."),
     "serve": Entry("serve", "Serve a model folder in the foreground."),
     "emulator": Entry("emulator", "SageMaker on this machine, for rehearsals."),

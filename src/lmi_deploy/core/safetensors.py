@@ -68,6 +68,12 @@ def parameters(header: bytes, file_size: int) -> dict[str, int]:
     return counts
 
 
+def tensor_headers(header: bytes, file_size: int) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+    """Name, dtype and shape of each tensor, of a header that `parameters` finds sane."""
+    parameters(header, file_size)
+    return tuple((name, t["dtype"], tuple(t["shape"])) for name, t in _tensors(header).items())
+
+
 def _tensors(header: bytes) -> dict[str, Any]:
     try:
         value = json.loads(header)

@@ -40,3 +40,11 @@ class StoredSource(Source, Protocol):
 
     def lies(self, listing: ModelListing, path: str) -> Lying | None:
         """None where this process has not seen the object."""
+
+
+@runtime_checkable
+class ListsSizes(Protocol):
+    """A repository whose `listing` reads every byte to hash it, and that can be listed without."""
+
+    def list_sizes(self, model_id: str) -> ModelListing:
+        """Paths and sizes; `oid` and `commit` are empty."""

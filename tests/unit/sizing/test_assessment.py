@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.sizing.assessment import Checkpoint, Fit, assess
@@ -305,7 +305,6 @@ _VALUES: Any = st.one_of(
 
 
 @pytest.mark.hypothesis
-@settings(deadline=None)
 @given(
     table=st.sampled_from(_TABLES),
     changes=st.dictionaries(
@@ -324,7 +323,6 @@ def test_a_damaged_config_never_breaks_anything(table: Table, changes: Table, en
 
 
 @pytest.mark.hypothesis
-@settings(deadline=None)
 @given(
     table=st.sampled_from([LLAMA_8B, LLAMA_70B, QWEN_7B, GPT_OSS_20B, DEEPSEEK_V3]),
     gib=st.integers(10, 200),
@@ -346,7 +344,6 @@ def test_more_memory_and_shorter_sequences_never_make_it_worse(
 
 
 @pytest.mark.hypothesis
-@settings(deadline=None)
 @given(table=st.sampled_from(_TABLES), sequences=st.integers(1, 300), degree=st.sampled_from([1, 2, 4, 8]))
 def test_longest_context_is_one_that_does_not_fail(table: Table, sequences: int, degree: int) -> None:
     devices = named_devices("H100", 8)

@@ -59,13 +59,19 @@ class S3Models:
     def listing(self, model_id: str, revision: str) -> ModelListing:
         prefix = read_prefix(model_id)
         store = self._store(prefix)
-        found = [one for one in store.list(prefix.path) if not one.key.endswith("/")]
-        self._etags.update({f"{prefix.bucket}/{one.key}": one.etag for one in found})
-        if not found:
-            raise _nothing(store, prefix)
+        found = self._objects(store, prefix)
         if prefix.weights:
             return _ours(self._read_manifest(store, prefix.weights), prefix, found)
         return self._foreign(store, prefix, found)
+
+    def list_sizes(self, model_id: str) -> ModelListing:
+        prefix = read_prefix(model_id)
+        found = self._objects(self._store(prefix), prefix)
+        files = tuple(
+            FileEntry(path=one.key.removeprefix(prefix.path), size=one.size, oid="", kind="sha256")
+            for one in found
+        )
+        return ModelListing(model_id=prefix.address, commit="", files=files, source="s3")
 
     def read(
         self,
@@ -129,6 +135,13 @@ class S3Models:
             return self._store(prefix).read(at, start=start, etag=self._etag(prefix, at))
 
         return Bringing(listing, self.folder(listing), chunks, checked=self._cache / "s3-checked")
+
+    def _objects(self, store: ObjectStore, prefix: Prefix) -> list[Stored]:
+        found = [one for one in store.list(prefix.path) if not one.key.endswith("/")]
+        self._etags.update({f"{prefix.bucket}/{one.key}": one.etag for one in found})
+        if not found:
+            raise _nothing(store, prefix)
+        return found
 
     def _foreign(self, store: ObjectStore, prefix: Prefix, found: Sequence[Stored]) -> ModelListing:
         names = [one.key.removeprefix(prefix.path) for one in found]

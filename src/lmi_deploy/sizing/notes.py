@@ -1,0 +1,46 @@
+"""What changes no verdict and should be known: estimates, slow links, host memory and disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from lmi_deploy.sizing.assessment import Checkpoint, Fit, total_size_or_none
+from lmi_deploy.sizing.devices import GIB, Devices
+
+_PROCESS: Final = 3 * GIB
+"""Host memory of one process with torch and CUDA."""
+
+
+def notes(checkpoint: Checkpoint, fit: Fit, devices: Devices | None) -> tuple[str, ...]:
+    """Empty where nothing is to be said, or nothing can be."""
+    return tuple(_notes(checkpoint, fit, devices)) if devices is not None and fit.verdict != "unknown" else ()
+
+
+def _notes(checkpoint: Checkpoint, fit: Fit, devices: Devices) -> Iterator[str]:
+    if fit.from_config:
+        yield "the weights are derived from config.json, as there are no safetensors headers"
+    if devices.estimated:
+        yield f"what a framework sees of {devices.name} is estimated: {devices.memory / GIB:.1f} GiB"
+    if fit.degree > 1 and devices.links == "PCIe":
+        yield f"{fit.degree} devices joined by PCIe, without NVLink: a request takes longer than the sum of them"
+    if 1 < fit.degree < devices.count * devices.cores or (fit.degree == 1 < devices.count):
+        yield f"{fit.degree} of {devices.count * devices.cores} devices are used"
+    yield from _host(checkpoint, fit, devices)
+
+
+def _host(checkpoint: Checkpoint, fit: Fit, devices: Devices) -> Iterator[str]:
+    if devices.host_memory is None or devices.kind == "cpu":
+        return
+    # A pickle is read whole by each process before its part goes to the device; safetensors are mapped.
+    largest = max(checkpoint.pickles, default=0)
+    need = fit.degree * (_PROCESS + largest)
+    if need > devices.host_memory:
+        what = "each process reads the largest pickle whole" if largest else "one process a device"
+        yield (
+            f"about {need / GIB:.0f} GiB of host memory while loading ({what}),"
+            f" {devices.instance} has {devices.host_memory / GIB:.0f} GiB"
+        )
+    size = total_size_or_none(checkpoint)
+    if size and devices.disk is not None and size > devices.disk:
+        yield f"the files take {size / GIB:.0f} GiB, the local disks of {devices.instance} {devices.disk / GIB:.0f} GiB"

@@ -1,0 +1,57 @@
+"""The sum of `lmi fit` as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+_GIB = 2**30
+_WIDTH = 30
+
+
+def fit_lines(fields: Mapping[str, Any]) -> Iterator[str]:
+    """Line by line what one device holds, the verdict, the limits, and what would make it fit."""
+    yield from _title(fields)
+    if fields["budget"]:
+        yield from _sum(fields)
+    yield f"{fields['verdict']}: {fields['reason']}"
+    if fields["context"]:
+        yield from _limits(fields)
+    if fields["remedies"]:
+        tight = fields["verdict"] == "tight"
+        yield f"what would {'leave more room' if tight else 'make it fit'}, cheapest first:"
+        yield from (f"  - {remedy['what']}" for remedy in fields["remedies"])
+    yield from (f"note: {note}" for note in fields["notes"])
+
+
+def _title(fields: Mapping[str, Any]) -> Iterator[str]:
+    where = f"{fields['devices']} x {fields['device']}" if fields["device"] else ""
+    if fields["instance"]:
+        where = f"{fields['instance']} ({where})"
+    degree = f", degree {fields['degree']}" if fields["degree"] else ""
+    yield f"{fields['model']}, {fields['engine']}" + (f", on {where}{degree}" if where else "")
+
+
+def _sum(fields: Mapping[str, Any]) -> Iterator[str]:
+    yield _line("usable memory of one device", fields["usable"])
+    if fields["budget"] != fields["usable"]:
+        yield _line("what the engine may use", fields["budget"])
+    for name, size in fields["parts"].items():
+        if name != "kv_cache":
+            yield _line(f"- {name}", size)
+    if fields["context"]:
+        yield _line("left for the KV cache", fields["left"])
+        sequences = fields["sequences"]
+        what = f"{sequences} sequence{'' if sequences == 1 else 's'} of {fields['context']}"
+        yield _line(what, fields["needed"])
+
+
+def _limits(fields: Mapping[str, Any]) -> Iterator[str]:
+    yield (
+        f"KV cache for {fields['kv_tokens']} tokens; longest context at {fields['sequences']} at once:"
+        f" {fields['max_context']}; most sequences of {fields['context']}: {fields['max_sequences']}"
+    )
+
+
+def _line(what: str, size: int) -> str:
+    return f"  {what:<{_WIDTH}} {size / _GIB:>9.2f} GiB"

@@ -1,0 +1,324 @@
+"""`lmi fit`: the sum, the verdict and its exit code, for a model on the Hub, in a folder, in a bucket, of a recipe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmi_deploy.adapters.model_folder import ModelFolder
+from lmi_deploy.adapters.s3.models import S3Models
+from lmi_deploy.sizing.architecture import read_architecture
+from lmi_deploy.sizing.synthesis import tensors_of
+from lmi_deploy.steps.deps import Deps
+from lmi_deploy.transfer.manifests import read_manifest
+from tests.support.house import House
+from tests.support.model_shapes import LLAMA_8B, LLAMA_70B, Table
+
+LARGE: Table = {**LLAMA_8B, "max_position_embeddings": 8192}
+RECIPE = """\
+name: large
+model_id: ./model
+engine: vllm
+instance_type: ml.g5.2xlarge
+"""
+
+
+class Places(House):
+    """As the real wiring: a path is a folder, an s3:// address a prefix, anything else is on the Hub."""
+
+    def deps(self) -> Deps:
+        models = S3Models(
+            lambda bucket: self.store, read_manifest, cache=self.root / "cache", clock=self.clock
+        )
+
+        def source(model_id: str) -> Any:
+            if model_id.startswith("s3://"):
+                return models
+            return ModelFolder() if model_id.startswith(("/", "./", "../", "~")) else self.hub
+
+        return replace(super().deps(), hub=source)
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+    monkeypatch.chdir(tmp_path)
+    return Places(tmp_path)
+
+
+def header(table: Table) -> tuple[bytes, int]:
+    """The beginning of a safetensors file with the tensors of a model, and how long the file is."""
+    tensors, at = {}, 0
+    for tensor in tensors_of(read_architecture(table), None):
+        size = 2 * tensor.items
+        tensors[tensor.name] = {"dtype": "BF16", "shape": tensor.shape, "data_offsets": [at, at + size]}
+        at += size
+    text = json.dumps(tensors).encode()
+    return len(text).to_bytes(8, "little") + text, 8 + len(text) + at
+
+
+def write_folder(path: Path, table: Table) -> None:
+    """A model without its weights: the file is as long as the real one and has holes in place of them."""
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "config.json").write_text(json.dumps(table))
+    first, size = header(table)
+    with (path / "model.safetensors").open("wb") as file:
+        file.write(first)
+        file.truncate(size)
+
+
+def test_a_folder_of_sparse_files_is_judged_without_reading_its_weights(house: Places) -> None:
+    write_folder(Path("model"), LARGE)
+    ran = house.lmi("fit", "model", "--instance", "ml.g5.2xlarge", "--json")
+    assert ran.code == 0, ran.err
+    found = ran.result
+    assert (found["verdict"], found["degree"], found["context"]) == ("fits", 1, 8192)
+    assert found["parts"]["weights"] == pytest.approx(8_030_261_248 * 2, rel=0.001)
+    assert found["kv_tokens"] > found["max_context"] == 8192
+    assert found["max_sequences"] == found["kv_tokens"] // 8192
+    assert found["remedies"] == []
+
+
+def test_what_does_not_fit_ends_with_two_and_says_what_would(house: Places) -> None:
+    write_folder(Path("model"), LLAMA_70B)
+    argv = ("fit", "./model", "--instance", "ml.g6e.12xlarge")
+    ran = house.lmi(*argv)
+    assert ran.code == 2
+    assert "does-not-fit: the sequences take 10.0 GiB of KV cache on one device, 6." in ran.out
+    assert "what would make it fit, cheapest first:\n  - shorter sequences: max_model_len " in ran.out
+    shorter = next(r for r in house.lmi(*argv, "--json").result["remedies"] if r["key"] == "max_model_len")
+    assert house.lmi(*argv, "--context", shorter["value"]).code == 0
+    assert house.lmi(*argv, "--option", "kv_cache_dtype=fp8").code == 0
+
+
+def test_seventy_billion_on_one_small_gpu(house: Places) -> None:
+    write_folder(Path("model"), LLAMA_70B)
+    ran = house.lmi("fit", "./model", "--gpu", "A10G")
+    assert ran.code == 2
+    assert "weights and buffers take 132." in ran.out
+    assert "the engine may use 20.2 GiB" in ran.out
+
+
+def test_tight_ends_with_zero(house: Places) -> None:
+    write_folder(Path("model"), LARGE)
+    argv = ("fit", "./model", "--gpu", "A10G", "--json")
+    most = house.lmi(*argv).result["max_sequences"]
+    ran = house.lmi(*argv, "--sequences", str(most))
+    assert (ran.code, ran.result["verdict"]) == (0, "tight")
+    assert house.lmi(*argv, "--sequences", str(most + 1)).code == 2
+
+
+def test_gpus_and_degree(house: Places) -> None:
+    write_folder(Path("model"), LLAMA_70B)
+    argv = ("fit", "./model", "--gpu", "H100", "--gpus", "4", "--context", "8192")
+    assert house.lmi(*argv, "--json").result["degree"] == 4
+    ran = house.lmi(*argv, "--degree", "3")
+    assert ran.code == 2
+    assert "degree 3 does not divide the 64 attention heads; use 2" in ran.out
+
+
+def test_a_recipe_is_judged_as_it_would_run(house: Places) -> None:
+    write_folder(Path("sub/model"), LARGE)
+    Path("sub/large.yaml").write_text(RECIPE)
+    ran = house.lmi("fit", "sub/large.yaml", "--json")
+    assert (ran.code, ran.result["instance"]) == (0, "ml.g5.2xlarge")
+    longer = house.lmi("fit", "sub/large.yaml", "--set", "options.max_model_len=65536")
+    assert longer.code == 2
+    assert "1 sequence of 65536" in longer.out
+    assert (
+        house.lmi("fit", "sub/large.yaml", "--set", "options.max_model_len=65536", "--gpu", "H100").code == 0
+    )
+
+
+def test_of_several_instance_types_the_one_that_holds_least_decides(house: Places) -> None:
+    write_folder(Path("model"), LARGE)
+    Path("large.yaml").write_text(RECIPE.replace("ml.g5.2xlarge", "[ml.g5.2xlarge, ml.g4dn.xlarge]"))
+    ran = house.lmi("fit", "large.yaml", "--json")
+    assert (ran.code, ran.result["instance"]) == (2, "ml.g4dn.xlarge")
+
+
+def test_a_recipe_for_this_machine_is_compared_with_its_memory(house: Places) -> None:
+    write_folder(Path("model"), LARGE)
+    text = "name: here\nmodel_id: ./model\nengine: accelerate\nendpoint: {target: local}\n"
+    Path("here.yaml").write_text(text)
+    ran = house.lmi("fit", "here.yaml", "--json")
+    assert (ran.code, ran.result["device"], ran.result["usable"]) == (2, "CPU", 8_000_000_000)
+
+
+def test_a_model_on_the_hub_costs_its_headers_only(house: Places) -> None:
+    first, size = header(LARGE)
+    read: list[int] = []
+    house.hub.models["org/large"] = {"config.json": json.dumps(LARGE).encode(), "model.safetensors": b""}
+    house.hub = _Sparse(house, first, size, read).hub
+    ran = house.lmi("fit", "org/large", "--instance", "ml.g5.2xlarge", "--json")
+    assert ran.code == 0, ran.err
+    assert sum(read) < 200_000
+    assert house.hub.cached == set()
+
+
+class _Sparse:
+    """A Hub whose one large file has a header and nothing behind it."""
+
+    def __init__(self, house: House, first: bytes, size: int, read: list[int]) -> None:
+        self.hub = house.hub
+        listing, answer = house.hub.listing, house.hub.read
+
+        def listed(model_id: str, revision: str) -> Any:
+            found = listing(model_id, revision)
+            files = tuple(
+                replace(one, size=size) if one.path == "model.safetensors" else one for one in found.files
+            )
+            return replace(found, files=files)
+
+        def part(
+            listing: Any, path: str, *, start: int = 0, length: int | None = None, anew: bool = False
+        ) -> bytes:
+            content = first[start : start + (length or 0)] if path == "model.safetensors" else None
+            content = answer(listing, path, start=start, length=length) if content is None else content
+            read.append(len(content))
+            return content
+
+        self.hub.listing = listed  # type: ignore[method-assign]
+        self.hub.read = part  # type: ignore[method-assign]
+
+
+def test_a_prefix_in_a_bucket_is_read_in_ranges_and_not_hashed(house: Places) -> None:
+    small = {
+        **LLAMA_8B,
+        "num_hidden_layers": 1,
+        "hidden_size": 64,
+        "intermediate_size": 64,
+        "vocab_size": 128,
+    }
+    first, size = header({**small, "head_dim": 2})
+    house.store.objects |= {
+        "models/small/config.json": json.dumps({**small, "head_dim": 2}).encode(),
+        "models/small/model.safetensors": first + bytes(size - len(first)),
+    }
+    ran = house.lmi("fit", "s3://fake/models/small", "--gpu", "T4", "--json")
+    assert (ran.code, ran.result["verdict"]) == (0, "fits"), ran.err
+    assert not (house.root / "cache").exists()
+
+
+def _cut(path: Path) -> None:
+    with (path / "model.safetensors").open("r+b") as file:
+        file.truncate(1_000_000)
+
+
+def _not_json(path: Path) -> None:
+    (path / "config.json").write_text("{")
+
+
+def _no_config(path: Path) -> None:
+    (path / "config.json").unlink()
+
+
+def _unknown_family(path: Path) -> None:
+    (path / "config.json").write_text(json.dumps({**LARGE, "model_type": "tomorrow"}))
+
+
+def _missing_shard(path: Path) -> None:
+    index = {"weight_map": {"a": "model.safetensors", "b": "model-2.safetensors"}}
+    (path / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def _pointer(path: Path) -> None:
+    (path / "model.safetensors").write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\n")
+
+
+def _gguf(path: Path) -> None:
+    (path / "model.safetensors").rename(path / "model.gguf")
+
+
+def _adapter(path: Path) -> None:
+    (path / "config.json").unlink()
+    (path / "adapter_config.json").write_text('{"base_model_name_or_path": "org/base"}')
+
+
+@pytest.mark.parametrize(
+    ("damage", "missing"),
+    [
+        (_cut, "model.safetensors: tensors need "),
+        (_not_json, "config.json is not JSON"),
+        (_no_config, "there is no config.json"),
+        (_unknown_family, "model_type tomorrow"),
+        (_missing_shard, "names 2 files, 1 are not there: model-2.safetensors"),
+        (_pointer, "a Git LFS pointer"),
+        (_gguf, "GGUF"),
+        (_adapter, "ask about its base model org/base"),
+    ],
+)
+def test_what_cannot_be_told_ends_with_one_and_says_what_is_missing(
+    house: Places, damage: Callable[[Path], None], missing: str
+) -> None:
+    write_folder(Path("model"), LARGE)
+    damage(Path("model"))
+    ran = house.lmi("fit", "./model", "--gpu", "H100")
+    assert ran.code == 1
+    assert "unknown: " in ran.out
+    assert missing in ran.out
+
+
+@pytest.mark.parametrize(
+    ("flags", "missing"),
+    [
+        ((), "add --instance TYPE, or --gpu NAME --gpus N"),
+        (("--gpu", "A100"), "A100-40GB and A100-80GB"),
+        (("--gpu", "Voodoo2"), "lmi knows T4, L4"),
+        (("--instance", "ml.g5.3xlarge"), "no instance type ml.g5.3xlarge"),
+        (("--gpu", "L4", "--version", "banana"), "which vLLM it carries"),
+        (("--gpu", "L4", "--option", "gpu_memory_utilization=7"), "not between"),
+        (("--gpu", "L4", "--engine", "neuronx"), "needs NeuronCores"),
+    ],
+)
+def test_a_question_without_an_answer_ends_with_one(
+    house: Places, flags: tuple[str, ...], missing: str
+) -> None:
+    write_folder(Path("model"), LARGE)
+    ran = house.lmi("fit", "./model", *flags)
+    assert ran.code == 1
+    assert missing in ran.out
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [("--gpu", "L4", "--instance", "ml.g5.2xlarge"), ("--option", "novalue"), ("--set", "name=x")],
+)
+def test_a_command_line_that_contradicts_itself_is_refused(house: Places, flags: tuple[str, ...]) -> None:
+    write_folder(Path("model"), LARGE)
+    ran = house.lmi("fit", "./model", *flags)
+    assert (ran.code, ran.out) == (2, "")
+    assert "next: " in ran.err
+
+
+def test_second_copies_of_the_weights_are_not_counted(house: Places) -> None:
+    write_folder(Path("model"), LARGE)
+    before = house.lmi("fit", "./model", "--gpu", "L4", "--json").result["parts"]
+    first, size = header(LARGE)
+    for name in ("consolidated.safetensors", "adapter_model.safetensors"):
+        with Path("model", name).open("wb") as file:
+            file.write(first)
+            file.truncate(size)
+    assert house.lmi("fit", "./model", "--gpu", "L4", "--json").result["parts"] == before
+
+
+def test_config_alone_is_enough_and_says_so(house: Places) -> None:
+    Path("model").mkdir()
+    Path("model/config.json").write_text(json.dumps(LARGE))
+    ran = house.lmi("fit", "./model", "--gpu", "L4")
+    assert ran.code == 0
+    assert "note: the weights are derived from config.json" in ran.out
+
+
+def test_pickles_count_by_size(house: Places) -> None:
+    Path("model").mkdir()
+    Path("model/config.json").write_text(json.dumps(LARGE))
+    with Path("model/pytorch_model.bin").open("wb") as file:
+        file.truncate(16_060_522_496)
+    found = house.lmi("fit", "./model", "--instance", "ml.g5.xlarge", "--json").result
+    assert found["parts"]["weights"] == pytest.approx(16_060_522_496, rel=0.001)
+    assert any("reads the largest pickle whole" in note for note in found["notes"])
