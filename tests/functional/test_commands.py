@@ -98,7 +98,7 @@ def test_plan_tells_and_writes_nothing(house: House) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert ran.out.startswith("tiny: 7 actions\n  + ")
     assert "+ fetch org/tiny at " in ran.out
-    assert "fit: not checked" in ran.out
+    assert "fit: cannot tell: config.json has no model_type" in ran.out
     assert "\n  files: 3 chosen, " in ran.out
     assert house.kept() == []
     house.lmi("up", "--yes")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,11 @@ class Places(House):
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Places:
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
     monkeypatch.chdir(tmp_path)
-    return Places(tmp_path)
+    house = Places(tmp_path)
+    yield house
+    house.servers.close()
 
 
 def header(table: Table) -> tuple[bytes, int]:
@@ -322,3 +324,49 @@ def test_pickles_count_by_size(house: Places) -> None:
     found = house.lmi("fit", "./model", "--instance", "ml.g5.xlarge", "--json").result
     assert found["parts"]["weights"] == pytest.approx(16_060_522_496, rel=0.001)
     assert any("reads the largest pickle whole" in note for note in found["notes"])
+
+
+WIDE: Table = {
+    **LARGE,
+    "num_hidden_layers": 1,
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "vocab_size": 128,
+    "num_attention_heads": 2048,
+    "num_key_value_heads": 2048,
+}
+"""Little to read and hash, and more buffers than the 8 GB of the machine."""
+CLOUDLESS = """\
+name: large
+model_id: ./model
+engine: accelerate
+endpoint: {target: local}
+"""
+
+
+@pytest.mark.parametrize("command", [("plan",), ("up", "--yes")])
+def test_what_does_not_fit_is_refused_before_anything_moves(house: Places, command: tuple[str, ...]) -> None:
+    write_folder(Path("model"), WIDE)
+    Path("large.yaml").write_text(CLOUDLESS)
+    ran = house.lmi(*command)
+    assert (ran.code, ran.out) == (2, "")
+    assert "error: ./model does not fit on CPU: weights and buffers take 10." in ran.err
+    assert "--force-fit" in ran.err
+    assert house.kept() == []
+
+
+def test_who_knows_better_goes_on(house: Places) -> None:
+    write_folder(Path("model"), WIDE)
+    Path("large.yaml").write_text(CLOUDLESS)
+    ran = house.lmi("plan", "--force-fit")
+    assert ran.code == 0, ran.err
+    assert "fit: does not fit: weights and buffers take 10." in ran.out
+    assert house.lmi("plan", "--force-fit", "--json").result["figures"]["fit"].startswith("does not fit: ")
+
+
+def test_a_plan_says_that_it_fits(house: Places) -> None:
+    write_folder(Path("model"), {**WIDE, "num_attention_heads": 64, "num_key_value_heads": 64})
+    Path("large.yaml").write_text(CLOUDLESS)
+    ran = house.lmi("plan")
+    assert ran.code == 0, ran.err
+    assert "fit: fits" in ran.out

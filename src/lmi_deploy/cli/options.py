@@ -64,6 +64,13 @@ def max_hourly_option(command: F) -> F:
     )(command)
 
 
+def force_fit_option(command: F) -> F:
+    """For those who know better than `lmi fit`."""
+    return click.option(
+        "--force-fit", is_flag=True, help="Go on although `lmi fit` says that it does not fit."
+    )(command)
+
+
 def place_options(command: F) -> F:
     """Where a deployment that is named runs."""
     command = click.option("--region", default="", help="Target sagemaker: its region.")(command)

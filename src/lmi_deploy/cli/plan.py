@@ -7,6 +7,7 @@ import click
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import read_recipe
 from lmi_deploy.cli.options import (
+    force_fit_option,
     json_option,
     max_hourly_option,
     recipe_argument,
@@ -28,6 +29,7 @@ CHANGES_PENDING = 4
 @recipe_options
 @runtime_option
 @max_hourly_option
+@force_fit_option
 @click.option("--out", type=click.Path(dir_okay=False), help="Write the plan to a file, for `lmi up FILE`.")
 @click.option("--exit-code", is_flag=True, help="End with 4 when something would change.")
 @json_option
@@ -38,6 +40,7 @@ def command(
     sets: tuple[str, ...],
     runtime: str | None,
     max_hourly: float | None,
+    force_fit: bool,
     out: str | None,
     exit_code: bool,
     as_json: bool,
@@ -48,7 +51,7 @@ def command(
     """
     room = open_room(as_json=as_json)
     wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
-    case = up.prepare(wanted, room.deps, priced=True)
+    case = up.prepare(wanted, room.deps, priced=True, force_fit=force_fit)
     require_affordable(case, max_hourly)
     if out is not None:
         save(case, out)

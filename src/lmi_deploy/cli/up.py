@@ -8,6 +8,7 @@ from lmi_deploy.cli.after import how_to_ask, how_to_ask_fields
 from lmi_deploy.cli.case import open_room
 from lmi_deploy.cli.find import confirm, read_recipe
 from lmi_deploy.cli.options import (
+    force_fit_option,
     json_option,
     max_hourly_option,
     recipe_argument,
@@ -26,6 +27,7 @@ from lmi_deploy.steps.affording import is_free, require_affordable
 @recipe_options
 @runtime_option
 @max_hourly_option
+@force_fit_option
 @yes_option
 @click.option(
     "--detach", is_flag=True, help="Do not wait until it serves; `lmi wait NAME` does, and asks it."
@@ -42,6 +44,7 @@ def command(
     sets: tuple[str, ...],
     runtime: str | None,
     max_hourly: float | None,
+    force_fit: bool,
     yes: bool,
     detach: bool,
     check_handler: bool,
@@ -59,7 +62,7 @@ def command(
         case = load_plan(recipe, room.deps, probe=not no_probe)
     else:
         wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
-        case = up.prepare(wanted, room.deps, probe=not no_probe)
+        case = up.prepare(wanted, room.deps, probe=not no_probe, force_fit=force_fit)
     require_affordable(case, max_hourly)
     room.view.plan(case.plan)
     for notice in case.notices:

@@ -34,11 +34,17 @@ class ModelListing:
     pipeline_tag: str | None = None
 
 
+TensorHeader = tuple[str, str, tuple[int, ...]]
+"""Name, dtype and shape."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensors:
     """What the safetensors headers say: parameters by dtype, without reading a weight."""
 
     parameters: dict[str, int] = field(default_factory=dict)
+    headers: dict[str, tuple[TensorHeader, ...]] = field(default_factory=dict)
+    """By file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

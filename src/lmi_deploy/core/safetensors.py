@@ -68,9 +68,8 @@ def parameters(header: bytes, file_size: int) -> dict[str, int]:
     return counts
 
 
-def tensor_headers(header: bytes, file_size: int) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
-    """Name, dtype and shape of each tensor, of a header that `parameters` finds sane."""
-    parameters(header, file_size)
+def tensor_headers(header: bytes) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+    """Name, dtype and shape of each tensor, of a header that `parameters` found sane."""
     return tuple((name, t["dtype"], tuple(t["shape"])) for name, t in _tensors(header).items())
 
 

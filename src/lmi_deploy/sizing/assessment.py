@@ -22,6 +22,9 @@ TIGHT_SHARE: Final = 0.03
 """Of the device: less than this to spare is called tight. The lines of an engine's own log differ by as much between
 drivers, versions and allocators."""
 
+USUAL_CONTEXT: Final = 4096
+"""Asked of engines that do not set room aside for the longest sequence when they start: they serve shorter ones. LMI
+compiles for as many positions on Neuron (djl-serving, LmiUtils.java)."""
 OLD_TIGHT_SHARE: Final = 0.15
 """The same for vLLM before 0.6, which measures what torch's allocator keeps and not what is in use (0.5.3.post1,
 worker/worker.py): docs/reference/sizing.md shows its lines off by up to 13% of a device."""
@@ -129,7 +132,7 @@ def _context(request: Request, shape: Architecture) -> int:
         return asked
     if shape.positions is None:
         raise CannotTell("config.json does not say how long a sequence may be; add --context L")
-    return min(shape.positions, neuron.N_POSITIONS) if request.engine == "neuronx" else shape.positions
+    return shape.positions if request.engine == "vllm" else min(shape.positions, USUAL_CONTEXT)
 
 
 def demand_of(subject: Subject) -> Demand:

@@ -1,7 +1,7 @@
 """NeuronCores: a model is compiled for one batch, length and degree, and all of its memory is fixed then.
 
 Source: AWS Neuron SDK (architecture pages; transformers-neuronx developer guide: weights and KV cache below 16 GB
-a core), optimum-neuron (modeling/gqa.py: how key/value heads are spread), djl-serving LmiUtils.java (n_positions).
+a core), optimum-neuron (modeling/gqa.py: how key/value heads are spread).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from lmi_deploy.sizing.kv_cache import CacheLayout
 from lmi_deploy.sizing.layers import LayerCache, cache_layers
 from lmi_deploy.sizing.partition import Cut, weights_on_device
 
-N_POSITIONS: Final = 4096
 _RUNTIME: Final = GIB
 """Code, scratch pads and the tables of the buckets of one core."""
 DEGREES: Final = frozenset({1, 2, 4, 8, 12, 16, 24, 32, 64})

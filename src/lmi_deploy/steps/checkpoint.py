@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from lmi_deploy.core.facts import FileEntry, ModelListing
-from lmi_deploy.core.safetensors import LENGTH_BYTES, header_length, tensor_headers
+from lmi_deploy.core.facts import Facts, FileEntry, ModelListing, TensorHeader
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import ListsSizes
 from lmi_deploy.sizing.assessment import Checkpoint
 from lmi_deploy.sizing.tensors import Tensor, merge_experts
+from lmi_deploy.steps.gather import read_header
 
-_HEADER_GUESS: Final = 64 * 1024
 _JSON_LIMIT: Final = 20_000_000
 _INDEX: Final = "model.safetensors.index.json"
 _PICKLE = re.compile(r"(pytorch_model.*\.bin|.*\.pt|.*\.pth)")
@@ -59,6 +58,29 @@ def _checkpoint(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry])
     )
 
 
+def gathered_checkpoint(facts: Facts) -> Checkpoint:
+    """The same from what a plan has read already."""
+    files = {entry.path: entry for entry in facts.listing.files if "/" not in entry.path}
+    if facts.tensors is None:
+        pickles = [entry.size for path, entry in files.items() if _PICKLE.fullmatch(path)]
+        return Checkpoint(
+            table=facts.config, pickles=pickles, gguf=any(path.endswith(".gguf") for path in files)
+        )
+    try:
+        chosen = _weight_files(files, {"weight_map": {name: name for name in facts.shards}})
+    except Unreadable as reason:
+        return Checkpoint(table=facts.config, trouble=str(reason))
+    headers = (facts.tensors.headers.get(entry.path, ()) for entry in chosen)
+    return Checkpoint(
+        table=facts.config,
+        tensors=merge_experts(tensor for found in headers for tensor in _as_tensors(found)),
+    )
+
+
+def _as_tensors(headers: Sequence[TensorHeader]) -> list[Tensor]:
+    return [Tensor(name, dtype, shape) for name, dtype, shape in headers]
+
+
 def _weight_files(files: Mapping[str, FileEntry], index: Mapping[str, Any]) -> Sequence[FileEntry]:
     """Those that the index names; without an index all but second copies."""
     named = index.get("weight_map")
@@ -78,22 +100,13 @@ def _weight_files(files: Mapping[str, FileEntry], index: Mapping[str, Any]) -> S
 
 def _tensors(hub: Hub, listing: ModelListing, entry: FileEntry) -> Sequence[Tensor]:
     try:
-        return _header(hub, listing, entry, anew=False)
+        return _as_tensors(read_header(hub, listing, entry)[1])
     except ValueError:
         pass  # what this machine keeps of it may be damaged
     try:
-        return _header(hub, listing, entry, anew=True)
+        return _as_tensors(read_header(hub, listing, entry, anew=True)[1])
     except ValueError as reason:
         raise Unreadable(f"{entry.path}: {reason}") from None
-
-
-def _header(hub: Hub, listing: ModelListing, entry: FileEntry, *, anew: bool) -> Sequence[Tensor]:
-    first = hub.read(listing, entry.path, length=min(_HEADER_GUESS, entry.size), anew=anew)
-    end = LENGTH_BYTES + header_length(first, entry.size)
-    if end > len(first):
-        first += hub.read(listing, entry.path, start=len(first), length=end - len(first), anew=anew)
-    found = tensor_headers(first[LENGTH_BYTES:end], entry.size)
-    return [Tensor(name, dtype, shape) for name, dtype, shape in found]
 
 
 def _read_table(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry], path: str) -> dict[str, Any]:

@@ -7,15 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from lmi_deploy.core.facts import Machine
+from lmi_deploy.core.facts import Facts, Machine
 from lmi_deploy.core.recipe import Engine, Recipe
+from lmi_deploy.errors import Unresolvable
 from lmi_deploy.sizing.assessment import Checkpoint, Fit, assess
 from lmi_deploy.sizing.devices import Devices, instance_devices, named_devices
 from lmi_deploy.sizing.notes import notes
 from lmi_deploy.sizing.remedies import Remedy, remedies
 from lmi_deploy.sizing.request import ENGINES, Request, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell
-from lmi_deploy.steps.checkpoint import read_checkpoint
+from lmi_deploy.steps.checkpoint import gathered_checkpoint, read_checkpoint
 from lmi_deploy.steps.deps import Deps
 
 _ORDER: Final = ("does-not-fit", "unknown", "tight", "fits")
@@ -91,6 +92,31 @@ def judge(question: Question, checkpoint: Checkpoint) -> Outcome:
     worst = replace(worst, engine=question.engine)
     named = remedies(checkpoint, request, place, worst)
     return Outcome(fit=worst, remedies=named, notes=notes(checkpoint, worst, place))
+
+
+def require_fit(recipe: Recipe, facts: Facts, deps: Deps, *, force: bool) -> str:
+    """In a few words for the plan. Unresolvable, with the sum, where the model does not fit and nobody insists."""
+    question = question_of(recipe, deps)
+    if question.machine is not None and question.degree is None:
+        question = replace(question, degree=1)  # as `decide.degree` has it for this machine
+    outcome = judge(question, gathered_checkpoint(facts))
+    found = outcome.fit
+    if found.verdict == "does-not-fit" and not force:
+        where = found.devices.instance or found.devices.name if found.devices else ""
+        raise Unresolvable(
+            f"{recipe.model_id} does not fit on {where}: {found.reason}",
+            hint="change one of these, or add --force-fit; `lmi fit` shows the sum"
+            if outcome.remedies
+            else "see `lmi fit RECIPE` for the sum; --force-fit goes on all the same",
+            details=[remedy.what for remedy in outcome.remedies],
+        )
+    match found.verdict:
+        case "unknown":
+            return f"cannot tell: {found.reason}"
+        case "does-not-fit":
+            return f"does not fit: {found.reason}"
+        case _:
+            return found.verdict
 
 
 def _request(question: Question) -> Request:

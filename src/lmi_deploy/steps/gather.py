@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from lmi_deploy.core.buckets import default_bucket
-from lmi_deploy.core.facts import CloudFacts, Facts, FileEntry, ModelListing, Tensors
+from lmi_deploy.core.facts import CloudFacts, Facts, FileEntry, ModelListing, TensorHeader, Tensors
 from lmi_deploy.core.recipe import Recipe
-from lmi_deploy.core.safetensors import LENGTH_BYTES, header_length, parameters
+from lmi_deploy.core.safetensors import LENGTH_BYTES, header_length, parameters, tensor_headers
 from lmi_deploy.errors import IntegrityError, NotFound, Unresolvable
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.steps.deps import Deps
@@ -18,6 +18,7 @@ from lmi_deploy.steps.deps import Deps
 _HEADER_GUESS = 64 * 1024
 _INDEX = "model.safetensors.index.json"
 _CONFIG_LIMIT = 20_000_000
+Header = tuple[dict[str, int], tuple[TensorHeader, ...]]
 
 
 def gather(recipe: Recipe, deps: Deps) -> Facts:
@@ -77,17 +78,19 @@ def tensors(hub: Hub, listing: ModelListing) -> Tensors | None:
     if not found:
         return None
     totals: dict[str, int] = {}
-    for counts in (_header(hub, listing, entry) for entry in found):
+    headers: dict[str, tuple[TensorHeader, ...]] = {}
+    for entry in found:
+        counts, headers[entry.path] = _header(hub, listing, entry)
         for dtype, count in counts.items():
             totals[dtype] = totals.get(dtype, 0) + count
-    return Tensors(parameters=totals)
+    return Tensors(parameters=totals, headers=headers)
 
 
-def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> dict[str, int]:
+def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> Header:
     with suppress(ValueError):
-        return _counted(hub, listing, entry)
+        return read_header(hub, listing, entry)
     try:
-        return _counted(hub, listing, entry, anew=True)
+        return read_header(hub, listing, entry, anew=True)
     except ValueError as reason:
         raise IntegrityError(
             f"{entry.path}: {reason}",
@@ -95,12 +98,14 @@ def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> dict[str, int]
         ) from None
 
 
-def _counted(hub: Hub, listing: ModelListing, entry: FileEntry, *, anew: bool = False) -> dict[str, int]:
+def read_header(hub: Hub, listing: ModelListing, entry: FileEntry, *, anew: bool = False) -> Header:
+    """Parameters by dtype, and each tensor. ValueError, in words for people, where the header makes no sense."""
     first = hub.read(listing, entry.path, length=min(_HEADER_GUESS, entry.size), anew=anew)
     end = LENGTH_BYTES + header_length(first, entry.size)
     if end > len(first):
         first += hub.read(listing, entry.path, start=len(first), length=end - len(first), anew=anew)
-    return parameters(first[LENGTH_BYTES:end], entry.size)
+    header = first[LENGTH_BYTES:end]
+    return parameters(header, entry.size), tensor_headers(header)
 
 
 def read_json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:

@@ -6,10 +6,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lmi_deploy.core.artifact import Artifact
-from lmi_deploy.core.cloud_actions import CreateEndpointConfig, PushWeights, RunTransferJob
+from lmi_deploy.core.cloud_actions import (
+    CreateEndpoint,
+    CreateEndpointConfig,
+    PushWeights,
+    RunTransferJob,
+    UpdateEndpoint,
+)
 from lmi_deploy.core.events import Event
 from lmi_deploy.core.place import SageMakerPlace
-from lmi_deploy.core.plan import FetchWeights
+from lmi_deploy.core.plan import FetchWeights, StartServer
 from lmi_deploy.core.recipe import Recipe
 from lmi_deploy.decide.agreement import require_agreed
 from lmi_deploy.decide.diff import FOUNDING, summary
@@ -20,6 +26,7 @@ from lmi_deploy.decide.resolve import resolve
 from lmi_deploy.steps.apply import apply
 from lmi_deploy.steps.bringing import Wish, bring, prove
 from lmi_deploy.steps.deps import Deps
+from lmi_deploy.steps.fit import require_fit
 from lmi_deploy.steps.gather import gather
 from lmi_deploy.steps.locked import locked
 from lmi_deploy.steps.looking import Case as Case
@@ -27,6 +34,9 @@ from lmi_deploy.steps.looking import look, observed_notices
 from lmi_deploy.steps.own_code import CARRYING, check_own_code
 from lmi_deploy.steps.preflight import preflight
 from lmi_deploy.steps.rehearse import NoJournal
+
+LOADS = (StartServer, CreateEndpoint, UpdateEndpoint)
+"""Actions after which an engine loads the model."""
 
 
 def draw(recipe: Recipe, deps: Deps) -> Artifact:
@@ -36,12 +46,19 @@ def draw(recipe: Recipe, deps: Deps) -> Artifact:
     return render(spec)
 
 
-def prepare(recipe: Recipe, deps: Deps, *, probe: bool = True, priced: bool = False) -> Case:
-    """Everything up to the plan: reads only. `priced`: it tells what it costs though nothing is to be done."""
+def prepare(
+    recipe: Recipe, deps: Deps, *, probe: bool = True, priced: bool = False, force_fit: bool = False
+) -> Case:
+    """Everything up to the plan: reads only. `priced`: it tells what it costs though nothing is to be done.
+
+    A plan that loads a model is refused where the model does not fit, unless `force_fit`."""
     facts = gather(recipe, deps)
     spec = resolve(recipe, facts)
     of_code = check_own_code(recipe, spec)
     case = look(spec, render(spec), deps, probe=probe, priced=priced)
+    if case.plan.figures and not case.plan.empty:
+        fits = require_fit(recipe, facts, deps, force=force_fit or not case.does(LOADS))
+        case = replace(case, plan=replace(case.plan, figures=(*case.plan.figures, ("fit", fits))))
     if _stages_weights(case):
         deps.hub(spec.model.model_id).require_room(spec.model.listing(spec.weights.files), spec.weights.files)
     told = [*observed_notices(case)]

@@ -210,5 +210,4 @@ def _figures(spec: Spec, held: LocalHeld) -> tuple[tuple[str, str], ...]:
         ("to fetch", f"{held.missing_weights}"),
         ("device", spec.machine.device),
         ("device memory", f"{spec.machine.device_memory}"),
-        ("fit", "not checked"),
     )
