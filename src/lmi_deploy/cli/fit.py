@@ -64,6 +64,12 @@ def _question(what: str, overlay: str | None, sets: tuple[str, ...], room: Room)
     return Question(model_id=what)
 
 
+def open_question(what: str, room: Room, *, context: int | None, sequences: int | None) -> Question:
+    """What another command asks of a recipe, a model or a folder."""
+    asked = _question(what, None, (), room)
+    return replace(asked, context=context or asked.context, sequences=sequences or asked.sequences)
+
+
 def _with_flags(asked: Question, flags: dict[str, Any]) -> Question:
     options = dict(asked.options)
     for option in flags["options"]:

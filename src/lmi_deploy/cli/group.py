@@ -41,6 +41,11 @@ COMMANDS: dict[str, Entry] = {
     "weights": Entry("weights", "Models in a bucket: push, ls, verify, rm, copy."),
     "gc": Entry("gc", "Free what expired, and what interrupted runs left."),
     "images": Entry("images", "List the container images that AWS publishes.", reads=True),
+    "instances": Entry(
+        "instances",
+        "List instance types with their accelerators and prices, or those that hold a model.",
+        reads=True,
+    ),
     "iam": Entry("iam", "Print the least-privilege policies of a deployment on SageMaker.", reads=True),
     "schema": Entry("schema", "Print the recipe's JSON Schema.", reads=True),
     "cache": Entry("cache", "Show and free what lmi keeps on this machine."),

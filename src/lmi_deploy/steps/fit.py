@@ -9,10 +9,12 @@ from typing import Final
 
 from lmi_deploy.core.facts import Facts, Machine
 from lmi_deploy.core.recipe import Engine, Recipe
-from lmi_deploy.errors import Unresolvable
-from lmi_deploy.sizing.assessment import Checkpoint, Fit, assess
+from lmi_deploy.errors import LmiError, Unresolvable
+from lmi_deploy.sizing.architecture import read_architecture
+from lmi_deploy.sizing.assessment import USUAL_CONTEXT, Checkpoint, Fit, assess
 from lmi_deploy.sizing.devices import Devices, instance_devices, named_devices
 from lmi_deploy.sizing.notes import notes
+from lmi_deploy.sizing.placements import Placement, placements
 from lmi_deploy.sizing.remedies import Remedy, remedies
 from lmi_deploy.sizing.request import ENGINES, Request, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell
@@ -92,6 +94,22 @@ def judge(question: Question, checkpoint: Checkpoint) -> Outcome:
     worst = replace(worst, engine=question.engine)
     named = remedies(checkpoint, request, place, worst)
     return Outcome(fit=worst, remedies=named, notes=notes(checkpoint, worst, place))
+
+
+def holders(question: Question, deps: Deps, region: str) -> tuple[Placement, ...]:
+    """The instance types that hold the model at the length asked, else at the usual one. LmiError with the reason."""
+    checkpoint = read_checkpoint(question.model_id, question.revision, deps.hub(question.model_id))
+    try:
+        request = _request(question)
+        if request.context is None and request.whole("max_model_len") is None:
+            request = replace(request, context=_usual_context(checkpoint))
+        return placements(checkpoint, replace(request, degree=None), region)
+    except CannotTell as reason:
+        raise LmiError(f"{question.model_id}: {reason}", hint="`lmi fit` says more") from None
+
+
+def _usual_context(checkpoint: Checkpoint) -> int:
+    return min(read_architecture(checkpoint.table).positions or USUAL_CONTEXT, USUAL_CONTEXT)
 
 
 def require_fit(recipe: Recipe, facts: Facts, deps: Deps, *, force: bool) -> str:
