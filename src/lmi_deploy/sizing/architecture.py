@@ -142,7 +142,8 @@ def _kv_heads(
 ) -> int:
     if model_type in ("falcon", "RefinedWeb", "RefinedWebModel"):
         # HF's FalconConfig: num_kv_heads counts in the new decoder only; the old one has one head, or all of them.
-        if text.get("new_decoder_architecture"):
+        says_nothing = "new_decoder_architecture" not in text and "multi_query" not in text
+        if text.get("new_decoder_architecture") or (says_nothing and written):
             return written or heads
         return 1 if text.get("multi_query", True) else heads
     if model_type == "gpt_bigcode" and not text.get("multi_query", True):

@@ -51,6 +51,8 @@ _DJL_LMI: Final[dict[str, int]] = {
     "0.35": 17,
     "0.36": 27,
 }
+_FIRST_LMI: Final = 19
+"""DJLServing 0.19 is the first with large models."""
 NEWEST_VLLM: Final = (0, 26)
 _SHORT: Final[dict[str, str]] = {
     "max_rolling_batch_size": "max_num_seqs",
@@ -119,12 +121,13 @@ def normalized(options: Mapping[str, str]) -> dict[str, str]:
 
 def engine_version(text: str | None) -> tuple[tuple[int, int], bool]:
     """vLLM's version and whether LMI runs it, from a version of DJLServing (`0.36.0`, `0.36.0-lmi20`), an LMI
-    (`lmi16`) or of vLLM itself (`vllm-0.11.0`). CannotTell for anything else."""
+    (`lmi16`) or of vLLM itself (`vllm-0.11.0`; below 0.19 also without the name, as LMI begins there). CannotTell for
+    anything else."""
     if not text:
         return NEWEST_VLLM, True
-    own = re.fullmatch(r"v?llm[- ]?v?(\d+)\.(\d+)[\w.+]*", text.lower())
-    if own:
-        return (int(own[1]), int(own[2])), False
+    own = re.fullmatch(r"(vllm[- ]?)?v?(\d+)\.(\d+)[\w.+]*", text.lower())
+    if own and (own[1] or int(own[3]) < _FIRST_LMI):
+        return (int(own[2]), int(own[3])), False
     image = re.search(r"lmi-?(\d+)", text.lower())
     short = re.match(r"(\d+\.\d+)(\.|$|-)", text)
     number = int(image[1]) if image else _DJL_LMI.get(short[1], 0) if short else 0

@@ -82,8 +82,9 @@ def fit(question: Question, deps: Deps) -> Outcome:
     return judge(question, read_checkpoint(question.model_id, question.revision, deps.hub(question.model_id)))
 
 
-def judge(question: Question, checkpoint: Checkpoint) -> Outcome:
-    """Of several instance types the one that it fits least: any of them may be what runs."""
+def judge(question: Question, checkpoint: Checkpoint, *, help_tight: bool = True) -> Outcome:
+    """Of several instance types the one that it fits least: any of them may be what runs. Without `help_tight` no
+    remedies are looked for where it fits."""
     try:
         request = _request(question)
         places = _devices(question)
@@ -92,7 +93,8 @@ def judge(question: Question, checkpoint: Checkpoint) -> Outcome:
     found = [(assess(checkpoint, request, place), place) for place in places]
     worst, place = min(found, key=lambda one: _ORDER.index(one[0].verdict))
     worst = replace(worst, engine=question.engine)
-    named = remedies(checkpoint, request, place, worst)
+    sought = help_tight or worst.verdict == "does-not-fit"
+    named = remedies(checkpoint, request, place, worst) if sought else ()
     return Outcome(fit=worst, remedies=named, notes=notes(checkpoint, worst, place))
 
 
@@ -117,7 +119,7 @@ def require_fit(recipe: Recipe, facts: Facts, deps: Deps, *, force: bool) -> str
     question = question_of(recipe, deps)
     if question.machine is not None and question.degree is None:
         question = replace(question, degree=1)  # as `decide.degree` has it for this machine
-    outcome = judge(question, gathered_checkpoint(facts))
+    outcome = judge(question, gathered_checkpoint(facts), help_tight=False)
     found = outcome.fit
     if found.verdict == "does-not-fit" and not force:
         where = found.devices.instance or found.devices.name if found.devices else ""

@@ -276,6 +276,8 @@ def test_memory_of_a_gpu_without_a_report_is_estimated_low() -> None:
         ("0.31.0", ((0, 6), True)),
         ("0.38.0-lmi29.0.0-cu130", ((0, 26), True)),
         ("vllm-0.11.0", ((0, 11), False)),
+        ("vllm-0.23.1", ((0, 23), False)),
+        ("0.6.3.post1", ((0, 6), False)),
     ],
 )
 def test_version_names_the_vllm_of_an_image(text: str | None, version: tuple[tuple[int, int], bool]) -> None:

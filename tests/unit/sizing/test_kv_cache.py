@@ -150,6 +150,28 @@ def test_one_key_head_for_all_queries() -> None:
     assert layout(table).token_bytes == 32 * 2 * 64 * 2
 
 
+@pytest.mark.parametrize(
+    ("changes", "heads"),
+    [
+        ({"multi_query": True}, 1),
+        ({"multi_query": False}, 64),
+        ({"new_decoder_architecture": True, "num_kv_heads": 8}, 8),
+        ({"new_decoder_architecture": False, "multi_query": True, "num_kv_heads": 64}, 1),
+        ({"num_key_value_heads": 8}, 8),
+        ({}, 1),
+    ],
+)
+def test_falcon_has_heads_by_its_kind_of_decoder(changes: Table, heads: int) -> None:
+    table = {
+        "model_type": "falcon",
+        "num_hidden_layers": 1,
+        "hidden_size": 4096,
+        "num_attention_heads": 64,
+        "vocab_size": 65024,
+    }
+    assert read_architecture({**table, **changes}).kv_heads == heads
+
+
 def test_rope_scaling_stretches_the_length() -> None:
     scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
     assert read_architecture({**QWEN_7B, "rope_scaling": scaling}).positions == 131072
