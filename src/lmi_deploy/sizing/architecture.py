@@ -10,6 +10,8 @@ from lmi_deploy.sizing.families import FAMILIES, NESTED, NESTED_DEFAULTS, VISION
 from lmi_deploy.sizing.tensors import CannotTell
 
 _LIMIT: Final = 2**40
+_MOST_LAYERS: Final = 10_000
+"""More than any model has; each layer is looked at by itself, so that a damaged number would take for ever."""
 _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers"),
     "hidden": ("hidden_size", "n_embd", "d_model", "dim"),
@@ -184,6 +186,7 @@ def _whole(table: Mapping[str, Any], key: str) -> int | None:
         value = value[0]
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _LIMIT:
+    limit = _MOST_LAYERS if "layer" in key else _LIMIT
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < limit:
         raise CannotTell(f"config.json: {key} is {value!r}")
     return value or None

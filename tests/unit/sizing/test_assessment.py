@@ -306,6 +306,15 @@ _VALUES: Any = st.one_of(
 )
 
 
+@pytest.mark.parametrize("table", [LLAMA_8B, T5_XL], ids=["decoder", "encoder-decoder"])
+def test_a_number_of_layers_that_no_model_has_is_not_counted_through(table: Table) -> None:
+    for key in ("num_hidden_layers", "num_layers", "num_decoder_layers"):
+        if key in table:
+            found = assess(Checkpoint(table={**table, key: 2**39}), Request(engine=ENGINES["vllm"]), H100)
+            assert found.verdict == "unknown"
+            assert f"{key} is {2**39}" in found.reason
+
+
 @pytest.mark.hypothesis
 @given(
     table=st.sampled_from(_TABLES),
