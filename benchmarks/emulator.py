@@ -16,16 +16,16 @@ from urllib.parse import urlsplit
 from benchmarks.measure import say
 from benchmarks.result import Figure, Result
 from benchmarks.suites import cases
-from lmi_deploy.emulator.services import OPERATIONS
+from lmi_deploy.emulator.operations import OPERATIONS
 from lmi_deploy.emulator.wire.service_models import operation_names, service_model
-from tests.contract.emulator.bad_requests import bad_requests, sample
-from tests.contract.server.handlers import MANY_WAYS
-from tests.support.emulated import Emulated, emulator
+from tests.emulator.bad_requests import bad_requests, sample
+from tests.server.handlers import MANY_WAYS
+from tests.support.emulator_process import Emulated, emulator
 
 RUNS = 9
 FULL_SPEED: Final = ("--speed", "1000000")
-WORDS: Final = "tests/contract/emulator/test_refusals.py"
-CATALOG: Final = "tests/contract/emulator/test_catalog.py"
+WORDS: Final = "tests/emulator/test_bad_requests.py"
+CATALOG: Final = "tests/emulator/test_known_failures.py"
 _FORBIDDEN: Final = "not service_model_forbids and not table_is_long"
 
 

@@ -18,7 +18,7 @@ AIM_MS, AIM_MB = 0.050, 100.0
 
 
 def run() -> Result:
-    right, tried = cases("tests/unit/recipe/test_bad.py", only="refused_in_exactly_these_words")
+    right, tried = cases("tests/unit/recipe/test_bad_recipes.py", only="refused_in_exactly_these_words")
     told = _fuzz()
     return Result(
         what="tests/unit/recipe/bad: each with its exact messages; tools/fuzz.py: anything but RecipeError ends it",

@@ -15,9 +15,9 @@ from typing import Any
 from benchmarks.measure import environment, say
 from benchmarks.result import Figure, Result
 from benchmarks.suites import cases
-from tests.contract.cloud import test_update_under_load as load
-from tests.contract.cloud.test_killed import RECIPE
-from tests.support.emulated import emulator
+from tests.integration.sagemaker import test_update_under_load as load
+from tests.integration.sagemaker.test_killed_processes import RECIPE
+from tests.support.emulator_process import emulator
 from tests.support.fakes import model_files, safetensors
 
 AIM = 11
@@ -29,15 +29,15 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 }
 SUITES: Mapping[str, tuple[str, ...]] = {
     "Crash matrix: ends of a process after which `up` converges and `down` leaves nothing": (
-        "tests/functional/cloud/test_crash_matrix.py",
+        "tests/functional/sagemaker/test_crash_matrix.py",
         *("-n", "2"),
     ),
     "Lives of a deployment whose processes get real signals before and after each action; locks": (
-        "tests/contract/cloud/test_killed.py",
+        "tests/integration/sagemaker/test_killed_processes.py",
     ),
     "Faults of AWS and of the way to it, each with its exit code and words, and nothing lost": (
-        "tests/contract/cloud/test_up_under_faults.py",
-        "tests/contract/cloud/test_faults.py",
+        "tests/integration/sagemaker/test_up_under_faults.py",
+        "tests/integration/sagemaker/test_faults.py",
     ),
 }
 

@@ -18,9 +18,9 @@ from benchmarks.result import Figure, Result
 from benchmarks.server_installed import installed_figures
 from benchmarks.server_lines import first_chunk, http, opened, turn
 from benchmarks.suites import cases
-from lmi_deploy.server.wire import pack_request
-from tests.support.engine import VERSION, engine_dir
-from tests.support.served import serving, worker_python, write_model
+from lmi_deploy.server.workers.protocol import pack_request
+from tests.support.djl_engine import VERSION, engine_dir
+from tests.support.running_server import serving, worker_python, write_model
 
 RUNS = 9
 REQUESTS = 1600
@@ -178,7 +178,7 @@ def _recordings() -> list[Figure]:
     differing = len({line.partition("|")[0].strip() for line in lines})
     note = (
         f"{total - differing} equal, {differing} differ on purpose, in {len(lines)} ways: each with its reason in "
-        "tests/contract/differences.txt"
+        "tests/server/differences.txt"
     )
     what = "Recordings of DJLServing: answers equal, or different as listed"
     return [Figure(what=what, value=total, unit="", total=total, note=note)]

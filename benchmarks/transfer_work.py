@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lmi_deploy.adapters.hub import HuggingFaceHub
-    from lmi_deploy.core.facts import ModelListing
+    from lmi_deploy.domain.facts import ModelListing
     from lmi_deploy.ports.source import Source
-    from lmi_deploy.transfer.weights import BucketWeights
+    from lmi_deploy.sources.hub import HuggingFaceHub
+    from lmi_deploy.weights.bucket_weights import BucketWeights
 
 BUCKET = "bench"
 
@@ -35,7 +35,7 @@ def lmi_fetch(_: str) -> None:
 
 def lmi_folder(folder: str) -> None:
     """The hashes of the listing are told apart: the others compute none."""
-    from lmi_deploy.adapters.model_folder import ModelFolder
+    from lmi_deploy.sources.local_folder import ModelFolder
 
     source = ModelFolder()
     _push(source, source.listing(folder, ""))
@@ -43,9 +43,9 @@ def lmi_folder(folder: str) -> None:
 
 def lmi_cached(folder: str) -> None:
     """From a folder whose hashes are known, as the Hub's cache knows them; by the engine of `auto`."""
-    from lmi_deploy.adapters.model_folder import ModelFolder
-    from lmi_deploy.core.facts import FileEntry, ModelListing
-    from lmi_deploy.transfer.carriers import OWN, choose_carrier
+    from lmi_deploy.domain.facts import FileEntry, ModelListing
+    from lmi_deploy.sources.local_folder import ModelFolder
+    from lmi_deploy.weights.engine_selection import OWN, choose_carrier
 
     known = [line.split(" ", 2) for line in Path(os.environ["BENCH_OIDS"]).read_text().splitlines()]
     entries = tuple(FileEntry(path=path, size=int(size), oid=oid, kind="sha256") for oid, size, path in known)
@@ -93,8 +93,8 @@ def obstore_files(folder: str) -> None:
 
 
 def _hub() -> HuggingFaceHub:
-    from lmi_deploy.adapters.clock import SystemClock
-    from lmi_deploy.adapters.hub import HubSettings, HuggingFaceHub
+    from lmi_deploy.host.clock import SystemClock
+    from lmi_deploy.sources.hub import HubSettings, HuggingFaceHub
 
     return HuggingFaceHub(HubSettings.read(os.environ, Path.home()), SystemClock())
 
@@ -110,12 +110,12 @@ def _weights() -> BucketWeights:
 
     import boto3
 
-    from lmi_deploy.adapters.clock import SystemClock
-    from lmi_deploy.adapters.obstore.carrier import Obstore
-    from lmi_deploy.adapters.outside import Errand
-    from lmi_deploy.adapters.s3 import Place, S3Settings, S3Store
-    from lmi_deploy.transfer.settings import TransferSettings
-    from lmi_deploy.transfer.weights import BucketWeights
+    from lmi_deploy.aws.s3 import Place, S3Settings, S3Store
+    from lmi_deploy.aws.s3.uploaders.external_program import Errand
+    from lmi_deploy.aws.s3.uploaders.obstore import Obstore
+    from lmi_deploy.host.clock import SystemClock
+    from lmi_deploy.weights.bucket_weights import BucketWeights
+    from lmi_deploy.weights.settings import TransferSettings
 
     clock, place = SystemClock(), Place(bucket=BUCKET, owner="111122223333")
     store = S3Store(boto3.Session, place, clock=clock, settings=S3Settings())

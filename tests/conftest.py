@@ -8,6 +8,9 @@ import os
 
 from hypothesis import HealthCheck, settings
 
+# Else huggingface_hub asks huggingface.co which program it runs under, whatever endpoint a test gives it.
+os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+
 # The first draw of text builds Hypothesis' character tables: seconds on a fresh clone or a busy machine.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

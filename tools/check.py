@@ -12,9 +12,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 PYTEST = [sys.executable, "-m", "pytest", "-q"]
-WITH_AWS = ("tests/contract/emulator", "tests/contract/cloud")
+INTEGRATION = ("tests/contract", "tests/integration", "tests/server", "tests/handlers")
+WITH_AWS = ("tests/emulator", "tests/contract/sagemaker", "tests/integration/sagemaker")
 WITHOUT_AWS = tuple(f"--ignore={folder}" for folder in WITH_AWS)
-MATRIX = "tests/functional/cloud/test_crash_matrix.py"
+MATRIX = "tests/functional/sagemaker/test_crash_matrix.py"
 STEPS: dict[str, list[list[str]]] = {
     "lint": [
         [str(BIN / "ruff"), "format", "--check", "."],
@@ -24,7 +25,7 @@ STEPS: dict[str, list[list[str]]] = {
     "docs": [[sys.executable, "-m", "tools.site"]],
     "unit": [[*PYTEST, "tests/unit", "tests/golden", "-n", "2"]],
     "contract": [
-        [*PYTEST, "tests/contract", *WITHOUT_AWS, "-n", "2", "--dist", "loadfile"],
+        [*PYTEST, *INTEGRATION, *WITHOUT_AWS, "-n", "2", "--dist", "loadfile"],
         # By themselves: the limits of the emulator's containers are in real seconds, and each is a process or three.
         [*PYTEST, *WITH_AWS, "-n", "2", "--dist", "loadfile"],
     ],

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lmi_deploy.core.javaproperties import parse_properties, write_properties
-from lmi_deploy.core.problem import Problem
-from lmi_deploy.core.recipe import Recipe
-from lmi_deploy.decide.declaration import RECIPE
-from lmi_deploy.decide.declaration_shapes import Group
-from lmi_deploy.decide.parse import parse
+from lmi_deploy.domain.java_properties import parse_properties, write_properties
+from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.errors import RecipeError
+from lmi_deploy.errors.problem import Problem
+from lmi_deploy.recipe.model.declaration import RECIPE
+from lmi_deploy.recipe.model.field_types import Group
+from lmi_deploy.recipe.parse import parse
 
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"
 MEGABYTE = 1 << 20

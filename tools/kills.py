@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.support.emulated import Emulated, emulator
-from tests.support.lives import Outcome, faulty_round, killed_life, standing
+from tests.support.emulator_process import Emulated, emulator
+from tests.support.random_kills import Outcome, faulty_round, killed_life, standing
 
 FULL_SPEED = ("--speed", "1000000")
 FAULTS_FROM = 1_000_000

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from lmi_deploy.adapters.clock import SystemClock
-from lmi_deploy.cli.wiring import cache_folder
+from lmi_deploy.composition.local import cache_folder
+from lmi_deploy.host.clock import SystemClock
 
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = "recipes/quickstart.yaml"
@@ -74,7 +74,7 @@ def reachable(endpoint: str) -> bool:
 def sample_hub() -> Iterator[str]:
     """A local Hub server with the real model; its address."""
     from tests.support.sample_model import sample_model
-    from tests.support.serving import serving_python
+    from tests.support.serving_environment import serving_python
 
     shelf = cache_folder(os.environ) / "samples"
     if not (shelf / MODEL_ID).is_dir():

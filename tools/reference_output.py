@@ -7,11 +7,11 @@ import inspect
 import typing
 
 from lmi_deploy import errors
-from lmi_deploy.core import events
-from lmi_deploy.core.cloud_actions import CloudAction
-from lmi_deploy.core.plan import LocalAction
+from lmi_deploy.domain import events
+from lmi_deploy.domain.plan import LocalAction
+from lmi_deploy.domain.sagemaker.actions import CloudAction
 from lmi_deploy.errors import EXIT_CODES, LmiError
-from lmi_deploy.ui.machine import kebab
+from lmi_deploy.ui.json_view import kebab
 
 _CODES = """\
 # Exit codes

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.cli.after import aws_cli_command
-from tests.contract.server.handlers import MANY_WAYS
+from lmi_deploy.cli.next_steps import aws_cli_command
+from tests.server.handlers import MANY_WAYS
 from tests.support.clients import client_environment, clients, terraform_environment
-from tests.support.emulated import IMAGE, TRUST, Emulated, emulator
+from tests.support.emulator_process import IMAGE, TRUST, Emulated, emulator
 
 HERE = Path(__file__).parent / "clients"
 PROGRAM_SECONDS = 120

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import ROOT, Installed
-from tests.support.emulated import Emulated, emulator
-from tests.support.serving import serving_python
+from tests.support.emulator_process import Emulated, emulator
+from tests.support.serving_environment import serving_python
 
 RECIPE = str(ROOT / "recipes" / "smollm2-g5.yaml")
 NAME = "smollm2-g5"

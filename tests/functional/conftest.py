@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.support.fake_servers import Answer, Behaviour, chat
-from tests.support.house import RECIPE, House
+from tests.support.local_app import RECIPE, House
 
 
 @pytest.fixture

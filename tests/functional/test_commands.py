@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.cli.boundary import run
-from lmi_deploy.cli.case import DepsFactory
+from lmi_deploy.cli.context import DepsFactory
+from lmi_deploy.cli.exit_codes import run
 from lmi_deploy.cli.group import COMMANDS, lmi
 from tests.support.fake_servers import Answer, Behaviour, chat
-from tests.support.house import MODEL, RECIPE, REF, House
+from tests.support.local_app import MODEL, RECIPE, REF, House
 
 JSON_COMMANDS = [
     ("validate", "tiny.yaml"),
@@ -389,7 +389,7 @@ def test_json_is_nothing_but_json_lines_on_stdout(house: House, argv: tuple[str,
         assert result["error"]["message"]
 
 
-BUILT = [name for name, entry in COMMANDS.items() if find_spec(f"lmi_deploy.cli.{entry.module}")]
+BUILT = [name for name, entry in COMMANDS.items() if find_spec(f"lmi_deploy.cli.commands.{entry.module}")]
 
 
 @pytest.mark.parametrize("name", BUILT)

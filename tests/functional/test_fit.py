@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.adapters.model_folder import ModelFolder
-from lmi_deploy.adapters.s3.models import S3Models
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.synthesis import tensors_of
-from lmi_deploy.steps.deps import Deps
-from lmi_deploy.transfer.manifests import read_manifest
-from tests.support.house import House
+from lmi_deploy.sources.local_folder import ModelFolder
+from lmi_deploy.sources.s3_prefix import S3Models
+from lmi_deploy.weights.manifests import read_manifest
+from lmi_deploy.workflows.dependencies import Deps
+from tests.support.local_app import House
 from tests.support.model_shapes import LLAMA_8B, LLAMA_70B, Table
 
 LARGE: Table = {**LLAMA_8B, "max_position_embeddings": 8192}

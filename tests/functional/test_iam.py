@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.steps.deps import Deps
+from lmi_deploy.workflows.dependencies import Deps
 from tests.support.fake_cloud import FakeCloud
-from tests.support.house import MODEL, House
+from tests.support.local_app import MODEL, House
 
 RECIPE = f"name: tiny\nmodel_id: {MODEL}\nengine: accelerate\ninstance_type: ml.g5.xlarge\n"
 

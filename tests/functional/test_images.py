@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.catalog import images
-from tests.support.house import House
+from tests.support.local_app import House
 
 SDK = '''
 """As much of sagemaker.core.image_uris as is asked, with its own words for what it refuses."""

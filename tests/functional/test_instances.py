@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.house import House
+from tests.support.local_app import House
 from tests.support.model_shapes import LLAMA_8B, LLAMA_70B, Table
 
 

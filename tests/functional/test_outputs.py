@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy import __version__
-from tests.support.house import House
+from tests.support.local_app import House
 
 FULL = Path("/dev/full")
 

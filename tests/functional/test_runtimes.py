@@ -16,20 +16,20 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.cli.boundary import run
-from lmi_deploy.cli.case import DepsFactory
+from lmi_deploy.cli.context import DepsFactory
+from lmi_deploy.cli.exit_codes import run
 from lmi_deploy.cli.group import lmi
-from lmi_deploy.cli.wiring import wire
-from lmi_deploy.core.record import DeploymentRef
-from lmi_deploy.ports.target import Target
-from lmi_deploy.runtimes.homes import chosen_port
-from lmi_deploy.steps.deps import Deps
-from lmi_deploy.targets.local import LocalTarget
+from lmi_deploy.composition.local import wire
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.runtimes.server_dirs import chosen_port
+from lmi_deploy.targets.local.target import LocalTarget
+from lmi_deploy.targets.target import Target
+from lmi_deploy.workflows.dependencies import Deps
+from tests.support.action_failures import Killed, Trouble, TroubledTarget, When
+from tests.support.container_image import image, podman_environ
 from tests.support.djl_stand_in import install
 from tests.support.fakes import FakeEnvironments
-from tests.support.image import image, podman_environ
-from tests.support.served import PATIENCE
-from tests.support.trouble import Killed, Trouble, TroubledTarget, When
+from tests.support.running_server import PATIENCE
 
 RECIPE = """\
 name: tiny

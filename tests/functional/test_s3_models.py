@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.adapters.s3.models import S3Models
-from lmi_deploy.steps.deps import Deps
-from lmi_deploy.transfer.manifests import read_manifest
+from lmi_deploy.sources.s3_prefix import S3Models
+from lmi_deploy.weights.manifests import read_manifest
+from lmi_deploy.workflows.dependencies import Deps
 from tests.support.fakes import model_files
-from tests.support.house import RECIPE, House
+from tests.support.local_app import RECIPE, House
 
 
 class HouseWithBucket(House):

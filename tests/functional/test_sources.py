@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.core.facts import ModelListing
+from lmi_deploy.domain.facts import ModelListing
 from tests.support.fakes import FakeHub, safetensors
-from tests.support.house import MODEL, RECIPE, House
+from tests.support.local_app import MODEL, RECIPE, House
 
 OWN = RECIPE.replace("accelerate", "custom") + "handler: {file: own.py}\nprobe: {body: '{}', expect: OK}\n"
 INDEX = "model.safetensors.index.json"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.core.events import Event, Line, Notice
-from lmi_deploy.steps.serve import Wanted
-from lmi_deploy.steps.stamps import difference, stamps_of
-from lmi_deploy.steps.watch import watch
+from lmi_deploy.domain.events import Event, Line, Notice
+from lmi_deploy.workflows.file_snapshot import difference, stamps_of
+from lmi_deploy.workflows.serve import Wanted
+from lmi_deploy.workflows.watch import watch
 from tests.support.fake_servers import Behaviour
-from tests.support.house import House
+from tests.support.local_app import House
 
 FINE = "def handle(inputs):\n    return None\n"
 

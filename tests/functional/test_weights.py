@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.core.weights import BucketWish
+from lmi_deploy.domain.weights import BucketWish
 from lmi_deploy.errors import NotFound
 from lmi_deploy.ports.weights import Weights
-from lmi_deploy.steps.deps import Deps
-from tests.support.house import RECIPE, House
+from lmi_deploy.workflows.dependencies import Deps
+from tests.support.local_app import RECIPE, House
 
 
 @pytest.fixture

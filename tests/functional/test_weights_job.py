@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.house import RECIPE, House
+from tests.support.local_app import RECIPE, House
 
 
 @pytest.mark.parametrize(

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.catalog.packaged import templates
-from lmi_deploy.core.artifact import SLOT, Artifact
-from lmi_deploy.core.facts import Facts, Machine
-from lmi_deploy.core.frozen_json import dump, load
-from lmi_deploy.core.javaproperties import parse_properties
-from lmi_deploy.core.observed import LocalHeld, LocalObserved, SeenServer
-from lmi_deploy.core.plan import Plan, StartServer
-from lmi_deploy.core.record import DeploymentRef, Generation, Intent, Record
-from lmi_deploy.core.spec import Spec
-from lmi_deploy.decide.diff import diff, teardown
-from lmi_deploy.decide.diff.local import server_name, summary
-from lmi_deploy.decide.parse import parse
-from lmi_deploy.decide.render import render
-from lmi_deploy.decide.resolve import resolve
-from lmi_deploy.ui.human import HumanView
-from lmi_deploy.ui.machine import MachineView
+from lmi_deploy.catalog.package_files import templates
+from lmi_deploy.domain.artifact import SLOT, Artifact
+from lmi_deploy.domain.dataclass_json import dump, load
+from lmi_deploy.domain.facts import Facts, Machine
+from lmi_deploy.domain.java_properties import parse_properties
+from lmi_deploy.domain.observed import LocalHeld, LocalObserved, SeenServer
+from lmi_deploy.domain.plan import Plan, StartServer
+from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.planning.render import render
+from lmi_deploy.planning.resolve import resolve
+from lmi_deploy.recipe.parse import parse
+from lmi_deploy.targets.local.plan import server_name, summary
+from lmi_deploy.targets.plan import diff, teardown
+from lmi_deploy.ui.json_view import MachineView
+from lmi_deploy.ui.text_view import HumanView
 
 HERE = Path(__file__).parent
 RECIPES = {

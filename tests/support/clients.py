@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from tests.support.engine import cache_home
+from tests.support.djl_engine import cache_home
 
 REQUIREMENTS = Path(__file__).resolve().parents[2] / "requirements"
 PROVIDER = "hashicorp/aws"

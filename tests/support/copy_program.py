@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from lmi_deploy.adapters.clock import SystemClock
-from lmi_deploy.adapters.s3 import S3Settings
-from tests.support.s3 import S3Server
+from lmi_deploy.aws.s3 import S3Settings
+from lmi_deploy.host.clock import SystemClock
+from tests.support.s3_servers import S3Server
 
 PIECES = S3Settings(attempts=1, copy_piece=5 << 20)
 ACCOUNT = "111122223333"

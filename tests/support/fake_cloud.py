@@ -7,22 +7,22 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any, cast
 
-from lmi_deploy.adapters.s3.journal import BucketRecords
-from lmi_deploy.adapters.s3.lock import BucketLock
-from lmi_deploy.core.hosting import TAG, Resource, Scaling
-from lmi_deploy.core.observed import Price
-from lmi_deploy.core.recipe import Pairs
+from lmi_deploy.aws.s3.journal import BucketRecords
+from lmi_deploy.aws.s3.lock import BucketLock
+from lmi_deploy.domain.observed import Price
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.sagemaker.settings import TAG, Resource, Scaling
 from lmi_deploy.errors import AccessError, Conflict, NotFound
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud, Depot
-from lmi_deploy.ports.jobs import JobSettings, SeenJob
-from lmi_deploy.ports.limits import Quota
+from lmi_deploy.ports.iam import Right
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.prices import Use
-from lmi_deploy.ports.roles import Right
-from lmi_deploy.targets.served_weights import served_weights
-from lmi_deploy.transfer.settings import TransferSettings
-from lmi_deploy.transfer.weights import BucketWeights
+from lmi_deploy.ports.processing_jobs import JobSettings, SeenJob
+from lmi_deploy.ports.quotas import Quota
+from lmi_deploy.targets.sagemaker.weights_in_use import served_weights
+from lmi_deploy.weights.bucket_weights import BucketWeights
+from lmi_deploy.weights.settings import TransferSettings
 from tests.support.fake_account import FakeAccount
 from tests.support.fake_hosting import FakeHosting, Process, World
 from tests.support.fake_store import FakeStore

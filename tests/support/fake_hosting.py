@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import inf
 
-from lmi_deploy.adapters.lease_guard import LeaseGuard
-from lmi_deploy.core.exchange import Head, HttpRequest
-from lmi_deploy.core.hosting import (
+from lmi_deploy.aws.lease_guard import LeaseGuard
+from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.sagemaker.settings import (
     EndpointConfigSettings,
     ModelSettings,
     Resource,
@@ -19,7 +20,6 @@ from lmi_deploy.core.hosting import (
     SeenEndpointConfig,
     SeenModel,
 )
-from lmi_deploy.core.recipe import Pairs
 from lmi_deploy.errors import CloudError, Conflict, LmiError, NotFound, QuotaExceeded, RoleNotAssumable
 from lmi_deploy.ports.account import Caller
 from lmi_deploy.ports.clock import Clock

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
-from lmi_deploy.core.crc32 import crc32_of
-from lmi_deploy.core.paths import check_relative_path
+from lmi_deploy.domain.crc32 import crc32_of
+from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.errors import IntegrityError, NotFound, UsageRefused
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.object_store import Conflict, Part, Stored, Upload

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from lmi_deploy.core.events import Event, Line, Progress
-from lmi_deploy.core.facts import FileEntry, ModelListing, ModelSource
-from lmi_deploy.core.naming import digest
-from lmi_deploy.core.oids import oid_of
+from lmi_deploy.domain.content_hashes import oid_of
+from lmi_deploy.domain.events import Event, Line, Progress
+from lmi_deploy.domain.facts import FileEntry, ModelListing, ModelSource
+from lmi_deploy.domain.naming import digest
 from lmi_deploy.errors import NotFound, TransferFailed
 from lmi_deploy.ports.environments import CacheEntry
 from lmi_deploy.ports.source import Arrived

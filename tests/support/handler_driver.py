@@ -13,8 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from lmi_deploy.server.stream import Stream
-from lmi_deploy.server.wire import Answer, Entry, Pair, WireReader, pack_request
+from lmi_deploy.server.http.stream import Stream
+from lmi_deploy.server.workers.protocol import Answer, Entry, Pair, WireReader, pack_request
 
 STARTED = b"Python engine started."
 PATIENCE = 120.0

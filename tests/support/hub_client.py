@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
-from lmi_deploy.adapters.hub import HubSettings, HuggingFaceHub
-from lmi_deploy.core.events import Event, Notice, Progress
-from lmi_deploy.core.facts import ModelListing
+from lmi_deploy.domain.events import Event, Notice, Progress
+from lmi_deploy.domain.facts import ModelListing
+from lmi_deploy.sources.hub import HubSettings, HuggingFaceHub
+from tests.support.frozen_clock import StillClock
 from tests.support.hub import LocalHub
-from tests.support.still_clock import StillClock
 
 WEIGHTS = bytes(range(256)) * 4000
 SIZE = len(WEIGHTS)

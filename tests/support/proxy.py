@@ -18,8 +18,8 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from lmi_deploy.emulator.disturbances import NoAnswer, Streamed, deliver, faulty
-from lmi_deploy.emulator.rules import Call, FaultRules, Rule
+from lmi_deploy.emulator.faults.middleware import NoAnswer, Streamed, deliver, faulty
+from lmi_deploy.emulator.faults.rules import Call, FaultRules, Rule
 from tests.support.hub.server import HOST, listen
 
 _HOP: Final = frozenset(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from lmi_deploy.adapters.clock import SystemClock
-from lmi_deploy.adapters.hub import HubSettings, HuggingFaceHub
-from tests.support.pushing import pushed, way
-from tests.support.s3 import S3Server
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.sources.hub import HubSettings, HuggingFaceHub
+from tests.support.push import pushed, way
+from tests.support.s3_servers import S3Server
 
 
 def main(hub: str, s3: str, bucket: str, home: str) -> None:

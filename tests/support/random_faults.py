@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from lmi_deploy.emulator.rules import Call
+from lmi_deploy.emulator.faults.rules import Call
 from tests.support.proxy import Reply
 
 PAGE = b"<!DOCTYPE html><html><head><title>Sign in</title></head><body>Welcome to the network</body></html>"

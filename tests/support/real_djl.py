@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.listening import Listening, listening
-from tests.support.served import worker_python
+from tests.support.listening_program import Listening, listening
+from tests.support.running_server import worker_python
 
 
 @contextmanager

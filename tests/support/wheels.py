@@ -10,7 +10,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from tests.support.engine import cache_home
+from tests.support.djl_engine import cache_home
 
 
 def make_wheel(folder: Path, name: str, version: str = "1.0") -> Path:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from lmi_deploy.cli.group import lmi
-from lmi_deploy.decide.parse import parse
+from lmi_deploy.recipe.parse import parse
 from tests.support.pages import DOCS, OUTSIDE, PAGES, ROOT, anchors, blocks, links, shell_commands
 
 WRITTEN = [page for page in PAGES if page.name not in {"cli.md", "failures.md"}]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.properties import examples
+from tests.support.hypothesis_settings import examples
 
 TESTS = Path(__file__).parents[1]
 OF_THE_PROFILE = ("deadline=", "too_slow", "derandomize", "database=")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from lmi_deploy.catalog import limits
+from lmi_deploy.domain.recipe import Recipe
 
 Kind = Literal["gpu", "neuron", "gaudi", "cpu"]
 Architecture = Literal["x86_64", "arm64"]
@@ -138,3 +139,17 @@ def _table() -> dict[str, Any]:
     path = Path(__file__).with_name("instances.json")
     table: dict[str, Any] = json.loads(path.read_text(encoding="ascii"))
     return table
+
+
+def chosen(recipe: Recipe) -> tuple[Instance, ...]:
+    """The recipe's instance types, as the catalog knows them."""
+    found = (instance(name) for name in recipe.instance_type)
+    return tuple(each for each in found if each is not None)
+
+
+def devices(machine: Instance) -> int | None:
+    """Over how many devices a model can be cut: GPUs or NeuronCores, 0 without any. None: the catalog does not know."""
+    held = machine.accelerators
+    if held is not None:
+        return held.count * (held.cores or 1)
+    return 0 if machine.kind == "cpu" else None

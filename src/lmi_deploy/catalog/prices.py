@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from lmi_deploy.core.observed import Price
+from lmi_deploy.domain.observed import Price
 
 
 def price(instance: str, region: str) -> Price | None:

@@ -25,7 +25,7 @@ def main() -> None:
     try:
         end_as_ctrl_c(sys.argv[1:])
         from lmi_deploy.cli import streams
-        from lmi_deploy.cli.boundary import run
+        from lmi_deploy.cli.exit_codes import run
         from lmi_deploy.cli.group import COMMANDS, lmi
 
         streams.open_outputs()
@@ -34,7 +34,7 @@ def main() -> None:
         spare_the_collector()
         code = run(lmi, sys.argv[1:])
     except KeyboardInterrupt:  # before the boundary stood, or behind it
-        from lmi_deploy.cli.boundary import interrupted
+        from lmi_deploy.cli.exit_codes import interrupted
 
         code = interrupted(sys.argv[1:])
     ignore_at_exit()

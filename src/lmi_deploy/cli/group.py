@@ -63,7 +63,7 @@ class Lmi(click.Group):
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        module = importlib.import_module(f"lmi_deploy.cli.{entry.module}")
+        module = importlib.import_module(f"lmi_deploy.cli.commands.{entry.module}")
         command = module.command
         assert isinstance(command, click.Command)
         return command

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from lmi_deploy.core.recipe import TargetName as TargetName
+from lmi_deploy.domain.recipe import TargetName as TargetName
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -94,6 +94,6 @@ def _amount(ctx: click.Context, parameter: click.Parameter, value: float | None)
 
 
 def _known_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from lmi_deploy.cli.wiring import known_names
+    from lmi_deploy.composition.local import known_names
 
     return [name for name in known_names() if name.startswith(incomplete)]

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from lmi_deploy.emulator.announcing import tell_end
+from lmi_deploy.emulator.composition import without_containers, workshop
+from lmi_deploy.emulator.consistency_lag import parse_lag
+from lmi_deploy.emulator.faults.rule_files import load_rules
 from lmi_deploy.emulator.iam.keyring import VARIABLE, KeyPair, parse_key
-from lmi_deploy.emulator.lag import parse_lag
 from lmi_deploy.emulator.program import Settings, run
-from lmi_deploy.emulator.rule_files import load_rules
-from lmi_deploy.emulator.wiring import without_containers, workshop
+from lmi_deploy.emulator.startup_output import tell_end
 from lmi_deploy.errors import LmiError, UsageRefused
 
 ENGINE: Final = "djl_python_engine.py"

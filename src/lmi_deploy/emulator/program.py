@@ -19,40 +19,40 @@ from typing import Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.announcing import announce, environment_of
-from lmi_deploy.emulator.beside.cloudwatch import TableAlarms
-from lmi_deploy.emulator.beside.metrics import Metrics
-from lmi_deploy.emulator.beside.moto import Moto
-from lmi_deploy.emulator.beside.tag_index import TagIndex
-from lmi_deploy.emulator.byteproxy import ByteProxy
+from lmi_deploy.emulator.app import CONTROL, Front
 from lmi_deploy.emulator.clock import TurnedClock
-from lmi_deploy.emulator.front import CONTROL, Front
-from lmi_deploy.emulator.hosting.components import Components
-from lmi_deploy.emulator.hosting.courses import HURRY, Courses
+from lmi_deploy.emulator.consistency_lag import Lag
+from lmi_deploy.emulator.context import ACCOUNT, World
+from lmi_deploy.emulator.faults.byte_proxy import ByteProxy
+from lmi_deploy.emulator.faults.rule_validation import Possible
+from lmi_deploy.emulator.faults.rules import FaultRules, Rule
+from lmi_deploy.emulator.hosting.component_states import Components
+from lmi_deploy.emulator.hosting.container_files import Layer
+from lmi_deploy.emulator.hosting.endpoint_states import HURRY, Courses
 from lmi_deploy.emulator.hosting.fleets import Fleets
 from lmi_deploy.emulator.hosting.instances import Instances, Workshop
-from lmi_deploy.emulator.hosting.laying import Layer
-from lmi_deploy.emulator.hosting.objects import Fetching, MotoObjects, OutsideObjects
+from lmi_deploy.emulator.hosting.s3_reader import Fetching, MotoObjects, OutsideObjects
 from lmi_deploy.emulator.iam.authentication import Authentication
+from lmi_deploy.emulator.iam.authorizer import Guard
 from lmi_deploy.emulator.iam.container_keys import PATH, ContainerKeys
-from lmi_deploy.emulator.iam.guard import Guard
 from lmi_deploy.emulator.iam.keyring import KeyPair, Keyring, own_keys
 from lmi_deploy.emulator.iam.roles import MotoRoles
-from lmi_deploy.emulator.jobs.courses import JobCourses
+from lmi_deploy.emulator.jobs.container_files import JobLayer
 from lmi_deploy.emulator.jobs.hosts import Hosts
-from lmi_deploy.emulator.jobs.laying import JobLayer
-from lmi_deploy.emulator.jobs.optimizations import Optimizations
-from lmi_deploy.emulator.lag import Lag
+from lmi_deploy.emulator.jobs.job_states import JobCourses
+from lmi_deploy.emulator.jobs.optimization_states import Optimizations
 from lmi_deploy.emulator.logs.groups import LogGroups
-from lmi_deploy.emulator.possible import Possible
-from lmi_deploy.emulator.rules import FaultRules, Rule
-from lmi_deploy.emulator.runtime.invoking import Runtime
-from lmi_deploy.emulator.runtime.queueing import Queue
+from lmi_deploy.emulator.operations import Services
+from lmi_deploy.emulator.record_store import Store, owned, write_whole
+from lmi_deploy.emulator.runtime.async_invocation import Queue
+from lmi_deploy.emulator.runtime.invocation import Runtime
 from lmi_deploy.emulator.runtime.routes import Routes
-from lmi_deploy.emulator.scaling.rounds import Rounds
-from lmi_deploy.emulator.services import Services
-from lmi_deploy.emulator.store import Store, owned, write_whole
-from lmi_deploy.emulator.world import ACCOUNT, World
+from lmi_deploy.emulator.scaling.autoscaling_loop import Rounds
+from lmi_deploy.emulator.services.cloudwatch import TableAlarms
+from lmi_deploy.emulator.services.metrics import Metrics
+from lmi_deploy.emulator.services.moto import Moto
+from lmi_deploy.emulator.services.tag_index import TagIndex
+from lmi_deploy.emulator.startup_output import announce, environment_of
 from lmi_deploy.errors import UsageRefused
 
 HOST: Final = "127.0.0.1"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-from lmi_deploy.core.exchange import Head, HttpRequest, Question
-from lmi_deploy.core.recipe import Engine, Task
-from lmi_deploy.core.spec import HandlerSpec
+from lmi_deploy.domain.inference_http import Head, HttpRequest, Question
+from lmi_deploy.domain.recipe import Engine, Task
+from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines.engine import Decoder, EngineModule
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from lmi_deploy.core.artifact import SLOT
-from lmi_deploy.core.exchange import Head, HttpRequest, Question
-from lmi_deploy.core.recipe import Engine, Handler, Pairs, Task
-from lmi_deploy.core.spec import HandlerSpec
-from lmi_deploy.engines.answers import ErrorAnswer, TextAnswer
+from lmi_deploy.domain.artifact import SLOT
+from lmi_deploy.domain.inference_http import Head, HttpRequest, Question
+from lmi_deploy.domain.recipe import Engine, Handler, Pairs, Task
+from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines.engine import Decoder
-from lmi_deploy.engines.rendering import MODEL_PY, with_options
+from lmi_deploy.engines.property_merge import MODEL_PY, with_options
+from lmi_deploy.engines.response_decoding import ErrorAnswer, TextAnswer
 from lmi_deploy.errors import Unresolvable, UsageRefused
 
 name: Final[Engine] = "custom"

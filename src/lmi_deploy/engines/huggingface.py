@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lmi_deploy.core.exchange import Head, Piece, Question
-from lmi_deploy.core.recipe import Task
-from lmi_deploy.engines.answers import answer, read_line, read_whole
+from lmi_deploy.domain.inference_http import Head, Piece, Question
+from lmi_deploy.domain.recipe import Task
 from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.response_decoding import answer, read_line, read_whole
 from lmi_deploy.errors import UsageRefused
 
 MODULE: Final = "djl_python.huggingface"

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lmi_deploy.core.exchange import Head, Piece, Question
-from lmi_deploy.engines.answers import answer, read_line, read_whole
+from lmi_deploy.domain.inference_http import Head, Piece, Question
 from lmi_deploy.engines.engine import Decoder
+from lmi_deploy.engines.response_decoding import answer, read_line, read_whole
 from lmi_deploy.errors import UsageRefused
 
 NAMES: Final = ("text-generation", "text2text-generation", "text-embedding", "text-classification")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmi_deploy.ports.account import Account, Caller
-from lmi_deploy.ports.cloud_logs import CloudLogs
+from lmi_deploy.ports.autoscaling import Scalers
 from lmi_deploy.ports.hosting import Hosting
-from lmi_deploy.ports.jobs import Jobs
+from lmi_deploy.ports.iam import Roles
 from lmi_deploy.ports.journal import Records
-from lmi_deploy.ports.limits import Limits
 from lmi_deploy.ports.lock import Lock
+from lmi_deploy.ports.logs import CloudLogs
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.prices import Prices
-from lmi_deploy.ports.roles import Roles
-from lmi_deploy.ports.scalers import Scalers
+from lmi_deploy.ports.processing_jobs import Jobs
+from lmi_deploy.ports.quotas import Limits
+from lmi_deploy.ports.resource_tags import Tagged
 from lmi_deploy.ports.secrets import Secrets
-from lmi_deploy.ports.tagged import Tagged
 from lmi_deploy.ports.weights import Weights
 
 

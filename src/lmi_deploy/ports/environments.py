@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from lmi_deploy.core.events import Event
+from lmi_deploy.domain.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

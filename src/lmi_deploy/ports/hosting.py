@@ -13,15 +13,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from lmi_deploy.core.exchange import Head, HttpRequest
-from lmi_deploy.core.hosting import (
+from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.sagemaker.settings import (
     EndpointConfigSettings,
     ModelSettings,
     SeenEndpoint,
     SeenEndpointConfig,
     SeenModel,
 )
-from lmi_deploy.core.recipe import Pairs
 
 
 class Hosting(Protocol):

@@ -6,8 +6,8 @@ from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from lmi_deploy.core.events import Event
-from lmi_deploy.core.facts import FileEntry, ModelListing
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.ports.source import Source
 
 

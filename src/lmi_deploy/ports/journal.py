@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from lmi_deploy.core.plan import Action
-from lmi_deploy.core.record import DeploymentRef, Generation, Record
+from lmi_deploy.domain.plan import Action
+from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 
 
 class Journal(Protocol):

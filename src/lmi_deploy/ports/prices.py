@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from lmi_deploy.core.observed import Price
+from lmi_deploy.domain.observed import Price
 
 Use = Literal["hosting", "processing"]
 """What an instance is for: AWS's list has a price for each."""

@@ -7,10 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from lmi_deploy.core.events import Event
-from lmi_deploy.core.facts import FileEntry, ModelListing
-from lmi_deploy.core.transfer_job import Order
-from lmi_deploy.core.weights import Flaw, Leftover, Manifest, Travel
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.sagemaker.transfer_job import Order
+from lmi_deploy.domain.weights import Flaw, Leftover, Manifest, Travel
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import Source
 

@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from lmi_deploy.core.observed import SeenServer
+from lmi_deploy.domain.observed import SeenServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes, Report
-from lmi_deploy.runtimes.control import ask
-from lmi_deploy.runtimes.homes import fresh_run_folder, is_private, read_note, run_folder, write_note
+from lmi_deploy.runtimes.control_client import ask
+from lmi_deploy.runtimes.server_dirs import fresh_run_folder, is_private, read_note, run_folder, write_note
 
 """As on SageMaker, where the folder /opt/ml/model gives the model its name."""
 Phase = Literal["starting", "loading", "ready", "failed", "draining"]

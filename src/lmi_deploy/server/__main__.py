@@ -11,7 +11,7 @@ from pathlib import Path
 from lmi_deploy.server.composition import Options
 from lmi_deploy.server.djl_log import DjlLog
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.naming import name_of
+from lmi_deploy.server.models.model_name import name_of
 from lmi_deploy.server.program import Program
 
 

@@ -13,18 +13,18 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmi_deploy.server import cloud, refusals
-from lmi_deploy.server.adapters import Adapter, Outcome, outcome_of
-from lmi_deploy.server.answers import Reply, json_reply
-from lmi_deploy.server.folder_permissions import unsafe_reason
-from lmi_deploy.server.httpwire import Request
-from lmi_deploy.server.jobs import Job
+from lmi_deploy.server import cloud_differences, error_responses
+from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.http.parser import Request
+from lmi_deploy.server.http.responses import Reply, json_reply
+from lmi_deploy.server.list_pages import Page
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.models import Models
-from lmi_deploy.server.pages import Page
-from lmi_deploy.server.pool import Pool
-from lmi_deploy.server.refusals import Refusal
-from lmi_deploy.server.wire import Entry
+from lmi_deploy.server.models.adapters import Adapter, Outcome, outcome_of
+from lmi_deploy.server.models.folder_permissions import unsafe_reason
+from lmi_deploy.server.models.registry import Models
+from lmi_deploy.server.workers.job_queue import Job
+from lmi_deploy.server.workers.pool import Pool
+from lmi_deploy.server.workers.protocol import Entry
 
 ALIAS = "x-amzn-sagemaker-adapter-alias"
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):\S+")
@@ -44,7 +44,7 @@ class AdapterManagement:
         """`parts`: the path after `adapters`. `Refusal` for what is unknown, not allowed or failed."""
         name = model if model is not None else self._models.startup_name()
         if name is None:
-            raise refusals.bad_request(_NO_MODEL)
+            raise error_responses.bad_request(_NO_MODEL)
         call = _Call(self._models, self._log, name, query, request.header(ALIAS))
         match request.method, len(parts):
             case "GET", 0:
@@ -52,7 +52,7 @@ class AdapterManagement:
             case "POST", 0:
                 return await call.register()
             case _, 0:
-                raise refusals.wrong_method()
+                raise error_responses.wrong_method()
             case "GET", _:
                 return call.describe(parts[0])
             case "POST", 2 if parts[1].lower() == "update":
@@ -60,7 +60,7 @@ class AdapterManagement:
             case "DELETE", _:
                 return await call.unregister(parts[0])
             case _:
-                raise refusals.wrong_method()
+                raise error_responses.wrong_method()
 
 
 class _Call:
@@ -92,7 +92,9 @@ class _Call:
         await self._check_permissions(pool, src)
         adapter = Adapter(name=name, src=src, alias=self._alias, options=self._options())
         if len(pool.running) > 1:
-            self._log.warn(cloud.ONE_WORKER, model=self._name, adapter=name, workers=len(pool.running))
+            self._log.warn(
+                cloud_differences.ONE_WORKER, model=self._name, adapter=name, workers=len(pool.running)
+            )
         outcome = await self._asked(pool, adapter.registering())
         pool.adapters.add(adapter)
         return _told(outcome)
@@ -118,7 +120,7 @@ class _Call:
         except Refusal as exc:
             raise _not_found(f"The model {self._name} was not found") from exc
         if not pool.settings.enable_lora:
-            raise refusals.bad_request("LoRA is not enabled.")
+            raise error_responses.bad_request("LoRA is not enabled.")
         return pool
 
     def _adapter(self, pool: Pool, name: str) -> Adapter:
@@ -130,7 +132,7 @@ class _Call:
     def _required(self, key: str) -> str:
         value = next((value for name, value in self._query if name == key), None)
         if value is None:
-            raise refusals.bad_request(f"Parameter {key} is required.")
+            raise error_responses.bad_request(f"Parameter {key} is required.")
         return value
 
     def _options(self) -> dict[str, str]:
@@ -146,7 +148,7 @@ class _Call:
         path = Path(path).resolve()
         if reason := await asyncio.to_thread(unsafe_reason, path, uid=os.getuid()):
             self._log.warn("an adapter was not registered", src=path, why=reason)
-            raise refusals.unsafe_folder(path, reason)
+            raise error_responses.unsafe_folder(path, reason)
 
     async def _asked(self, pool: Pool, job: Job) -> Outcome:
         await pool.submit(job)

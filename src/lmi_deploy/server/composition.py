@@ -7,25 +7,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmi_deploy.server.access import Access
-from lmi_deploy.server.async_shift import AsyncShift
-from lmi_deploy.server.command import Engine
 from lmi_deploy.server.control import SOCKET_NAME, Control
-from lmi_deploy.server.desk import Desk, State
-from lmi_deploy.server.devices import Place, gpus_here
-from lmi_deploy.server.frontend import FrontEnd
+from lmi_deploy.server.control_commands import Desk, State
+from lmi_deploy.server.http.access import Access
+from lmi_deploy.server.http.frontend import FrontEnd
+from lmi_deploy.server.http.listener import Listener
 from lmi_deploy.server.inference import Inference
-from lmi_deploy.server.listener import Listener
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.management import Management
 from lmi_deploy.server.metrics import Metrics
-from lmi_deploy.server.model_archives import ModelArchives
-from lmi_deploy.server.models import Models
-from lmi_deploy.server.properties import ModelSettings, Surroundings
+from lmi_deploy.server.models.archives import ModelArchives
+from lmi_deploy.server.models.properties import ModelSettings, Surroundings
+from lmi_deploy.server.models.registry import Models
 from lmi_deploy.server.settings import ServerSettings, management_apart
-from lmi_deploy.server.shift import Shift, SyncShift
-from lmi_deploy.server.worker import Worker
-from lmi_deploy.server.worker_process import WorkerProcesses
+from lmi_deploy.server.workers.async_worker import AsyncShift
+from lmi_deploy.server.workers.command import Engine
+from lmi_deploy.server.workers.devices import Place, gpus_here
+from lmi_deploy.server.workers.process import WorkerProcesses
+from lmi_deploy.server.workers.sync_worker import Shift, SyncShift
+from lmi_deploy.server.workers.worker import Worker
 
 ARCHIVES = "archives"
 

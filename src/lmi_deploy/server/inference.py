@@ -6,18 +6,19 @@ import asyncio
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from lmi_deploy.server import answers, refusals
-from lmi_deploy.server.answers import Reply, json_reply
-from lmi_deploy.server.connection import Exchange, Hangup
-from lmi_deploy.server.inputs import ModelInput, read_input
-from lmi_deploy.server.jobs import ClientGone, Frame, Job
+from lmi_deploy.server import error_responses
+from lmi_deploy.server.async_results import Results
+from lmi_deploy.server.http import responses
+from lmi_deploy.server.http.connection import Exchange, Hangup
+from lmi_deploy.server.http.handler_input import ModelInput, read_input
+from lmi_deploy.server.http.responses import Reply, json_reply
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
-from lmi_deploy.server.models import Models
-from lmi_deploy.server.pool import Pool
+from lmi_deploy.server.models.registry import Models
 from lmi_deploy.server.settings import ServerSettings
-from lmi_deploy.server.tokens import Results
-from lmi_deploy.server.wire import Answer, Pair
+from lmi_deploy.server.workers.job_queue import ClientGone, Frame, Job
+from lmi_deploy.server.workers.pool import Pool
+from lmi_deploy.server.workers.protocol import Answer, Pair
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class Inference:
         self.counts.in_flight += 1
         try:
             await self._infer(exchange, asked, pool)
-        except refusals.Refusal as refusal:
+        except error_responses.Refusal as refusal:
             self._metrics.refused(refusal.kind, refusal.status)
             raise
         else:
@@ -68,13 +69,13 @@ class Inference:
         parts = unquote(asked.path).rstrip("/").split("/")[1:]
         if parts[0] == "predictions":
             if len(parts) < 2:
-                raise refusals.unknown_path()
+                raise error_responses.unknown_path()
             return self.models.next_of(parts[1], parts[2] if len(parts) > 2 else None)
         name = parts[1] if parts[0] == "models" else self._stated_name(asked)
         if name is None:
             name = self.models.startup_name()
         if name is None:
-            raise refusals.bad_request("Parameter model_name is required.")
+            raise error_responses.bad_request("Parameter model_name is required.")
         return self.models.next_of(name, asked.stated("model_version"))
 
     def _stated_name(self, asked: ModelInput) -> str | None:
@@ -106,7 +107,7 @@ class Inference:
         await exchange.reply(result.receipt())
         try:
             await _submit(pool, job, asked)
-        except refusals.Refusal as refusal:
+        except error_responses.Refusal as refusal:
             job.settle(refusal)
         else:
             if pool.settings.async_mode:
@@ -164,9 +165,9 @@ async def _submit(pool: Pool, job: Job, asked: ModelInput) -> None:
 
 
 def _head_of(answer: Answer) -> tuple[list[Pair], str]:
-    reason = answers.reason_told(answer)
-    answers.check_status(answer.code, reason)
-    return answers.handler_headers(answer.properties), reason
+    reason = responses.reason_told(answer)
+    responses.check_status(answer.code, reason)
+    return responses.handler_headers(answer.properties), reason
 
 
 def _items(asked: ModelInput) -> int | None:
@@ -175,7 +176,7 @@ def _items(asked: ModelInput) -> int | None:
     try:
         return int(text) if int(text) >= 0 else None
     except ValueError as exc:
-        raise refusals.Refusal(500, "NumberFormatException", f'For input string: "{text}"') from exc
+        raise error_responses.Refusal(500, "NumberFormatException", f'For input string: "{text}"') from exc
 
 
 def _never() -> bool:

@@ -8,24 +8,25 @@ from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
-from lmi_deploy.server import forms, refusals
+from lmi_deploy.server import error_responses
 from lmi_deploy.server.adapter_management import AdapterManagement
-from lmi_deploy.server.answers import Reply, json_reply
-from lmi_deploy.server.folder_permissions import unsafe_reason
-from lmi_deploy.server.group import Status
-from lmi_deploy.server.httpwire import Request
+from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.http import form_parsing
+from lmi_deploy.server.http.parser import Request
+from lmi_deploy.server.http.responses import Reply, json_reply
+from lmi_deploy.server.list_pages import Page
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
-from lmi_deploy.server.model_archives import BadArchive, is_archive
-from lmi_deploy.server.models import Models, described, listed
-from lmi_deploy.server.pages import Page
-from lmi_deploy.server.pool import Pool
-from lmi_deploy.server.properties import UnknownEngine
-from lmi_deploy.server.refusals import Refusal
-from lmi_deploy.server.registration import Registration, read_registration
-from lmi_deploy.server.stated import BadSettings
-from lmi_deploy.server.wire import Entry
-from lmi_deploy.server.worker import LoadFailure
+from lmi_deploy.server.models.archives import BadArchive, is_archive
+from lmi_deploy.server.models.folder_permissions import unsafe_reason
+from lmi_deploy.server.models.properties import UnknownEngine
+from lmi_deploy.server.models.property_values import BadSettings
+from lmi_deploy.server.models.registration import Registration, read_registration
+from lmi_deploy.server.models.registry import Models, described, listed
+from lmi_deploy.server.workers.group import Status
+from lmi_deploy.server.workers.pool import Pool
+from lmi_deploy.server.workers.protocol import Entry
+from lmi_deploy.server.workers.worker import LoadFailure
 
 # Java knows these; what else is named by a scheme, `s3` among them, is no URL to DJLServing without a plug-in.
 _READABLE = ("", "file", "http", "https", "jar", "djl")
@@ -47,7 +48,7 @@ class Management:
 
     async def reply(self, request: Request) -> Reply:
         """`Refusal` for what is unknown or not allowed."""
-        path, entries = forms.split_target(request.target)
+        path, entries = form_parsing.split_target(request.target)
         asked = {str(key): blob.decode("utf-8", "replace") for key, blob in reversed(entries)}
         parts = [unquote(part) for part in path.strip("/").split("/")]
         match parts[0], len(parts):
@@ -64,7 +65,7 @@ class Management:
             case _ if request.method == "OPTIONS" and path == "/":
                 return json_reply({})
             case _:
-                raise refusals.unknown_path()
+                raise error_responses.unknown_path()
 
     async def _collection(self, request: Request, what: str, asked: dict[str, str]) -> Reply:
         if request.method == "GET":
@@ -72,7 +73,7 @@ class Management:
         if request.method == "POST":
             noun = "Model" if what == "models" else "Workflow"
             return await self._register(read_registration(request, asked), noun)
-        raise refusals.wrong_method()
+        raise error_responses.wrong_method()
 
     async def _one(self, method: str, parts: Sequence[str], asked: dict[str, str]) -> Reply:
         name, version = parts[0], parts[1] if len(parts) > 1 else None
@@ -86,7 +87,7 @@ class Management:
                     await self._models.remove(pool)
                 return _status(f'Model or workflow "{name}" unregistered')
             case _:
-                raise refusals.wrong_method()
+                raise error_responses.wrong_method()
 
     def _listing(self, what: str, asked: dict[str, str]) -> Reply:
         pools = sorted(self._models, key=lambda pool: pool.settings.name)
@@ -103,11 +104,11 @@ class Management:
 
     def _describe(self, name: str, version: str | None) -> Reply:
         if name not in {pool.settings.name for pool in self._models}:
-            raise refusals.unknown_model(name, "Workflow")
+            raise error_responses.unknown_model(name, "Workflow")
         try:
             pools = self._models.versions(name, version)
         except Refusal as exc:
-            raise refusals.unknown_model(f"Workflow not found: {name}/{version}", "Workflow") from exc
+            raise error_responses.unknown_model(f"Workflow not found: {name}/{version}", "Workflow") from exc
         return json_reply([described(pool, startup=name in self._models.startup) for pool in pools])
 
     async def _register(self, asked: Registration, noun: str) -> Reply:
@@ -136,7 +137,7 @@ class Management:
         path = asked.folder.resolve()
         if reason := await asyncio.to_thread(unsafe_reason, path, uid=os.getuid()):
             self._log.warn("a model was not registered", folder=path, why=reason)
-            raise refusals.unsafe_folder(path, reason)
+            raise error_responses.unsafe_folder(path, reason)
         try:
             return await asyncio.to_thread(self._models.archives.extract, path) if archived else path
         except BadArchive as exc:
@@ -165,7 +166,7 @@ class Management:
             self._log.error("a registered model did not load", model=pool.settings.name, why=exc)
             if told:
                 await self._models.remove(pool)
-                raise refusals.not_loaded(exc.told) from exc
+                raise error_responses.not_loaded(exc.told) from exc
 
     async def _scale(self, pools: Sequence[Pool], asked: dict[str, str]) -> Reply:
         """All of them alike; those before one that is not ready stay scaled, as in the real server."""
@@ -182,13 +183,13 @@ class Management:
 
     def _server(self, method: str, what: str, entries: Sequence[Entry]) -> Reply:
         if what not in ("logging", "metrics"):
-            raise refusals.unknown_path()
+            raise error_responses.unknown_path()
         if method != "GET" and (what, method) != ("logging", "POST"):
-            raise refusals.wrong_method()
+            raise error_responses.wrong_method()
         if what == "logging":
             return _status("OK")  # the level stays: this server has one log, which says everything
         if not self._metrics.kept:
-            raise refusals.bad_request(_NO_METRICS)
+            raise error_responses.bad_request(_NO_METRICS)
         names = {blob.decode("utf-8", "replace") for key, blob in entries if key == "name[]"}
         return Reply(200, _METRICS_TYPE, self._metrics.text(names).encode())
 

@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 
 from lmi_deploy.server.composition import Composition, Options
 from lmi_deploy.server.control import WATCH_SECONDS
-from lmi_deploy.server.desk import State
-from lmi_deploy.server.listener import LINGER
+from lmi_deploy.server.control_commands import State
+from lmi_deploy.server.http.listener import LINGER
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.pool import Pool
+from lmi_deploy.server.models.model_store import startup_models
+from lmi_deploy.server.models.property_values import BadSettings
 from lmi_deploy.server.settings import ServerSettings, management_apart, read_settings
-from lmi_deploy.server.stated import BadSettings
-from lmi_deploy.server.store import startup_models
-from lmi_deploy.server.worker import LoadFailure
-from lmi_deploy.server.worker_process import WorkerProcesses
+from lmi_deploy.server.workers.pool import Pool
+from lmi_deploy.server.workers.process import WorkerProcesses
+from lmi_deploy.server.workers.worker import LoadFailure
 
 FAILURE_FILE = "failure.json"
 ENDED_BY_SIGNAL = 128

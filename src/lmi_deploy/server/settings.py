@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lmi_deploy.core.javaproperties import parse_properties
-from lmi_deploy.server.request_reader import USUAL_LIMITS, TimeLimits
-from lmi_deploy.server.stated import integer, java_properties, true
-from lmi_deploy.server.wire import LARGEST_BLOB, Pair
+from lmi_deploy.domain.java_properties import parse_properties
+from lmi_deploy.server.http.request_reader import USUAL_LIMITS, TimeLimits
+from lmi_deploy.server.models.property_values import integer, java_properties, true
+from lmi_deploy.server.workers.protocol import LARGEST_BLOB, Pair
 
 MEBIBYTE = 1024 * 1024
 

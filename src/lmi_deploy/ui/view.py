@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lmi_deploy.core.events import Event
+from lmi_deploy.domain.events import Event
 from lmi_deploy.errors import LmiError
 
 if TYPE_CHECKING:
-    from lmi_deploy.core.plan import Plan
+    from lmi_deploy.domain.plan import Plan
 
 Fields = Mapping[str, Any]
 

@@ -8,8 +8,8 @@ import os
 import signal
 from pathlib import Path
 
-from lmi_deploy.emulator.rule_files import load_rules
-from lmi_deploy.emulator.rules import BadRule, Rule
+from lmi_deploy.emulator.faults.rule_files import load_rules
+from lmi_deploy.emulator.faults.rules import BadRule, Rule
 from tests.support.hub.repos import Shelf
 from tests.support.hub.server import run_hub
 from tests.support.hub.state import HubState

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from tests.support.hub.refusals import Refusal, revision_of, visible
+from tests.support.hub.errors import Refusal, revision_of, visible
 from tests.support.hub.repos import Blob, Repo, Snapshot, pointer_text
 from tests.support.hub.state import STATE, token_of
 

@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from lmi_deploy.emulator.disturbances import Streamed
-from tests.support.hub.refusals import Refusal, check_gate, revision_of, visible
+from lmi_deploy.emulator.faults.middleware import Streamed
+from tests.support.hub.errors import Refusal, check_gate, revision_of, visible
 from tests.support.hub.repos import Blob, Repo
 from tests.support.hub.state import STATE, HubState
 

@@ -12,10 +12,10 @@ from typing import Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.disturbances import FAULTS_PATH, NoAnswer, add_fault_routes, deliver, faulty
-from lmi_deploy.emulator.rules import Rule
+from lmi_deploy.emulator.faults.middleware import FAULTS_PATH, NoAnswer, add_fault_routes, deliver, faulty
+from lmi_deploy.emulator.faults.rules import Rule
 from tests.support.hub import api, files
-from tests.support.hub.refusals import Refusal, check_token
+from tests.support.hub.errors import Refusal, check_token
 from tests.support.hub.repos import Repo, Settings, Shelf, Snapshot, blob_of
 from tests.support.hub.state import STATE, HubState, Logged, RequestLog
 

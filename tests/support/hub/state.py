@@ -12,8 +12,8 @@ from typing import Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.disturbances import Streamed
-from lmi_deploy.emulator.rules import FaultRules
+from lmi_deploy.emulator.faults.middleware import Streamed
+from lmi_deploy.emulator.faults.rules import FaultRules
 from tests.support.hub.repos import Repo, Settings, Shelf
 
 WallClock = Callable[[], float]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.emulator.beside.moto_state import FORMAT, dumped, loaded
+from lmi_deploy.emulator.services.moto_state import FORMAT, dumped, loaded
 from lmi_deploy.errors import Refused
 
 PLAIN = st.recursive(

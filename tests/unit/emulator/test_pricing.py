@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmi_deploy.catalog import prices
-from lmi_deploy.emulator.beside.pricing import LOCATIONS
+from lmi_deploy.emulator.services.pricing import LOCATIONS
 
 
 def test_it_can_name_each_region_of_the_catalog() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.emulator.wire import cbor, eventstream
-from lmi_deploy.emulator.wire.check import check
 from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.parameter_check import check
 from lmi_deploy.emulator.wire.patterns import matches
 from lmi_deploy.emulator.wire.service_models import service_model
 from lmi_deploy.emulator.wire.signature import read_signature

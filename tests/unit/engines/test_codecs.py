@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.core.exchange import Head, Piece, Question
-from lmi_deploy.core.spec import HandlerSpec
+from lmi_deploy.domain.inference_http import Head, Piece, Question
+from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import accelerate, custom, huggingface
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.errors import UsageRefused

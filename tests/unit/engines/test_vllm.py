@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from lmi_deploy.catalog import images, options
-from lmi_deploy.core.artifact import SLOT
-from lmi_deploy.core.exchange import Head, Piece, Question
-from lmi_deploy.core.recipe import Handler, Task
-from lmi_deploy.core.spec import HandlerSpec
+from lmi_deploy.domain.artifact import SLOT
+from lmi_deploy.domain.inference_http import Head, Piece, Question
+from lmi_deploy.domain.recipe import Handler, Task
+from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import vllm
 from lmi_deploy.engines.codec import codec_of
 from lmi_deploy.errors import Unresolvable

@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from lmi_deploy.catalog import limits, options
-from lmi_deploy.decide import schema
-from lmi_deploy.decide.declaration import NOT_WRITTEN, RECIPE, TEMPLATES
-from lmi_deploy.decide.declaration_shapes import Group, Key
-from lmi_deploy.decide.parse import parse
 from lmi_deploy.errors import RecipeError
+from lmi_deploy.recipe import schema
+from lmi_deploy.recipe.model.declaration import NOT_WRITTEN, RECIPE, TEMPLATES
+from lmi_deploy.recipe.model.field_types import Group, Key
+from lmi_deploy.recipe.parse import parse
 from tools import generate_limits
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,13 +8,13 @@ import sys
 import pytest
 import yaml
 
-from lmi_deploy.core.recipe import Handler, Recipe
-from lmi_deploy.decide import yaml_compose
-from lmi_deploy.decide.parse import parse
-from lmi_deploy.decide.yaml_compose import Composer
-from lmi_deploy.decide.yaml_source import Source, opened
-from lmi_deploy.decide.yaml_tree import Table
+from lmi_deploy.domain.recipe import Handler, Recipe
 from lmi_deploy.errors import RecipeError
+from lmi_deploy.recipe.parse import parse
+from lmi_deploy.recipe.yaml import composer
+from lmi_deploy.recipe.yaml.composer import Composer
+from lmi_deploy.recipe.yaml.source import Source, opened
+from lmi_deploy.recipe.yaml.tree import Table
 
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"
 
@@ -203,7 +203,7 @@ def test_deep_towers_are_stopped_at_the_fifty_first_level() -> None:
         assert any("nested deeper than 50 levels" in line for line in problems(tower))
 
 
-@pytest.mark.parametrize("loader", [yaml.Loader, yaml_compose.LOADER])
+@pytest.mark.parametrize("loader", [yaml.Loader, composer.LOADER])
 def test_both_of_yamls_parsers_give_the_same_tree(loader: type[yaml.Loader]) -> None:
     text = BASE + "options: {a: 012, 'b': \"x\\ty\"}\nrevision: |\n  a\n  b\n"
     source = opened(text, "r.yaml")
@@ -217,7 +217,7 @@ def test_both_of_yamls_parsers_give_the_same_tree(loader: type[yaml.Loader]) -> 
 
 def test_reading_a_recipe_imports_no_pydantic_and_no_table_that_it_does_not_need() -> None:
     code = (
-        "import sys; from lmi_deploy.decide.parse import parse; from lmi_deploy.catalog import limits, options;"
+        "import sys; from lmi_deploy.recipe.parse import parse; from lmi_deploy.catalog import limits, options;"
         f"parse({BASE!r}, 'r.yaml');"
         "assert not {'pydantic', 'pydantic_core', 'jinja2', 'botocore'} & set(sys.modules), sys.modules.keys();"
         "assert limits._table.cache_info().currsize == 0 == options._table.cache_info().currsize"

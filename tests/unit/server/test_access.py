@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from lmi_deploy.server.access import Access, is_loopback
-from lmi_deploy.server.httpwire import Request
-from lmi_deploy.server.refusals import Refusal
+from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.http.access import Access, is_loopback
+from lmi_deploy.server.http.parser import Request
 
 LOCAL = Access("127.0.0.1", "https://console.example")
 OPEN = Access("0.0.0.0", "*")

@@ -10,11 +10,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from lmi_deploy.server.answers import Reply
-from lmi_deploy.server.connection import Application, Exchange
-from lmi_deploy.server.listener import Listener
+from lmi_deploy.server.http.connection import Application, Exchange
+from lmi_deploy.server.http.listener import Listener
+from lmi_deploy.server.http.request_reader import TimeLimits
+from lmi_deploy.server.http.responses import Reply
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.request_reader import TimeLimits
 from lmi_deploy.server.settings import ServerSettings
 
 PATIENCE = 60.0

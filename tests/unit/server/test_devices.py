@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.server.command import WORKER_ENTRY, Command, Engine
-from lmi_deploy.server.devices import gpus_here
-from lmi_deploy.server.properties import ModelSettings, Surroundings, resolve
-from lmi_deploy.server.stated import BadSettings
+from lmi_deploy.server.models.properties import ModelSettings, Surroundings, resolve
+from lmi_deploy.server.models.property_values import BadSettings
+from lmi_deploy.server.workers.command import WORKER_ENTRY, Command, Engine
+from lmi_deploy.server.workers.devices import gpus_here
 
 
 def settings(

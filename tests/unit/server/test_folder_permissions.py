@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.server.folder_permissions import group_members, unsafe_reason
+from lmi_deploy.server.models.folder_permissions import group_members, unsafe_reason
 
 ME = os.getuid()
 

@@ -3,7 +3,7 @@
 netty.json was written by io.netty:netty-codec-http:4.1.119.Final (HttpServerCodec, HttpObjectAggregator,
 QueryStringDecoder, HttpPostRequestDecoder), put together as DJLServing's ServerInitializer and RequestParser do; run
 2026-11-22. In it, `\u27e8a*50\u27e9` stands for fifty times `a`. Where ours answers otherwise on purpose:
-tests/contract/differences.txt.
+tests/server/differences.txt.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.server.connection import Connection, Exchange
-from lmi_deploy.server.inputs import read_input
+from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.http.connection import Connection, Exchange
+from lmi_deploy.server.http.handler_input import read_input
 from lmi_deploy.server.log import Log
-from lmi_deploy.server.refusals import Refusal
 from lmi_deploy.server.settings import ServerSettings
 
 RUN = re.compile("\u27e8(.)\\*(\\d+)\u27e9", re.DOTALL)
-CHOICES = Path(__file__).parents[2] / "contract" / "differences.txt"
+CHOICES = Path(__file__).parents[2] / "server" / "differences.txt"
 DECODED = ("query", "path", "form", "multipart")  # what the headers become is the matter of the other cases
 MALFORMED = b"HTTP/1.1 400 Invalid HTTP message."
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.server.properties import ModelSettings, Surroundings, resolve
+from lmi_deploy.server.models.properties import ModelSettings, Surroundings, resolve
+from lmi_deploy.server.models.property_values import BadSettings
 from lmi_deploy.server.settings import read_settings
-from lmi_deploy.server.stated import BadSettings
 
 
 def settings(

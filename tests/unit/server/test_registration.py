@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from lmi_deploy.server.httpwire import Request
-from lmi_deploy.server.refusals import Refusal
-from lmi_deploy.server.registration import Registration, read_registration
+from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.http.parser import Request
+from lmi_deploy.server.models.registration import Registration, read_registration
 
 JSON = [("Content-Type", "application/json; charset=utf-8")]
 

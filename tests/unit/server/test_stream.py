@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from lmi_deploy.server.stream import READ_AHEAD, Stream
-from tests.support.streams import stream_of
+from lmi_deploy.server.http.stream import READ_AHEAD, Stream
+from tests.support.stream_pair import stream_of
 
 
 @asynccontextmanager

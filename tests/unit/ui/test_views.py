@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.core.events import Answered, Event, Finished, Line, Notice, Progress, Started
-from lmi_deploy.core.plan import Change, Plan, StopServer
-from lmi_deploy.core.problem import Problem
+from lmi_deploy.domain.events import Answered, Event, Finished, Line, Notice, Progress, Started
+from lmi_deploy.domain.plan import Change, Plan, StopServer
 from lmi_deploy.errors import DeployFailed, RecipeError
-from lmi_deploy.ui.human import HumanView
-from lmi_deploy.ui.machine import MachineView, kebab
+from lmi_deploy.errors.problem import Problem
+from lmi_deploy.ui.json_view import MachineView, kebab
+from lmi_deploy.ui.text_view import HumanView
 
 KEY = "FetchWeights:org/m"
 EVENTS: list[Event] = [

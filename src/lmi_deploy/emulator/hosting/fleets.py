@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from lmi_deploy.emulator.hosting.instances import GRACE, Instance, Instances, Place
 from lmi_deploy.emulator.hosting.tasks import Key
-from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.record_store import Row
 
 
 @dataclass(slots=True)

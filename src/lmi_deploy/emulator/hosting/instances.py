@@ -13,17 +13,17 @@ from typing import Any, Final
 
 import aiohttp
 
-from lmi_deploy.emulator.hosting.failures import no_ping, slow_download
-from lmi_deploy.emulator.hosting.laying import Layer, Layout, require_container
-from lmi_deploy.emulator.hosting.phases import pass_by
-from lmi_deploy.emulator.hosting.reach import Reach
-from lmi_deploy.emulator.jobs.image import Image
+from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.faults.rules import Call
+from lmi_deploy.emulator.hosting.container_files import Layer, Layout, require_container
+from lmi_deploy.emulator.hosting.failure_reasons import no_ping, slow_download
+from lmi_deploy.emulator.hosting.fault_points import pass_by
+from lmi_deploy.emulator.hosting.network_access import Reach
+from lmi_deploy.emulator.jobs.image_environment import Image
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.logs.shipping import POLL, Shipping
-from lmi_deploy.emulator.rules import Call
-from lmi_deploy.emulator.sagemaker.sources import sources_of
-from lmi_deploy.emulator.store import Row
-from lmi_deploy.emulator.world import World
+from lmi_deploy.emulator.record_store import Row
+from lmi_deploy.emulator.sagemaker.model_sources import sources_of
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.processes import Processes
 

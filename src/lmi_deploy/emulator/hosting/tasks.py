@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.naming import Kind
-from lmi_deploy.emulator.store import Row
-from lmi_deploy.emulator.world import World
 
 Key = tuple[str, str]
 """Region and name of a resource."""

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.iam.elsewhere import denial
 from lmi_deploy.emulator.iam.keyring import Keyring
+from lmi_deploy.emulator.iam.request_permissions import denial
 from lmi_deploy.emulator.runtime.requests import is_invocation
-from lmi_deploy.emulator.wire import query, verify
-from lmi_deploy.emulator.wire.canonical import Wire
+from lmi_deploy.emulator.wire import query, signature_check
+from lmi_deploy.emulator.wire.canonical_request import Wire
 from lmi_deploy.emulator.wire.dispatch import called, refusal
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.signature import Signature, read_signature, required
@@ -97,21 +97,21 @@ class Authentication:
     async def require_body(self, request: web.Request) -> None:
         """ApiError unless the body is what was signed; apart from the head, as a fault may keep it from being read."""
         wire, signature = _wire(request), request[SIGNATURE]
-        if not verify.is_declared(wire, signature):
+        if not signature_check.is_declared(wire, signature):
             return
         secret = self.keyring.secret(signature, self._now())
         body = await request.read()
         if len(body) > _LARGE:
-            await asyncio.to_thread(verify.require_body, wire, signature, secret, body)
+            await asyncio.to_thread(signature_check.require_body, wire, signature, secret, body)
         else:
-            verify.require_body(wire, signature, secret, body)
+            signature_check.require_body(wire, signature, secret, body)
 
     async def _verified(self, request: web.Request) -> Signature:
         signature = required(read_signature(request.headers, request.query))
         now, wire = self._now(), _wire(request)
         secret = self.keyring.secret(signature, now)
-        body = None if verify.is_declared(wire, signature) else await request.read()
-        verify.require_signed(wire, signature, secret, body, now)
+        body = None if signature_check.is_declared(wire, signature) else await request.read()
+        signature_check.require_signed(wire, signature, secret, body, now)
         return signature
 
     def _now(self) -> datetime:

@@ -9,7 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.world import Credentials
+from lmi_deploy.emulator.context import Credentials
 
 PATH: Final = "/_credentials/{held}"
 _LASTING: Final = timedelta(hours=6)

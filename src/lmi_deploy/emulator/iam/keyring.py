@@ -11,11 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from lmi_deploy.emulator.context import Credentials
 from lmi_deploy.emulator.iam.roles import iam_backend, sts_backend
-from lmi_deploy.emulator.store import write_whole
+from lmi_deploy.emulator.record_store import write_whole
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.signature import Signature
-from lmi_deploy.emulator.world import Credentials
 from lmi_deploy.errors import UsageRefused
 
 FILE: Final = "key.json"

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.iam.policies import Document, Request, allows, read_document, trusts
-from lmi_deploy.emulator.world import Credentials
+from lmi_deploy.emulator.context import Credentials
+from lmi_deploy.emulator.iam.policy_evaluation import Document, Request, allows, read_document, trusts
 
 _HOURS: Final = 12
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lmi_deploy.emulator.hosting.phases import pass_by
-from lmi_deploy.emulator.jobs.image import Image
-from lmi_deploy.emulator.jobs.laying import Job, JobLayer
+from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.faults.rules import Call
+from lmi_deploy.emulator.hosting.fault_points import pass_by
+from lmi_deploy.emulator.jobs.container_files import Job, JobLayer
+from lmi_deploy.emulator.jobs.image_environment import Image
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.logs.shipping import Shipping
-from lmi_deploy.emulator.rules import Call
-from lmi_deploy.emulator.world import World
 from lmi_deploy.ports.processes import Process, Processes
 
 LOG_GROUP: Final = "/aws/sagemaker/ProcessingJobs"

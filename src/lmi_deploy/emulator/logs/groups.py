@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from lmi_deploy.emulator.clock import TurnedClock
-from lmi_deploy.emulator.store import write_whole
+from lmi_deploy.emulator.record_store import write_whole
 
 _GROUP: Final = "group.json"
 

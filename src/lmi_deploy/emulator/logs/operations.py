@@ -7,9 +7,9 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from lmi_deploy.emulator.context import Ask
 from lmi_deploy.emulator.logs.groups import Group, LogGroups, LogLine, Stream
 from lmi_deploy.emulator.wire.errors import ApiError
-from lmi_deploy.emulator.world import Ask
 
 Call = Callable[[LogGroups, Ask, str], Mapping[str, Any] | None]
 MAX_EVENTS: Final = 10_000

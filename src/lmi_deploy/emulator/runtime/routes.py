@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lmi_deploy.emulator.hosting.components import Components
+from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.hosting.component_states import Components
 from lmi_deploy.emulator.hosting.fleets import Fleets
 from lmi_deploy.emulator.hosting.instances import Instance
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.runtime import errors
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, INFERENCE_COMPONENT
-from lmi_deploy.emulator.store import Row
-from lmi_deploy.emulator.world import World
 
 PATIENCE: Final = 60.0
 """Real seconds for containers that come up again after a restart of the emulator."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.beside.quotas import require_growth
+from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, arn_of
-from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.services.quotas import require_growth
 from lmi_deploy.emulator.wire.errors import refused
-from lmi_deploy.emulator.world import World
 
 UNDER_WAY: Final = ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting")
 

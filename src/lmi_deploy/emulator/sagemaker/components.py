@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.record_store import Row
+from lmi_deploy.emulator.sagemaker.container_images import require_image
 from lmi_deploy.emulator.sagemaker.deployments import deployed_image
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.models import containers_of
@@ -16,11 +19,8 @@ from lmi_deploy.emulator.sagemaker.naming import (
     found,
     require_new,
 )
-from lmi_deploy.emulator.sagemaker.registry import require_image
-from lmi_deploy.emulator.sagemaker.rows import new_row
-from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.sagemaker.records import new_row
 from lmi_deploy.emulator.wire.errors import refused
-from lmi_deploy.emulator.world import Ask, Operation, World
 
 
 def create_component(world: World, ask: Ask) -> Mapping[str, Any]:

@@ -9,10 +9,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lmi_deploy.emulator.context import Ask, World
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.models import containers_of
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT_CONFIG, MODEL, found
-from lmi_deploy.emulator.store import Row
-from lmi_deploy.emulator.world import Ask, World
 
 
 def snapshot(world: World, ask: Ask, config_name: str) -> Row:

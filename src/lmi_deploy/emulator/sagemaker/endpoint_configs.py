@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lmi_deploy.emulator.context import Ask, Operation, World
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT_CONFIG, MODEL, drop, found, require_new, seen_rows
-from lmi_deploy.emulator.sagemaker.rows import asked_for, new_row
+from lmi_deploy.emulator.sagemaker.records import asked_for, new_row
 from lmi_deploy.emulator.wire.errors import refused
-from lmi_deploy.emulator.world import Ask, Operation, World
 
 _NVME_FAMILIES: Final = ("g5", "g6", "g6e", "g7e", "p5", "p5e", "p5en", "p6-b200", "trn1", "trn1n", "trn2")
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.beside.quotas import require_quota
+from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.capacities import in_progress, set_capacities, settled_endpoint, touch
 from lmi_deploy.emulator.sagemaker.components import components_of
 from lmi_deploy.emulator.sagemaker.deployments import described, retain, snapshot
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, ENDPOINT_CONFIG, found, require_new
-from lmi_deploy.emulator.sagemaker.rows import new_row
+from lmi_deploy.emulator.sagemaker.records import new_row
 from lmi_deploy.emulator.scaling.resources import scaled_variants
 from lmi_deploy.emulator.scaling.targets import forget_endpoint
-from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.services.quotas import require_quota
 from lmi_deploy.emulator.wire.errors import refused
-from lmi_deploy.emulator.world import Ask, Operation, World
 
 
 def create_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:

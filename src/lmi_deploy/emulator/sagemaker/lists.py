@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.wire.errors import refused
 
 PAGE: Final = 10

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.sagemaker.container_images import require_container_image
 from lmi_deploy.emulator.sagemaker.lists import page
+from lmi_deploy.emulator.sagemaker.model_sources import Source, sources_of
 from lmi_deploy.emulator.sagemaker.naming import MODEL, drop, found, require_new, seen_rows
-from lmi_deploy.emulator.sagemaker.registry import require_container_image
+from lmi_deploy.emulator.sagemaker.records import asked_for, new_row
 from lmi_deploy.emulator.sagemaker.roles import require_role
-from lmi_deploy.emulator.sagemaker.rows import asked_for, new_row
-from lmi_deploy.emulator.sagemaker.sources import Source, sources_of
 from lmi_deploy.emulator.wire.errors import refused
-from lmi_deploy.emulator.world import Ask, Operation, World
 
 
 def create_model(world: World, ask: Ask) -> Mapping[str, Any]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.context import Ask, World
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.wire.errors import ApiError, refused
-from lmi_deploy.emulator.world import Ask, World
 
 
 @dataclass(frozen=True, slots=True)

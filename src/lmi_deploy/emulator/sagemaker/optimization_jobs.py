@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import MODEL, OPTIMIZATION_JOB, found, require_new_job
+from lmi_deploy.emulator.sagemaker.records import asked_for, new_row
 from lmi_deploy.emulator.sagemaker.roles import require_role
-from lmi_deploy.emulator.sagemaker.rows import asked_for, new_row
-from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.wire.errors import ApiError, refused
-from lmi_deploy.emulator.world import Ask, Operation, World
 
 UNDER_WAY: Final = ("STARTING", "INPROGRESS")
 

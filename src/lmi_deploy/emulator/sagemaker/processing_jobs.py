@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lmi_deploy.catalog.instances import has_local_disks
-from lmi_deploy.emulator.beside.quotas import require_job_quota
+from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.record_store import Row
+from lmi_deploy.emulator.sagemaker.container_images import require_image
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB, require_new_job
-from lmi_deploy.emulator.sagemaker.registry import require_image
+from lmi_deploy.emulator.sagemaker.records import asked_for, new_row
 from lmi_deploy.emulator.sagemaker.roles import require_role
-from lmi_deploy.emulator.sagemaker.rows import asked_for, new_row
-from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.services.quotas import require_job_quota
 from lmi_deploy.emulator.wire.errors import ApiError, refused
-from lmi_deploy.emulator.world import Ask, Operation, World
 
 UNDER_WAY: Final = ("InProgress", "Stopping")
 _FOLDER: Final = "/opt/ml/processing/"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from lmi_deploy.emulator.context import World
 from lmi_deploy.emulator.wire.errors import refused
-from lmi_deploy.emulator.world import World
 
 
 def require_role(world: World, role: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lmi_deploy.emulator.context import Ask, Operation, World, tag_list, tags_of
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.naming import Kind, by_arn
-from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.wire.errors import ApiError, refused
-from lmi_deploy.emulator.world import Ask, Operation, World, tag_list, tags_of
 
 MAX_TAGS: Final = 50
 

@@ -6,11 +6,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lmi_deploy.emulator.context import Ask, World
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.scaling.naming import matching, name_of
 from lmi_deploy.emulator.scaling.resources import Variant
-from lmi_deploy.emulator.store import Row
 from lmi_deploy.emulator.wire.errors import ApiError
-from lmi_deploy.emulator.world import Ask, World
 
 TABLE: Final = "scaling-activities"
 PAGE: Final = 50

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from lmi_deploy.core.naming import digest
-from lmi_deploy.emulator.store import Row
+from lmi_deploy.domain.naming import digest
+from lmi_deploy.emulator.context import Ask, World
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.wire.errors import ApiError
-from lmi_deploy.emulator.world import Ask, World
 
 TARGETS: Final = "scalable-targets"
 POLICIES: Final = "scaling-policies"

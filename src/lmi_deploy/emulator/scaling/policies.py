@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.beside.cloudwatch import TABLE as ALARMS
+from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.scaling.naming import (
     POLICIES,
     TARGETS,
@@ -17,9 +18,8 @@ from lmi_deploy.emulator.scaling.naming import (
     refused,
     stamp,
 )
-from lmi_deploy.emulator.store import Row
+from lmi_deploy.emulator.services.cloudwatch import TABLE as ALARMS
 from lmi_deploy.emulator.wire.errors import ApiError
-from lmi_deploy.emulator.world import Ask, Operation, World
 
 INVOCATIONS: Final = "SageMakerVariantInvocationsPerInstance"
 LOW: Final = 0.9

@@ -6,11 +6,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.capacities import set_capacities
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
 from lmi_deploy.emulator.scaling.naming import TARGETS, refused
-from lmi_deploy.emulator.store import Row
-from lmi_deploy.emulator.world import World
 
 COUNT: Final = "sagemaker:variant:DesiredInstanceCount"
 _RESOURCE: Final = re.compile(r"endpoint/(?P<endpoint>[^/]+)/variant/(?P<variant>[^/]+)")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.beside import row_tags
+from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.scaling.activities import describe_activities, scale
 from lmi_deploy.emulator.scaling.naming import POLICIES, TARGETS, matching, missing, name_of, refused, stamp
 from lmi_deploy.emulator.scaling.policies import drop_policy
 from lmi_deploy.emulator.scaling.resources import Variant
-from lmi_deploy.emulator.store import Row
-from lmi_deploy.emulator.world import Ask, Operation, World
+from lmi_deploy.emulator.services import resource_tags
 
 
 def register(world: World, ask: Ask) -> Mapping[str, Any]:
@@ -26,7 +26,7 @@ def register(world: World, ask: Ask) -> Mapping[str, Any]:
     row = before or {
         "arn": world.arn("application-autoscaling", ask.region, f"scalable-target/{stamp(name)}"),
         "created": world.clock.now(),
-        "tags": row_tags.given(ask),
+        "tags": resource_tags.given(ask),
     }
     world.table(TARGETS, ask.region).put(name, {**row, "params": kept})
     _keep_within(world, ask.region, variant, kept)
@@ -79,5 +79,5 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "DescribeScalableTargets": describe_targets,
     "DeregisterScalableTarget": deregister,
     "DescribeScalingActivities": describe_activities,
-    **row_tags.operations(TARGETS),
+    **resource_tags.operations(TARGETS),
 }

@@ -9,13 +9,13 @@ from typing import Any, Final, Literal
 
 from aiohttp import web
 
+from lmi_deploy.emulator.context import Ask
 from lmi_deploy.emulator.wire import cbor, query
-from lmi_deploy.emulator.wire.answers import as_json, error_body, request_id, written
-from lmi_deploy.emulator.wire.check import check
 from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.parameter_check import check
+from lmi_deploy.emulator.wire.responses import as_json, error_body, request_id, written
 from lmi_deploy.emulator.wire.service_models import service_model
 from lmi_deploy.emulator.wire.signature import Signature, read_signature
-from lmi_deploy.emulator.world import Ask
 
 TARGETS: Final[Mapping[str, str]] = {
     "SageMaker": "sagemaker",

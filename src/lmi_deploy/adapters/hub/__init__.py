@@ -1,6 +1,0 @@
-"""The Hugging Face Hub behind the port `Hub`: listing, small reads, and files brought into the user's own cache."""
-
-from lmi_deploy.adapters.hub.client import HuggingFaceHub
-from lmi_deploy.adapters.hub.settings import HubSettings
-
-__all__ = ["HubSettings", "HuggingFaceHub"]

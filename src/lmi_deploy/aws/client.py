@@ -1,0 +1,147 @@
+"""Calls to one AWS service: bounded tries, pages to the last one, botocore's errors in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from lmi_deploy import __version__
+from lmi_deploy.aws.aws_error import Fault
+from lmi_deploy.aws.client_factory import Clients
+from lmi_deploy.aws.clock_skew import Skew
+from lmi_deploy.aws.error_messages import Subject, explain
+from lmi_deploy.aws.lease_guard import LeaseGuard
+from lmi_deploy.aws.retry import Line, Tell, always, silent
+from lmi_deploy.aws.session import SessionFactory, region_of
+from lmi_deploy.errors import LmiError
+from lmi_deploy.ports.clock import Clock
+
+NAMES: Final = {
+    "application-autoscaling": "Application Auto Scaling",
+    "iam": "IAM",
+    "logs": "CloudWatch Logs",
+    "pricing": "the price list",
+    "resourcegroupstaggingapi": "the tagging API",
+    "sagemaker": "SageMaker",
+    "sagemaker-runtime": "SageMaker's runtime",
+    "secretsmanager": "Secrets Manager",
+    "service-quotas": "Service Quotas",
+    "sts": "STS",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """How every service of one account and region is reached. `attempts` are botocore's own within one of our
+    `rounds`; one service's clock is every service's."""
+
+    session: SessionFactory
+    clock: Clock
+    tell: Tell = silent
+    attempts: int = 4
+    rounds: int = 5
+    connect_seconds: float = 10.0
+    read_seconds: float = 60.0
+    manner: Literal["adaptive", "standard"] = "adaptive"
+    """Of botocore's tries: a client that is throttled slows down by itself, or only tries again."""
+    skew: Skew = field(default_factory=Skew)
+    guard: LeaseGuard | None = None
+    """Asked before each request that changes something."""
+
+
+class Service:
+    """One service. Every call says for people what it is about, and for IAM which resource."""
+
+    def __init__(
+        self,
+        access: Access,
+        name: str,
+        *,
+        region: str = "",
+        url: str = "",
+        repeatable: Callable[[Fault], bool] = always,
+    ) -> None:
+        self._access = access
+        self._name = name
+        self._region = region
+        self._url = url
+        self._line = Line(
+            clients=Clients(access.session, self._client, skew=access.skew, guard=access.guard),
+            clock=access.clock,
+            service=NAMES[name],
+            rounds=access.rounds,
+            tell=access.tell,
+            repeatable=repeatable,
+        )
+
+    @property
+    def clock(self) -> Clock:
+        return self._access.clock
+
+    @property
+    def region(self) -> str:
+        return self._line.clients.region
+
+    @property
+    def partition(self) -> str:
+        return self._line.clients.partition
+
+    @property
+    def endpoint(self) -> str:
+        return self._line.clients.endpoint
+
+    def __call__(
+        self, call: str, what: str, *, resource: str = "*", needs: str = "", **given: Any
+    ) -> dict[str, Any]:
+        """The answer of `call`, a method of boto3's client; `needs` is what an answer of AWS always has."""
+        return self._line.run(
+            call,
+            given,
+            what=what,
+            explain=lambda fault: self.explained(fault, call, what, resource),
+            needs=needs,
+        )
+
+    def pages(
+        self, call: str, what: str, *, token: str, items: str, resource: str = "*", **given: Any
+    ) -> Iterator[Any]:
+        """The items of every page; `token` is the name under which the next page is asked for, and told."""
+        more: dict[str, Any] = {}
+        while True:
+            # An answer that was cut off reads as one without items: nothing found is told by an empty list.
+            answer = self(call, what, resource=resource, needs=items, **given, **more)
+            yield from answer[items]
+            if not answer.get(token) or answer[token] == more.get(token):
+                return
+            more = {token: answer[token]}
+
+    def explained(self, fault: Fault, call: str, what: str, resource: str) -> LmiError:
+        clients = self._line.clients
+        operation = clients.api.meta.method_to_api_mapping[call]
+        subject = Subject(
+            service=NAMES[self._name],
+            what=what,
+            action=f"{clients.api.meta.service_model.signing_name}:{operation}",
+            resource=resource,
+            region=clients.region,
+            endpoint=clients.endpoint,
+        )
+        return explain(fault, subject)
+
+    def _client(self, session: Any) -> Any:
+        from botocore.config import Config
+
+        access = self._access
+        settings = Config(
+            retries={"mode": access.manner, "total_max_attempts": access.attempts},
+            connect_timeout=access.connect_seconds,
+            read_timeout=access.read_seconds,
+            user_agent_extra=f"lmi-deploy/{__version__}",
+        )
+        return session.client(
+            self._name,
+            region_name=self._region or region_of(session),
+            endpoint_url=self._url or None,
+            config=settings,
+        )

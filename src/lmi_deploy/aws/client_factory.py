@@ -1,0 +1,71 @@
+"""boto3's clients: one a service, made late, with credentials that can be read anew."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from lmi_deploy.aws.clock_skew import Skew
+from lmi_deploy.aws.lease_guard import LeaseGuard
+from lmi_deploy.aws.session import SessionFactory, credentials_explained, fresh_session
+
+# A boto3 session makes one client at a time.
+_making = threading.Lock()
+
+
+class Clients:
+    """One client, made when it is first needed, safe to use from several threads; `renew` reads credentials anew."""
+
+    def __init__(
+        self,
+        session: SessionFactory,
+        make: Callable[[Any], Any],
+        *,
+        skew: Skew | None = None,
+        guard: LeaseGuard | None = None,
+    ) -> None:
+        self._factory = session
+        self._make = make
+        self.skew = skew or Skew()
+        self._guard = guard
+        self.reached = False
+        """Whether anything ever answered: an address that never did is not asked for long."""
+        self._lock = threading.Lock()
+        self._made: Any = None
+        self._session: Any = None
+
+    @property
+    def api(self) -> Any:
+        with self._lock:
+            if self._made is None:
+                self._open(self._factory)
+            return self._made
+
+    @property
+    def region(self) -> str:
+        return str(self.api.meta.region_name)
+
+    @property
+    def partition(self) -> str:
+        return str(self.api.meta.partition)
+
+    @property
+    def endpoint(self) -> str:
+        """The URL that is in use."""
+        return str(self.api.meta.endpoint_url)
+
+    def renew(self, stale: Any) -> None:
+        """A client with credentials read anew, in the place of `stale`; another thread may have made it already."""
+        with self._lock:
+            if self._made is stale:
+                self._open(lambda: fresh_session(self._factory, self._session))
+
+    def _open(self, session: SessionFactory) -> None:
+        with credentials_explained(), _making:
+            self._session = session()
+            client = self._make(self._session)
+        self.skew.attach(client)
+        if self._guard is not None:
+            self._guard.attach(client)
+        self._made = client

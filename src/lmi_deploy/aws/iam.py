@@ -1,0 +1,101 @@
+"""The port Roles: IAM, asked what a role trusts and what a principal may do."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.errors import AccessError, NotFound
+from lmi_deploy.ports.iam import Right
+
+Context = tuple[tuple[str, str], ...]
+SERVICE: Final = "sagemaker.amazonaws.com"
+_ASSUME: Final = "sts:AssumeRole"
+_TRUST: Final = f'{{"Effect": "Allow", "Principal": {{"Service": "{SERVICE}"}}, "Action": "{_ASSUME}"}}'
+
+
+class IamRoles:
+    def __init__(self, access: Access) -> None:
+        self._api = Service(access, "iam")
+
+    def assumable(self, role: str) -> str:
+        told = self._role(role)
+        statements = _many(told.get("AssumeRolePolicyDocument", {}).get("Statement", ()))
+        lets = [statement for statement in statements if _is_about_us(statement)]
+        if any(statement.get("Effect") == "Deny" and "Condition" not in statement for statement in lets):
+            return f"its trust policy denies {SERVICE} to assume it"
+        if not any(statement.get("Effect") == "Allow" for statement in lets):
+            return f"its trust policy does not let {SERVICE} assume it; it needs the statement {_TRUST}"
+        return ""
+
+    def lacking(self, principal: str, rights: Sequence[Right]) -> tuple[Right, ...]:
+        source = self._source(principal)
+        if source is None:
+            return ()
+        alike: dict[tuple[str, Context], list[Right]] = {}
+        for right in rights:
+            alike.setdefault((right.resource, right.context), []).append(right)
+        return tuple(right for group in alike.values() for right in self._refused(source, group))
+
+    def _refused(self, source: str, rights: Sequence[Right]) -> Iterator[Right]:
+        """Of rights on one resource and in one context."""
+        known = {"iam:PassedToService": SERVICE, **dict(rights[0].context)}
+        results = self._api.pages(
+            "simulate_principal_policy",
+            f"rights of {source}",
+            resource=source,
+            token="Marker",
+            items="EvaluationResults",
+            PolicySourceArn=source,
+            ActionNames=[right.action for right in rights],
+            ResourceArns=[rights[0].resource],
+            ContextEntries=[_context(key, value) for key, value in known.items()],
+        )
+        allowed = {result["EvalActionName"] for result in results if result["EvalDecision"] == "allowed"}
+        yield from (right for right in rights if right.action not in allowed)
+
+    def _source(self, principal: str) -> str | None:
+        """Whose policies count: of a session the role's. None for the account's root, who may do everything."""
+        resource = principal.split(":", 5)[5]
+        if resource == "root":
+            return None
+        if resource.startswith("assumed-role/"):
+            return str(self._role(resource.split("/")[1])["Arn"])
+        if not resource.startswith(("role/", "user/")):
+            raise AccessError(
+                f"{principal}: the rights of such a principal cannot be simulated",
+                hint="nothing is wrong with it: they are found out as they are used",
+            )
+        return principal
+
+    def _role(self, role: str) -> Mapping[str, Any]:
+        """By its ARN or its name; a path is no part of the name."""
+        name = role.rpartition("/")[2]
+        try:
+            answer = self._api("get_role", f"role {name}", resource=role, needs="Role", RoleName=name)
+        except NotFound as exc:
+            raise NotFound(
+                f"role {name}: there is no such role in the account",
+                hint="name one in the recipe, or make it: `lmi iam RECIPE` prints its policies",
+            ) from exc
+        told: Mapping[str, Any] = answer["Role"]
+        return told
+
+
+def _is_about_us(statement: Mapping[str, Any]) -> bool:
+    principal = statement.get("Principal", {})
+    services = _many(principal.get("Service", ()) if isinstance(principal, Mapping) else ())
+    meant = principal == "*" or SERVICE in services or "*" in services
+    actions = (str(action) for action in _many(statement.get("Action", ())))
+    return meant and any(fnmatch.fnmatch(_ASSUME.lower(), action.lower()) for action in actions)
+
+
+def _many(value: Any) -> Sequence[Any]:
+    """IAM writes one thing, or a list of them."""
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _context(key: str, value: str) -> dict[str, Any]:
+    return {"ContextKeyName": key, "ContextKeyValues": [value], "ContextKeyType": "string"}

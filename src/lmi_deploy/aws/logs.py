@@ -1,0 +1,87 @@
+"""The port CloudLogs: CloudWatch Logs, every stream of a group by time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, Final
+
+from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.errors import NotFound
+
+ENDPOINTS: Final = "/aws/sagemaker/Endpoints/"
+_EVERY: Final = 2.0
+_LATE: Final = 30_000
+"""Milliseconds by which a line may come after those that are younger."""
+
+
+class CloudWatchLogs:
+    def __init__(self, access: Access) -> None:
+        self._api = Service(access, "logs")
+
+    def group(self, endpoint: str) -> str:
+        name = f"{ENDPOINTS}{endpoint}"
+        groups = self._api.pages(
+            "describe_log_groups",
+            f"log group {name}",
+            token="nextToken",
+            items="logGroups",
+            logGroupNamePrefix=name,
+        )
+        return name if any(group["logGroupName"] == name for group in groups) else ""
+
+    def lines(self, group: str, *, start: str = "") -> Iterator[str]:
+        for event in self._events(group, _since(start)):
+            yield from _lines(event)
+
+    def follow(self, group: str, *, start: str = "") -> Iterator[str]:
+        """The empty text comes after everything that is there now; who asks on at once is made to wait."""
+        since, seen, clock = _since(start), dict[str, int](), self._api.clock
+        while True:
+            looked = clock.monotonic()
+            with suppress(NotFound):  # the group comes with the first line
+                for event in self._events(group, since):
+                    if event["eventId"] not in seen:
+                        seen[event["eventId"]] = int(event["timestamp"])
+                        yield from (line or " " for line in _lines(event))
+            since = max(since, max(seen.values(), default=0) - _LATE)
+            seen = {key: at for key, at in seen.items() if at >= since}
+            yield ""
+            clock.sleep(max(0.0, looked + _EVERY - clock.monotonic()))
+
+    def remove(self, group: str) -> None:
+        with suppress(NotFound):
+            self._api("delete_log_group", f"log group {group}", logGroupName=group)
+
+    def stream(self, group: str, prefix: str) -> Iterator[str]:
+        """The lines of the streams whose names begin so; none where there is no group yet."""
+        with suppress(NotFound):
+            for event in self._events(group, 0, logStreamNamePrefix=prefix):
+                yield from _lines(event)
+
+    def _events(self, group: str, since: int, **more: Any) -> Iterator[dict[str, Any]]:
+        try:
+            yield from self._api.pages(
+                "filter_log_events",
+                f"log group {group}",
+                token="nextToken",
+                items="events",
+                logGroupName=group,
+                startTime=since,
+                **more,
+            )
+        except NotFound as exc:
+            raise NotFound(
+                f"{group}: no such log group: no container has printed anything yet, or its role may not write there",
+                hint="it comes with the first line; the role needs logs:CreateLogGroup, logs:CreateLogStream and "
+                "logs:PutLogEvents",
+            ) from exc
+
+
+def _since(start: str) -> int:
+    return int(datetime.fromisoformat(start).timestamp() * 1000) if start else 0
+
+
+def _lines(event: dict[str, Any]) -> Iterator[str]:
+    yield from str(event["message"]).splitlines() or [""]

@@ -1,0 +1,42 @@
+"""The port Limits: Service Quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.ports.quotas import Quota
+
+
+class AwsLimits:
+    """The list is read to the instance that is asked for, and no page twice."""
+
+    def __init__(self, access: Access) -> None:
+        self._api = Service(access, "service-quotas")
+        self._known: dict[str, Quota] = {}
+        # Only what was ever set for the account is in the first; the rest has its default.
+        self._more = chain(
+            self._list("list_service_quotas"),
+            self._list("list_aws_default_service_quotas"),
+        )
+
+    def endpoint_instances(self, instance: str) -> Quota | None:
+        name = f"{instance} for endpoint usage"
+        while name not in self._known:
+            quota = next(self._more, None)
+            if quota is None:
+                return None
+            self._known.setdefault(quota.name, quota)
+        return self._known[name]
+
+    def _list(self, call: str) -> Iterator[Quota]:
+        for quota in self._api.pages(
+            call,
+            "quotas of SageMaker",
+            token="NextToken",
+            items="Quotas",
+            ServiceCode="sagemaker",
+            MaxResults=100,
+        ):
+            yield Quota(name=quota["QuotaName"], code=quota["QuotaCode"], value=float(quota["Value"]))

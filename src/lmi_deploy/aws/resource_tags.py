@@ -1,0 +1,42 @@
+"""The port Tagged: the tagging API, which may lag behind by some seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, get_args
+
+from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.aws.sagemaker.resource_fields import tag_pairs
+from lmi_deploy.domain.sagemaker.settings import TAG, Resource, ResourceKind
+
+_KINDS: Final[tuple[ResourceKind, ...]] = get_args(ResourceKind)
+
+
+class AwsTagged:
+    def __init__(self, access: Access) -> None:
+        self._api = Service(access, "resourcegroupstaggingapi")
+
+    def of(self, deployment: str) -> tuple[Resource, ...]:
+        return self._found({"Key": TAG, "Values": [deployment]})
+
+    def all(self) -> tuple[Resource, ...]:
+        return self._found({"Key": TAG})
+
+    def _found(self, wanted: Mapping[str, Any]) -> tuple[Resource, ...]:
+        found = self._api.pages(
+            "get_resources",
+            f"resources tagged {TAG}",
+            token="PaginationToken",
+            items="ResourceTagMappingList",
+            TagFilters=[wanted],
+            ResourceTypeFilters=[f"sagemaker:{kind}" for kind in _KINDS],
+        )
+        resources = (_resource(item["ResourceARN"], tag_pairs(item.get("Tags", ()))) for item in found)
+        return tuple(resource for resource in resources if resource is not None)
+
+
+def _resource(arn: str, tags: tuple[tuple[str, str], ...]) -> Resource | None:
+    """`arn:aws:sagemaker:<region>:<account>:<kind>/<name>`; None for a kind that is none of ours."""
+    named, _, name = arn.split(":", 5)[5].partition("/")
+    kind = next((kind for kind in _KINDS if kind == named), None)
+    return Resource(kind=kind, name=name, arn=arn, tags=tags) if kind else None

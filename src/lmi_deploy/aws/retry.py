@@ -1,0 +1,160 @@
+"""The tries of one call: bounded, by the kind of what went wrong, the same for every service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from random import Random
+from typing import Any, Final
+
+from lmi_deploy.aws.aws_error import Fault, is_unreadable, read_fault
+from lmi_deploy.aws.client_factory import Clients
+from lmi_deploy.aws.clock_skew import FORGIVEN
+from lmi_deploy.aws.credentials import credential_trouble
+from lmi_deploy.aws.response_fields import UnexpectedResponse, defect_of
+from lmi_deploy.errors import LmiError
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.notify import Tell as Tell
+from lmi_deploy.ports.notify import silent as silent
+
+_LONGEST_WAIT: Final = 20.0
+_DAMAGED_TRIES: Final = 2
+_random: Final = Random()
+
+
+def always(fault: Fault) -> bool:
+    """Every request may be sent again: carried out twice, it does what it does once."""
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One service's client, and how patient the calls over it are. `service` is its name for people."""
+
+    clients: Clients
+    clock: Clock
+    service: str
+    rounds: int
+    tell: Tell = silent
+    repeatable: Callable[[Fault], bool] = always
+    """Whether what failed for a while may be sent again."""
+
+    def run(
+        self,
+        call: str,
+        given: dict[str, Any],
+        *,
+        what: str,
+        explain: Callable[[Fault], LmiError],
+        needs: str = "",
+    ) -> dict[str, Any]:
+        """The answer of `call`, a method of boto3's client, or the LmiError that ends it.
+
+        It has `needs`, and all that is read of it (`response_fields`).
+        """
+        from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
+
+        tries = _Tries(self, what, explain)
+        while True:
+            api = tries.next(given)
+            try:
+                answer: dict[str, Any] = getattr(api, call)(**given)
+                self._require_readable(api, call, answer, needs)
+            except ParamValidationError:
+                raise
+            except (ClientError, BotoCoreError) as exc:
+                tries.failed(exc, api)
+            except Exception as exc:
+                if not is_unreadable(exc):
+                    raise
+                tries.failed(exc, api)
+            else:
+                self.clients.reached = True
+                return answer
+
+    @staticmethod
+    def _require_readable(api: Any, call: str, answer: dict[str, Any], needs: str) -> None:
+        absent = f"without {needs}" if needs and needs not in answer else ""
+        if defect := absent or defect_of(api, api.meta.service_model.service_name, call, answer):
+            body = answer.get("Body")
+            if hasattr(body, "close"):
+                body.close()  # type: ignore[union-attr]
+            raise UnexpectedResponse(defect)
+
+    def pause(self, count: int) -> None:
+        """Before another try, longer each time."""
+        longest = min(_LONGEST_WAIT, 0.5 * 2**count)
+        self.clock.sleep(_random.uniform(longest / 2, longest))
+
+    def learn_skew(self, fault: Fault, least: timedelta = timedelta(0)) -> bool:
+        """Whether the answer told the service's time, by which requests are signed from now on."""
+        skew = self.clients.skew
+        if not skew.learn(fault.headers.get("date", ""), self.clock.now(), least):
+            return False
+        minutes = skew.offset.total_seconds() / 60
+        way = "behind" if minutes > 0 else "ahead"
+        self.tell(
+            f"this machine's clock is {abs(minutes):.0f} minutes {way} of {self.service}'s: requests are signed by "
+            f"{self.service}'s clock"
+        )
+        return True
+
+    def renew(self, stale: Any) -> bool:
+        self.tell("the AWS credentials have expired: reading them again")
+        self.clients.renew(stale)
+        return True
+
+
+class _Tries:
+    """How many tries of which kind there were, and whether there is another."""
+
+    def __init__(self, line: Line, what: str, explain: Callable[[Fault], LmiError]) -> None:
+        self._line = line
+        self._what = what
+        self._explain = explain
+        self._counts: dict[str, int] = {}
+
+    def next(self, given: dict[str, Any]) -> Any:
+        body = given.get("Body")
+        if self._counts and hasattr(body, "seek"):
+            body.seek(0)  # type: ignore[union-attr]
+        return self._line.clients.api
+
+    def failed(self, exc: Exception, api: Any) -> None:
+        """Wait as long as is due, or raise what ends the call."""
+        trouble = credential_trouble(exc)
+        if trouble is not None:
+            raise trouble from exc
+        fault = read_fault(exc)
+        self._line.clients.reached |= fault.status != 0
+        count = self._counts[fault.kind] = self._counts.get(fault.kind, 0) + 1
+        if not self._another(fault, count, api):
+            raise self._explain(self._counted(fault)) from exc
+        if fault.kind in ("again", "contested", "garbled"):
+            why = f"an answer {fault.message}" if fault.kind == "garbled" else fault.code
+            self._line.tell(f"{self._what}: trying again: {why}")
+            self._line.pause(count)
+
+    def _another(self, fault: Fault, count: int, api: Any) -> bool:
+        line = self._line
+        match fault.kind:
+            case "again" | "contested":
+                nobody = fault.is_unreachable and not line.clients.reached
+                return count < line.rounds and not nobody and line.repeatable(fault)
+            case "garbled":
+                return count <= _DAMAGED_TRIES and line.repeatable(fault)
+            case "damaged":
+                return count <= _DAMAGED_TRIES
+            case "skewed":
+                return count == 1 and line.learn_skew(fault)
+            case "mute":
+                return count == 1 and line.learn_skew(fault, least=FORGIVEN)
+            case "expired":
+                elsewhere = fault.region not in ("", line.clients.region)
+                return count == 1 and not elsewhere and line.renew(api)
+            case "final":
+                return False
+
+    def _counted(self, fault: Fault) -> Fault:
+        return replace(fault, resent=fault.resent or sum(self._counts.values()) > 1)

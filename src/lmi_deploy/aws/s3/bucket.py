@@ -1,0 +1,105 @@
+"""A bucket as a whole: is it there and ours, how a new one is made, what is advised for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lmi_deploy.aws.s3.client import Calls
+from lmi_deploy.domain import buckets
+from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, Refused
+
+_OLD_NAMESPACE: Final = "us-east-1"
+"""The one region that is not named when a bucket is made in it."""
+
+
+def exists(calls: Calls) -> bool:
+    """Before a byte moves: ours, and in our region. False where there is none of that name."""
+    try:
+        answer = calls("head_bucket")
+    except NotFound:
+        return False
+    region = answer.get("BucketRegion") or calls.clients.region
+    if region != calls.clients.region:
+        raise AccessError(
+            f"s3://{calls.bucket}: the bucket is in {region}, this deployment in {calls.clients.region}",
+            hint=f"set endpoint.region to {region}, or name a bucket in {calls.clients.region}: an endpoint reads its "
+            "model from its own region",
+        )
+    return True
+
+
+def make(calls: Calls, *, tags: Mapping[str, str], kms_key: str) -> None:
+    """Whole or not at all: where a setting is refused, the empty bucket goes again. One that is there is left alone."""
+    if exists(calls) or not _create(calls):
+        return
+    try:
+        _settle(calls, tags, kms_key)
+    except BaseException as why:
+        _take_back(calls, why)
+        raise
+
+
+def _take_back(calls: Calls, why: BaseException) -> None:
+    """Where it cannot go, it is named: the next `up` would take it for whole, and it is not."""
+    try:
+        calls("delete_bucket")
+    except LmiError as left:
+        if isinstance(why, LmiError):
+            remove = f"remove it before you try again: aws s3 rb s3://{calls.bucket}"
+            why.message = f"{why.message}; it is left half made ({left.message})"
+            why.hint = "; ".join(filter(None, (why.hint, remove)))
+
+
+def upload_rule_advice(calls: Calls) -> str:
+    """Empty, too, where the rules may not be read: then it is somebody else's to see to."""
+    try:
+        rules = calls("get_bucket_lifecycle_configuration").get("Rules", [])
+    except NotFound:
+        rules = []
+    except (AccessError, CloudError):
+        return ""
+    return buckets.upload_rule_advice(calls.bucket, calls.owner, rules)
+
+
+def _create(calls: Calls) -> bool:
+    """False where somebody else of our account was faster."""
+    region = calls.clients.region
+    parameters: dict[str, Any] = {}
+    if region != _OLD_NAMESPACE:
+        parameters["CreateBucketConfiguration"] = {"LocationConstraint": region}
+    if buckets.is_regional(calls.bucket, calls.owner, region):
+        parameters["BucketNamespace"] = _namespace(calls)
+    try:
+        calls("create_bucket", **parameters)
+    except Refused:
+        if not exists(calls):
+            raise
+        return False
+    return True
+
+
+def _namespace(calls: Calls) -> str:
+    model = calls.clients.api.meta.service_model.operation_model("CreateBucket")
+    if "BucketNamespace" not in model.input_shape.members:
+        raise CloudError(
+            f"s3://{calls.bucket}: the installed botocore does not know account-regional buckets",
+            hint="pip install -U boto3; or name a bucket of yours in endpoint.bucket",
+        )
+    return "account-regional"
+
+
+def _settle(calls: Calls, tags: Mapping[str, str], kms_key: str) -> None:
+    blocked = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
+    calls("put_public_access_block", PublicAccessBlockConfiguration=dict.fromkeys(blocked, True))
+    calls("put_bucket_encryption", ServerSideEncryptionConfiguration={"Rules": [_encryption(kms_key)]})
+    calls("put_bucket_policy", Policy=buckets.tls_only_policy(calls.bucket, calls.clients.partition))
+    listed = [{"Key": key, "Value": value} for key, value in sorted(tags.items())]
+    calls("put_bucket_tagging", Tagging={"TagSet": listed})
+
+
+def _encryption(kms_key: str) -> dict[str, Any]:
+    if not kms_key:
+        return {"ApplyServerSideEncryptionByDefault": {"SSEAlgorithm": "AES256"}}
+    default = {"SSEAlgorithm": "aws:kms", "KMSMasterKeyID": kms_key}
+    return {"ApplyServerSideEncryptionByDefault": default, "BucketKeyEnabled": True}

@@ -1,0 +1,76 @@
+"""One call to S3: the expected owner on each, bounded tries, botocore's errors in our words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lmi_deploy.aws.aws_error import GARBLED, Fault
+from lmi_deploy.aws.retry import Line, Tell, silent
+from lmi_deploy.aws.s3.client_factory import S3Clients
+from lmi_deploy.aws.s3.errors import OWNERLESS, Subject, explain
+from lmi_deploy.errors import LmiError
+from lmi_deploy.ports.clock import Clock
+
+
+class Calls:
+    """Calls to one bucket, from any number of threads."""
+
+    def __init__(
+        self, clients: S3Clients, bucket: str, owner: str, *, clock: Clock, tell: Tell = silent
+    ) -> None:
+        self.clients = clients
+        self.bucket = bucket
+        self.owner = owner
+        self.clock = clock
+        self.tell = tell
+        self._line = Line(
+            clients=clients, clock=clock, service="S3", rounds=clients.settings.rounds, tell=tell
+        )
+
+    def __call__(self, call: str, *, key: str = "", **parameters: Any) -> dict[str, Any]:
+        """The answer of `call`, a method of boto3's client, or the LmiError that ends it."""
+        given = {"Bucket": self.bucket, **parameters}
+        if call not in OWNERLESS:
+            given["ExpectedBucketOwner"] = self.owner
+        if key:
+            given["Key"] = key
+        subject = self._subject(call, key)
+        return self._line.run(call, given, what=subject.what, explain=lambda fault: explain(fault, subject))
+
+    def pages(self, call: str, tokens: Mapping[str, str], **parameters: Any) -> Iterator[dict[str, Any]]:
+        """Every page of a listing; `tokens` names what asks for the next one by what tells it in the answer."""
+        more: dict[str, Any] = {}
+        while True:
+            page = self(call, **parameters, **more)
+            yield page
+            if not page["IsTruncated"]:
+                return
+            following = {asked: page.get(told) for asked, told in tokens.items() if page.get(told)}
+            if not following or following == more:
+                fault = Fault(
+                    kind="garbled", code=GARBLED, message="a listing that goes on and does not say where"
+                )
+                raise explain(fault, self._subject(call, str(parameters.get("key", ""))))
+            more = following
+
+    def denied(self, call: str, key: str, told: Mapping[str, str]) -> LmiError:
+        """For a refusal of one of many keys, which comes inside of a good answer."""
+        fault = Fault(kind="final", code="AccessDenied", status=403, message=told.get("Message", ""))
+        return explain(fault, self._subject(call, key))
+
+    def pause(self, count: int) -> None:
+        """Before another try, longer each time."""
+        self._line.pause(count)
+
+    def _subject(self, call: str, key: str) -> Subject:
+        clients = self.clients
+        return Subject(
+            call=call,
+            bucket=self.bucket,
+            key=key,
+            owner=self.owner,
+            region=clients.region,
+            partition=clients.partition,
+            endpoint=clients.endpoint,
+        )

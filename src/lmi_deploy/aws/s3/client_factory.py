@@ -1,0 +1,111 @@
+"""boto3's S3 client as we use it: pool, time-outs, bounded retries, no payload hashed twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lmi_deploy import __version__
+from lmi_deploy.aws.client_factory import Clients
+from lmi_deploy.aws.lease_guard import LeaseGuard
+from lmi_deploy.aws.s3.fast_put import LeanClient
+from lmi_deploy.aws.session import SessionFactory, region_of
+
+_SMALL: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class S3Settings:
+    """`connections` is the size of the pool: as many parts may travel at once. `attempts` are botocore's own within
+    one of our `rounds`."""
+
+    connections: int = 16
+    attempts: int = 3
+    rounds: int = 5
+    connect_seconds: float = 10.0
+    stall_seconds: float = 60.0
+    copy_piece: int = 512 << 20
+    """Bytes of one part of a copy inside S3."""
+    endpoint_url: str = ""
+    """Empty: botocore finds it (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS)."""
+
+
+class S3Clients(Clients):
+    """S3's, as we use it."""
+
+    def __init__(
+        self, session: SessionFactory, settings: S3Settings, *, guard: LeaseGuard | None = None
+    ) -> None:
+        super().__init__(session, self._client, guard=guard)
+        self.settings = settings
+
+    def _client(self, session: Any) -> Any:
+        client = session.client(
+            "s3",
+            region_name=region_of(session),
+            endpoint_url=self.settings.endpoint_url or None,
+            config=_configuration(self.settings),
+        )
+        _prepare(client)
+        return LeanClient(client)
+
+
+def _configuration(settings: S3Settings) -> Any:
+    from botocore.config import Config
+
+    return Config(
+        retries={"mode": "standard", "total_max_attempts": settings.attempts},
+        max_pool_connections=settings.connections,
+        connect_timeout=settings.connect_seconds,
+        read_timeout=settings.stall_seconds,
+        tcp_keepalive=True,
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+        user_agent_extra=f"lmi-deploy/{__version__}",
+    )
+
+
+def _prepare(client: Any) -> None:
+    events = client.meta.events
+    events.register("before-sign.s3", _leave_payload_unsigned)
+    # Sent as a header by hand: botocore then reads the checksum of the answer and leaves the sum to us, who go on
+    # with it after a broken connection.
+    events.register("before-call.s3.GetObject", _ask_for_checksum)
+    events.register("before-call.s3.CopyObject", _copy_without_annotations)
+    events.register("before-call.s3", _stay_in_region)
+    events.register("before-call.s3", _send_small_bodies_at_once)
+
+
+def _leave_payload_unsigned(request: Any, **_: Any) -> None:
+    # The CRC32 that came with the payload protects it, and TLS does; a sha256 of it would buy nothing. botocore
+    # decides so itself where it made the checksum; here it is told of ours. It asks the profile first, and for TLS.
+    if "x-amz-checksum-crc32" in request.headers:
+        ours = {"in": "header", "name": "x-amz-checksum-crc32", "algorithm": "crc32"}
+        request.context["checksum"] = {**request.context.get("checksum", {}), "request_algorithm": ours}
+
+
+def _ask_for_checksum(params: dict[str, Any], **_: Any) -> None:
+    params["headers"]["x-amz-checksum-mode"] = "ENABLED"
+
+
+def _copy_without_annotations(params: dict[str, Any], **_: Any) -> None:
+    # Taking them over, S3's default, needs s3:GetObjectAnnotation and s3:PutObjectAnnotation. Sent as a header, as
+    # the oldest botocore that we work with does not know the parameter (AnnotationDirective).
+    params["headers"]["x-amz-object-annotation-directive"] = "EXCLUDE"
+
+
+def _stay_in_region(context: dict[str, Any], **_: Any) -> None:
+    # botocore would follow the bucket to its region and say nothing of it; a bucket elsewhere is to be explained.
+    context.setdefault("s3_redirect", {})["redirected"] = True
+
+
+def _send_small_bodies_at_once(params: dict[str, Any], **_: Any) -> None:
+    # botocore asks before it sends any body ("Expect: 100-continue"): worth it for a part, not for 100 KB.
+    if "Expect" in params["headers"] and _length(params["body"]) <= _SMALL:
+        del params["headers"]["Expect"]
+
+
+def _length(body: Any) -> int:
+    from botocore.utils import determine_content_length
+
+    return determine_content_length(body) or 0

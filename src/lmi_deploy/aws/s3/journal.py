@@ -1,0 +1,133 @@
+"""The records of deployments in their bucket: `deployments/<name>/record.json`, written under conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from lmi_deploy.domain.naming import name_mistake
+from lmi_deploy.domain.plan import Action
+from lmi_deploy.domain.record import DeploymentRef, Generation, Record
+from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
+from lmi_deploy.errors import Refused, UsageRefused
+from lmi_deploy.ports.object_store import Conflict, ObjectStore, Stored
+
+DEPLOYMENTS: Final = "deployments/"
+_RECORD: Final = "record.json"
+
+
+def deployment_prefix(name: str) -> str:
+    """Where everything of a deployment's history lies; UsageRefused for what is no name."""
+    if mistake := name_mistake(name):
+        raise UsageRefused(f"{name}: not a deployment's name", hint=mistake)
+    return f"{DEPLOYMENTS}{name}/"
+
+
+class BucketRecords:
+    """What the bucket remembers of deployments."""
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    def names(self) -> tuple[str, ...]:
+        """Every deployment of which anything is kept."""
+        found = {
+            stored.key.removeprefix(DEPLOYMENTS).split("/")[0] for stored in self._store.list(DEPLOYMENTS)
+        }
+        return tuple(sorted(name for name in found if not name_mistake(name)))
+
+    def read(self, name: str) -> Record | None:
+        """The record; None where there is none, or one that cannot be read (`trouble` says why)."""
+        try:
+            return self.open(name)[0]
+        except ValueError:
+            return None
+
+    def trouble(self, name: str) -> str:
+        """Why the record cannot be read, in words; empty where nothing is wrong with it."""
+        try:
+            self.open(name)
+        except ValueError as exc:
+            return f"{self._where(name)}: not a record: {exc}; the history is lost, the deployment is not"
+        return ""
+
+    def remove(self, name: str) -> None:
+        """All that is kept of it, its record last. The lock is its holder's to release."""
+        prefix = deployment_prefix(name)
+        keys = sorted(
+            (stored.key for stored in self._store.list(prefix) if not stored.key.endswith("/lock.json")),
+            key=lambda key: key.endswith(_RECORD),
+        )
+        self._store.delete(keys)
+
+    def journal(self, ref: DeploymentRef) -> BucketJournal:
+        return BucketJournal(self._store, ref)
+
+    def open(self, name: str) -> tuple[Record | None, Stored | None]:
+        """The record and the version of it that was read; ValueError where it is none."""
+        found = self._store.get(self.key(name))
+        if found is None:
+            return None, None
+        return parse_record(found[0], self._where(name)), found[1]
+
+    def write(self, record: Record, seen: Stored | None) -> None:
+        """In the place of the version that was seen, and of no other."""
+        key, body = self.key(record.ref.name), record_text(record).encode()
+        try:
+            if seen is None:
+                self._store.put(key, body, if_absent=True)
+            else:
+                self._store.put(key, body, if_etag=seen.etag)
+        except Conflict as exc:
+            raise Refused(
+                f"{self._where(record.ref.name)}: somebody else wrote it meanwhile",
+                hint="another lmi works on this deployment: wait until it has ended, then run the command again",
+            ) from exc
+
+    def set_aside(self, name: str) -> None:
+        """Keep what cannot be read beside the record, under a name that is not taken."""
+        key = self.key(name)
+        found = self._store.get(key)
+        if found is None:
+            return
+        number = 1
+        while self._store.look(f"{key}.bak{number}") is not None:
+            number += 1
+        self._store.put(f"{key}.bak{number}", found[0], if_absent=True)
+        self._store.remove(key, if_etag=found[1].etag)
+
+    def key(self, name: str) -> str:
+        return deployment_prefix(name) + _RECORD
+
+    def _where(self, name: str) -> str:
+        return f"s3://{self._store.bucket}/{self.key(name)}"
+
+
+class BucketJournal:
+    """The port Journal over the bucket. Its user holds the deployment's lock; a second writer is refused anyway."""
+
+    def __init__(self, store: ObjectStore, ref: DeploymentRef) -> None:
+        self._records = BucketRecords(store)
+        self._ref = ref
+
+    def intend(self, action: Action) -> None:
+        self._change(lambda record: intended(record, action))
+
+    def done(self, action: Action, outcome: str) -> None:
+        # Where the record is gone, the action was its removal.
+        self._change(lambda record: finished(record, action, outcome), make=False)
+
+    def expect(self, generation: Generation) -> None:
+        self._change(lambda record: expected(record, generation))
+
+    def settle(self, generation: Generation) -> None:
+        self._change(lambda record: settled(record, generation))
+
+    def _change(self, change: Callable[[Record], Record], *, make: bool = True) -> None:
+        try:
+            record, seen = self._records.open(self._ref.name)
+        except ValueError:
+            self._records.set_aside(self._ref.name)
+            record, seen = None, None
+        if record is not None or make:
+            self._records.write(change(record or Record(ref=self._ref)), seen)

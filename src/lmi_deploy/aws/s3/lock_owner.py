@@ -1,0 +1,124 @@
+"""Who holds a lock: enough to tell, anywhere, who it is, and on its own machine, whether it lives."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from lmi_deploy.host.processes import alive, identity
+from lmi_deploy.ports.object_store import Stored
+from lmi_deploy.ports.processes import Process
+
+UNREADABLE: Final = "unreadable"
+_RESOLUTION: Final = 1.0
+"""Seconds: HTTP's dates, `Date` and `Last-Modified`, have no fractions."""
+_UNREADABLE_LASTS: Final = 90.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """`started` tells the process from a later one of its number, `machine` this view of process numbers from
+    another: host, boot, and the namespace that a container has of its own. `since` and `renewed` are by the holder's
+    own clock, and for people only."""
+
+    id: str
+    command: str
+    host: str
+    machine: str
+    pid: int
+    started: str
+    since: str
+    renewed: str
+    lasts: float
+    """Seconds from the last renewal to its end."""
+
+    @property
+    def text(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
+
+    @property
+    def words(self) -> str:
+        if self.id == UNREADABLE:
+            return "a lock that cannot be read"
+        return f"{self.command} (pid {self.pid} on {self.host}, since {self.since}, lock {self.id})"
+
+    def at(self, now: datetime) -> Holder:
+        """Renewed now: another text than the one before, and so another ETag."""
+        return replace(self, renewed=now.isoformat(timespec="microseconds"))
+
+
+def myself(command: str, lock_id: str, now: datetime, *, lasts: float) -> Holder:
+    pid = os.getpid()
+    return Holder(
+        id=lock_id,
+        command=command,
+        host=socket.gethostname(),
+        machine=_machine(),
+        pid=pid,
+        started=identity(pid) or "",
+        since=now.isoformat(timespec="seconds"),
+        renewed=now.isoformat(timespec="microseconds"),
+        lasts=lasts,
+    )
+
+
+def read_holder(text: bytes) -> Holder:
+    """What `Holder.text` wrote, of this lmi or a later one. Anything else is a lock, too, that only `unlock` ends."""
+    try:
+        found = json.loads(text)
+        holder = Holder(**{one.name: found[one.name] for one in fields(Holder)})
+        if not (isinstance(holder.lasts, (int, float)) and holder.lasts > 0):
+            raise ValueError("lasts")
+    except (ValueError, TypeError, KeyError):
+        return Holder(
+            id=UNREADABLE,
+            command="",
+            host="",
+            machine="",
+            pid=0,
+            started="",
+            since="",
+            renewed="",
+            lasts=_UNREADABLE_LASTS,
+        )
+    return holder
+
+
+def age_of(lock: Stored, now: datetime) -> float:
+    """Seconds since the last renewal by S3's own clock; by `now` where S3's answer had no date.
+
+    Two machines' clocks differ by minutes: none of them says when a lock has expired.
+    """
+    asked = datetime.fromisoformat(lock.as_of) if lock.as_of else now
+    return (asked - datetime.fromisoformat(lock.modified)).total_seconds()
+
+
+def is_gone(holder: Holder, age: float) -> str:
+    """Why its lock may be taken over, in words; empty where it may not."""
+    if holder.id == UNREADABLE:
+        return ""
+    if _is_dead(holder):
+        return "its process is gone"
+    if age > holder.lasts + _RESOLUTION:
+        return f"it was not renewed for {age:.0f} s"
+    return ""
+
+
+def is_renewed(holder: Holder, age: float) -> bool:
+    """Whether somebody is at work under it: renewals come several times in the time that it lasts."""
+    return not _is_dead(holder) and age < holder.lasts / 2
+
+
+def _is_dead(holder: Holder) -> bool:
+    return holder.machine == _machine() and not alive(Process(pid=holder.pid, started=holder.started))
+
+
+def _machine() -> str:
+    boot = (identity(os.getpid()) or "").partition("/")[0]
+    namespace = Path("/proc/self/ns/pid")
+    return f"{socket.gethostname()}/{boot}/{namespace.readlink() if namespace.exists() else ''}"

@@ -1,0 +1,103 @@
+"""Multipart uploads whose object carries a CRC32 over all of it, which S3 verifies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lmi_deploy.aws.s3.client import Calls
+from lmi_deploy.aws.s3.request_body import Payload
+from lmi_deploy.errors import IntegrityError, NotFound
+from lmi_deploy.ports.object_store import Part, Stored, Upload
+
+
+def begin(
+    calls: Calls, key: str, *, metadata: Mapping[str, str] | None = None, encryption: Mapping[str, Any]
+) -> Upload:
+    """Where the reply is lost, another one is begun: the first stays for `lmi gc` and the lifecycle rule.
+
+    Without tags: S3 would demand s3:PutObjectTagging for them. Metadata needs no permission of its own.
+    """
+    noted = {"Metadata": dict(metadata)} if metadata else {}
+    answer = calls(
+        "create_multipart_upload",
+        key=key,
+        ChecksumAlgorithm="CRC32",
+        ChecksumType="FULL_OBJECT",
+        **noted,
+        **encryption,
+    )
+    return Upload(key=key, upload_id=answer["UploadId"])
+
+
+def put_part(calls: Calls, upload: Upload, number: int, *, body: memoryview, crc32: str) -> Part:
+    answer = calls(
+        "upload_part",
+        key=upload.key,
+        UploadId=upload.upload_id,
+        PartNumber=number,
+        Body=Payload(body),
+        ContentLength=body.nbytes,
+        ChecksumAlgorithm="CRC32",
+        ChecksumCRC32=crc32,
+    )
+    said = answer.get("ChecksumCRC32") or crc32
+    if said != crc32:
+        raise IntegrityError(
+            f"s3://{calls.bucket}/{upload.key}: S3 took part {number} with CRC32 {said}, what was sent has {crc32}",
+            hint="run the same command again",
+        )
+    return Part(number=number, size=body.nbytes, etag=answer["ETag"], crc32=crc32)
+
+
+def parts(calls: Calls, upload: Upload) -> Iterator[Part]:
+    tokens = {"PartNumberMarker": "NextPartNumberMarker"}
+    for page in calls.pages("list_parts", tokens, key=upload.key, UploadId=upload.upload_id):
+        for found in page.get("Parts", ()):
+            yield Part(
+                number=int(found["PartNumber"]),
+                size=int(found["Size"]),
+                etag=found["ETag"],
+                crc32=found.get("ChecksumCRC32", ""),
+                modified=found["LastModified"].isoformat(),
+            )
+
+
+def complete(calls: Calls, upload: Upload, pieces: Sequence[Part], *, crc32: str, size: int) -> Stored | None:
+    """The object; None where S3 did not tell its checksum, so that one has to look."""
+    listed = [
+        {
+            "PartNumber": part.number,
+            "ETag": part.etag,
+            **({"ChecksumCRC32": part.crc32} if part.crc32 else {}),
+        }
+        for part in sorted(pieces, key=lambda part: part.number)
+    ]
+    answer = calls(
+        "complete_multipart_upload",
+        key=upload.key,
+        UploadId=upload.upload_id,
+        MultipartUpload={"Parts": listed},
+        ChecksumType="FULL_OBJECT",
+        ChecksumCRC32=crc32,
+        MpuObjectSize=size,
+    )
+    if answer.get("ChecksumCRC32") != crc32:
+        return None
+    return Stored(key=upload.key, size=size, etag=answer["ETag"], checksum=crc32, algorithm="CRC32")
+
+
+def abort(calls: Calls, upload: Upload) -> None:
+    try:
+        calls("abort_multipart_upload", key=upload.key, UploadId=upload.upload_id)
+    except NotFound as exc:
+        if "no such bucket" in exc.message:
+            raise
+
+
+def uploads(calls: Calls, prefix: str) -> Iterator[Upload]:
+    tokens = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
+    for page in calls.pages("list_multipart_uploads", tokens, Prefix=prefix):
+        for found in page.get("Uploads", ()):
+            begun = found["Initiated"].isoformat()
+            yield Upload(key=found["Key"], upload_id=found["UploadId"], begun=begun)

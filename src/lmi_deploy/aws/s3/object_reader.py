@@ -1,0 +1,157 @@
+"""Reading an object: a connection that breaks is taken up again where it broke, of the same object or not at all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from lmi_deploy.aws.s3.client import Calls
+from lmi_deploy.domain.crc32 import crc32, crc32_text
+from lmi_deploy.errors import IntegrityError, TransferFailed
+
+CHUNK: Final = 1 << 20
+_ENOUGH: Final = 8 << 20
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
+
+
+def read_object(calls: Calls, key: str, *, start: int, length: int | None, etag: str) -> Iterator[bytes]:
+    """The chunks. What fits in one chunk is checked before it is given; else a wrong sum over a whole object is an
+    IntegrityError after its last chunk."""
+    if length == 0:
+        return
+    reader = Reader(calls, key, start=start, length=length, etag=etag)
+    if reader.open() <= CHUNK:
+        yield reader.whole()
+    else:
+        yield from reader.chunks()
+
+
+class Reader:
+    """One reading: `at` is the next byte, `stop` the one after the last."""
+
+    def __init__(
+        self, calls: Calls, key: str, *, start: int = 0, length: int | None = None, etag: str = ""
+    ) -> None:
+        self._calls = calls
+        self._key = key
+        self._start = start
+        self._length = length
+        self.etag = etag
+        self.modified = ""
+        self.as_of = ""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._at = self._start
+        self._stop = -1
+        self._crc = 0
+        self._failures = 0
+        self._gained = 0
+        self._expected = ""
+        self._body: Any = None
+
+    def open(self) -> int:
+        """Ask for the bytes; how many there are to come."""
+        while True:
+            answer = self._calls("get_object", key=self._key, **self._asked())
+            where = self._placed(answer)
+            if where is not None:
+                break
+            answer["Body"].close()
+            self._failed("another range was sent than the one asked for")
+        if self._stop < 0:
+            self._stop, self.etag = where, answer["ETag"]
+            self.modified, self.as_of = answer["LastModified"].isoformat(), _date_of(answer)
+            self._expected = full_checksum(answer, "ChecksumCRC32") if self._is_all(answer) else ""
+        self._body = answer["Body"]
+        return self._stop - self._at
+
+    def whole(self) -> bytes:
+        """All of it at once; asked for once more where its sum is wrong."""
+        try:
+            return b"".join(self.chunks())
+        except IntegrityError:
+            self._begin()
+            self.open()
+            return b"".join(self.chunks())
+
+    def chunks(self) -> Iterator[bytes]:
+        while self._at < self._stop:
+            if self._body is None:
+                self.open()
+            yield from self._until_it_breaks()
+        if self._expected and crc32_text(self._crc) != self._expected:
+            raise IntegrityError(
+                f"s3://{self._calls.bucket}/{self._key}: what arrived has CRC32 {crc32_text(self._crc)}, "
+                f"S3 keeps {self._expected}",
+                hint="run the same command again; if it stays so, the object is damaged: `lmi weights verify`",
+            )
+
+    def _until_it_breaks(self) -> Iterator[bytes]:
+        from botocore.exceptions import BotoCoreError
+
+        body, self._body = self._body, None
+        why = ""
+        try:
+            for chunk in body.iter_chunks(CHUNK):
+                self._at += len(chunk)
+                self._gained += len(chunk)
+                self._crc = crc32(chunk, self._crc)
+                yield chunk
+        except BotoCoreError as exc:
+            why = " ".join(str(exc).split())[:200]
+        finally:
+            body.close()
+        if self._at < self._stop:
+            self._failed(why or f"it ended {self._stop - self._at} bytes too early")
+
+    def _failed(self, why: str) -> None:
+        """Bytes that came, enough of them, begin a new row of tries."""
+        if self._gained >= _ENOUGH:
+            self._failures, self._gained = 0, 0
+        self._failures += 1
+        what = f"s3://{self._calls.bucket}/{self._key}"
+        if self._failures >= self._calls.clients.settings.rounds:
+            raise TransferFailed(
+                f"{what}: broke {self._failures} times: {why}",
+                hint="run the same command again: what is done is kept",
+            )
+        self._calls.tell(f"{what}: trying again from byte {self._at}: {why}")
+        self._calls.pause(self._failures)
+
+    def _asked(self) -> dict[str, str]:
+        asked = {"IfMatch": self.etag} if self.etag else {}
+        if self._stop >= 0:
+            asked["Range"] = f"bytes={self._at}-{self._stop - 1}"
+        elif self._length is not None:
+            asked["Range"] = f"bytes={self._at}-{self._at + self._length - 1}"
+        elif self._at:
+            asked["Range"] = f"bytes={self._at}-"
+        return asked
+
+    def _placed(self, answer: dict[str, Any]) -> int | None:
+        """Where the answer's bytes end; None where they do not begin at the byte that was asked for."""
+        said = _CONTENT_RANGE.fullmatch(answer.get("ContentRange", ""))
+        if said is None:
+            return int(answer["ContentLength"]) if self._at == 0 and self._length is None else None
+        return int(said[2]) + 1 if int(said[1]) == self._at else None
+
+    def _is_all(self, answer: dict[str, Any]) -> bool:
+        said = _CONTENT_RANGE.fullmatch(answer.get("ContentRange", ""))
+        return self._at == 0 and (said is None or self._stop == int(said[3]))
+
+
+def _date_of(answer: dict[str, Any]) -> str:
+    """The `Date` header, which every answer of S3 carries (Amazon S3 API reference, common response headers)."""
+    try:
+        return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).isoformat()
+    except (KeyError, ValueError):
+        return ""
+
+
+def full_checksum(answer: dict[str, Any], member: str) -> str:
+    """A checksum over the full object; empty where there is none, or one made of those of the parts."""
+    said = str(answer.get(member) or "")
+    return "" if "-" in said or answer.get("ChecksumType") == "COMPOSITE" else said

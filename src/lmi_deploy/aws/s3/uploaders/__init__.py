@@ -1,0 +1,1 @@
+"""External programs that upload files to S3."""

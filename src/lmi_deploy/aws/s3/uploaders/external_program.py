@@ -1,0 +1,196 @@
+"""A program beside this one that carries files: fed, listened to line by line, ended with us."""
+
+from __future__ import annotations
+
+import ctypes
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, Final, NamedTuple
+
+from lmi_deploy.aws.credentials import AGAIN, refused_credentials
+from lmi_deploy.aws.session import SessionFactory, credentials_explained
+from lmi_deploy.errors import AccessError, LmiError, NotFound, TransferFailed
+
+OUT: Final = "stdout"
+_TICK: Final = 0.2
+_FAREWELL: Final = 5.0
+"""Seconds for the last lines of a program that is gone; somebody else may hold its streams open."""
+_FROM_OUTSIDE: Final = (
+    "HOME",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "PATH",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TMPDIR",
+)
+_DENIED: Final = ("AccessDenied", "Forbidden", "AllAccessDisabled")
+_PR_SET_PDEATHSIG: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errand:
+    """Where it sends to. `endpoint` is empty where AWS is meant; `kms_key` empty for the bucket's own default."""
+
+    region: str
+    endpoint: str = ""
+    kms_key: str = ""
+    owner: str = ""
+    """Stated on every request by an engine that can."""
+    files_at_once: int = 16
+    parts_at_once: int = 8
+    retries: int = 5
+
+
+class Said(NamedTuple):
+    """A line, after the stream that it came from."""
+
+    stream: str
+    line: str
+
+
+@dataclass(slots=True)
+class Outside:
+    """`words` is what it reads; `code` what it ended with."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    words: str
+    remedy: str
+    """What to do where it cannot be started."""
+    code: int = -1
+
+    def said(self) -> Generator[Said | None, None, None]:
+        """Its lines, None while it says nothing. Ends when both its streams do; closed, it kills it."""
+        child = self._start()
+        lines: queue.SimpleQueue[Said | None] = queue.SimpleQueue()
+        threads = [
+            threading.Thread(target=_pump, args=(child.stdout, OUT, lines), daemon=True),
+            threading.Thread(target=_pump, args=(child.stderr, "stderr", lines), daemon=True),
+            threading.Thread(target=_feed, args=(child.stdin, self.words), daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield from _said(lines)
+            self.code = child.wait()
+        finally:
+            child.kill()
+            child.wait()
+            for thread in threads:
+                thread.join(_FAREWELL)
+            for stream in (child.stdin, child.stdout, child.stderr):
+                _close(stream)
+
+    def _start(self) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        try:
+            return subprocess.Popen(
+                list(self.argv),
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                env=dict(self.env),
+                preexec_fn=_die_with_us,
+            )
+        except OSError as exc:
+            raise NotFound(f"{self.argv[0]}: {exc.strerror}", hint=self.remedy) from exc
+
+
+def kept(environ: Mapping[str, str]) -> dict[str, str]:
+    """What such a program needs of the environment: no credentials among it."""
+    names = {*_FROM_OUTSIDE, *(name.lower() for name in _FROM_OUTSIDE if name.endswith("PROXY"))}
+    return {name: environ[name] for name in names if name in environ}
+
+
+def credentials(session: SessionFactory) -> tuple[Any, Any]:
+    """The session, and its credentials as they are now. Raises AccessError."""
+    with credentials_explained():
+        made = session()
+        found = made.get_credentials()
+    if found is None:
+        raise AccessError(
+            "AWS credentials: there are none", hint="set AWS_PROFILE, or log in with `aws sso login`"
+        )
+    return made, found.get_frozen_credentials()
+
+
+def authorities(environ: Mapping[str, str], session: Any) -> str:
+    """The file of certificates that the chain of AWS names; empty where it names none."""
+    return environ.get("AWS_CA_BUNDLE") or str(session._session.get_config_variable("ca_bundle") or "")
+
+
+def refusal(name: str, line: str, codes: Sequence[str]) -> LmiError | None:
+    """A refusal in our words; None where `codes` are about something else. `name`: the program's."""
+    for code in codes:
+        if (refused := refused_credentials(code)) is not None:
+            return refused
+        if code in _DENIED:
+            return AccessError(
+                f"{name}: {line[:300]}",
+                hint="allow s3:PutObject and s3:AbortMultipartUpload on the bucket, and its KMS key",
+            )
+    return None
+
+
+def failure(name: str, told: Sequence[str], *, code: int, count: int) -> LmiError:
+    """All that it said."""
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
+    why = f": {told[0][:300]}" if told else ""
+    return TransferFailed(
+        f"{name} {how}, {len(told)} of {count} files failed{why}",
+        hint=AGAIN,
+        details=[line[:300] for line in told[1:]],
+    )
+
+
+def _said(lines: queue.SimpleQueue[Said | None]) -> Generator[Said | None, None, None]:
+    streams = 2
+    while streams:
+        try:
+            line = lines.get(timeout=_TICK)
+        except queue.Empty:
+            yield None
+            continue
+        if line is None:
+            streams -= 1
+        else:
+            yield line
+
+
+def _die_with_us() -> None:
+    # kill -9 leaves us no time to end it; Linux does it for us then. Elsewhere it ends with what it is at.
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _feed(stream: IO[str] | None, words: str) -> None:
+    if stream is not None:
+        try:
+            stream.write(words)
+            stream.close()
+        except OSError:
+            return
+
+
+def _pump(stream: IO[str] | None, name: str, lines: queue.SimpleQueue[Said | None]) -> None:
+    for line in stream or ():
+        lines.put(Said(name, line))
+    lines.put(None)
+
+
+def _close(stream: IO[str] | None) -> None:
+    if stream is not None:
+        try:
+            stream.close()
+        except OSError:
+            return

@@ -1,0 +1,142 @@
+"""`python -m lmi_deploy.aws.s3.uploaders.obstore_worker`: files to S3 by obstore, each hashed while it is read.
+
+On standard input the order, then a line a file; on standard output a line for each that is there, or why it is not. A
+file whose content has another oid is no object: a small one is not sent, the parts of a large one are given up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from lmi_deploy.domain.crc32 import crc32, crc32_text
+
+_PATIENCE: Final = "300s"
+_PARTS_AT_ONCE: Final = 2
+_saying = threading.Lock()
+
+
+class Wrong(Exception):
+    """Not the bytes that were meant; `got` is the oid that they have."""
+
+    def __init__(self, got: str) -> None:
+        super().__init__(got)
+        self.got = got
+
+
+class Seal:
+    """What was read of a file: its sha256, its CRC32, and the oid where that is git's."""
+
+    def __init__(self, load: Mapping[str, Any]) -> None:
+        self._oid = load["oid"]
+        self._sha256 = hashlib.sha256()
+        self._crc = 0
+        self._git = None
+        if load["kind"] != "sha256":
+            self._git = hashlib.sha1(b"blob %d\0" % load["size"], usedforsecurity=False)
+
+    def update(self, piece: bytes) -> None:
+        self._sha256.update(piece)
+        self._crc = crc32(piece, self._crc)
+        if self._git is not None:
+            self._git.update(piece)
+
+    def check(self) -> dict[str, str]:
+        got = (self._git or self._sha256).hexdigest()
+        if self._oid and got != self._oid:
+            raise Wrong(got)
+        return {"sha256": self._sha256.hexdigest(), "crc32": crc32_text(self._crc)}
+
+
+def opened(order: Mapping[str, Any]) -> Any:
+    from obstore.store import S3Store
+
+    access, secret, token = order["keys"]
+    encrypted = {"server_side_encryption": "aws:kms", "sse_kms_key_id": order["kms_key"]}
+    bucket_key = {"sse_bucket_key_enabled": True}
+    return S3Store(
+        order["bucket"],
+        region=order["region"],
+        access_key_id=access,
+        secret_access_key=secret,
+        checksum_algorithm="sha256",
+        client_options=_connections(order),
+        retry_config={"max_retries": order["retries"], "retry_timeout": timedelta(seconds=120)},
+        **({"token": token} if token else {}),
+        **({"endpoint": order["endpoint"]} if order["endpoint"] else {}),
+        **({**encrypted, **bucket_key} if order["kms_key"] else {}),
+    )
+
+
+def _connections(order: Mapping[str, Any]) -> Any:
+    return {
+        "allow_http": order["endpoint"].startswith("http://"),
+        "timeout": _PATIENCE,
+        "connect_timeout": "10s",
+        **({"default_headers": {"x-amz-expected-bucket-owner": order["owner"]}} if order["owner"] else {}),
+        **({"root_certificate": order["authorities"]} if order["authorities"] else {}),
+    }
+
+
+def send(store: Any, load: Mapping[str, Any]) -> dict[str, Any]:
+    """What is to be said of a file."""
+    from obstore.exceptions import BaseError
+
+    try:
+        return {"key": load["key"], **_sent(store, load)}
+    except Wrong as wrong:
+        return {"got": wrong.got, "path": load["path"], "oid": load["oid"], "kind": load["kind"]}
+    except (OSError, BaseError) as exc:
+        return {"error": f"{load['path']}: {' '.join(str(exc).split())}"[:2000]}
+
+
+def _sent(store: Any, load: Mapping[str, Any]) -> dict[str, str]:
+    from obstore import put
+
+    seal, path = Seal(load), Path(load["path"])
+    if load["size"] <= load["part"]:
+        content = path.read_bytes()
+        seal.update(content)
+        found = seal.check()
+        answer = put(store, load["key"], content, use_multipart=False)
+    else:
+        pieces = _pieces(path, seal, load["part"])
+        several: dict[str, Any] = {"use_multipart": True, "max_concurrency": _PARTS_AT_ONCE}
+        answer = put(store, load["key"], pieces, chunk_size=load["part"], **several)
+        found = seal.check()
+    return {**found, "etag": (answer["e_tag"] or "").strip('"')}
+
+
+def _pieces(path: Path, seal: Seal, size: int) -> Iterator[bytes]:
+    """Raises before the end where the content is wrong: obstore then gives the upload up."""
+    with path.open("rb", buffering=0) as file:
+        while piece := file.read(size):
+            seal.update(piece)
+            yield piece
+    seal.check()
+
+
+def _carry(store: Any, load: Mapping[str, Any]) -> None:
+    line = json.dumps(send(store, load)) + "\n"
+    with _saying:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+
+
+def main() -> None:
+    order = json.loads(sys.stdin.readline())
+    store = opened(order)
+    with ThreadPoolExecutor(order["at_once"]) as pool:
+        for done in [pool.submit(_carry, store, json.loads(line)) for line in sys.stdin]:
+            done.result()
+
+
+if __name__ == "__main__":
+    main()

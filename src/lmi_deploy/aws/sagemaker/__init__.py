@@ -1,0 +1,1 @@
+"""The SageMaker API behind our ports."""

@@ -1,0 +1,149 @@
+"""Our settings of SageMaker's resources in its own words, and back: what was not sent reads back as the default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from lmi_deploy.domain.recipe import Pairs, Vpc
+from lmi_deploy.domain.sagemaker.settings import (
+    VARIANT,
+    EndpointConfigSettings,
+    ModelSettings,
+    Mount,
+    SeenEndpoint,
+)
+
+_FOLDER: Final = {"S3DataType": "S3Prefix", "CompressionType": "None"}
+
+
+def model_request(settings: ModelSettings) -> dict[str, Any]:
+    """CreateModel's members but name and tags."""
+    container: dict[str, Any] = {"Image": settings.image, "Environment": dict(settings.environment)}
+    if settings.artifact:
+        container["ModelDataSource"] = _source(settings.artifact)
+    if settings.mounts:
+        container["AdditionalModelDataSources"] = [
+            {"ChannelName": mount.channel, **_source(mount.uri)} for mount in settings.mounts
+        ]
+    asked: dict[str, Any] = {"ExecutionRoleArn": settings.role, "PrimaryContainer": container}
+    if settings.network_isolation:
+        asked["EnableNetworkIsolation"] = True
+    if settings.vpc is not None:
+        asked["VpcConfig"] = vpc_request(settings.vpc)
+    return asked
+
+
+def model_settings(told: Mapping[str, Any]) -> ModelSettings:
+    """Of DescribeModel's answer. A form that we never send reads back as what equals none of ours."""
+    container = told.get("PrimaryContainer") or {}
+    return ModelSettings(
+        role=str(told.get("ExecutionRoleArn", "")),
+        image=str(container.get("Image", "")),
+        environment=tuple(sorted((container.get("Environment") or {}).items())),
+        artifact=_uri(container.get("ModelDataSource") or {}),
+        mounts=tuple(
+            Mount(channel=str(mount["ChannelName"]), uri=_uri(mount))
+            for mount in container.get("AdditionalModelDataSources") or ()
+        ),
+        network_isolation=bool(told.get("EnableNetworkIsolation", False)),
+        vpc=_vpc(told.get("VpcConfig")),
+    )
+
+
+def endpoint_config_request(settings: EndpointConfigSettings) -> dict[str, Any]:
+    """CreateEndpointConfig's members but name and tags."""
+    variant: dict[str, Any] = {
+        "VariantName": VARIANT,
+        "ModelName": settings.model,
+        "InstanceType": settings.instance,
+        "InitialInstanceCount": settings.count,
+        "InitialVariantWeight": 1.0,
+        "ModelDataDownloadTimeoutInSeconds": settings.model_download,
+        "ContainerStartupHealthCheckTimeoutInSeconds": settings.startup,
+        "VolumeSizeInGB": settings.volume_gb,
+        "InferenceAmiVersion": settings.host_ami,
+    }
+    asked: dict[str, Any] = {"ProductionVariants": [{key: value for key, value in variant.items() if value}]}
+    if settings.kms_key:
+        asked["KmsKeyId"] = settings.kms_key
+    return asked
+
+
+def endpoint_config_settings(told: Mapping[str, Any]) -> EndpointConfigSettings:
+    """Of DescribeEndpointConfig's answer; several variants, or one of another name, equal none of ours."""
+    variants = told.get("ProductionVariants") or ()
+    first: Mapping[str, Any] = variants[0] if variants else {}
+    ours = len(variants) == 1 and first.get("VariantName") == VARIANT
+    return EndpointConfigSettings(
+        model=str(first.get("ModelName", "")) if ours else "",
+        instance=str(first.get("InstanceType", "")),
+        count=int(first.get("InitialInstanceCount", 0)),
+        model_download=int(first.get("ModelDataDownloadTimeoutInSeconds", 0)),
+        startup=int(first.get("ContainerStartupHealthCheckTimeoutInSeconds", 0)),
+        volume_gb=int(first.get("VolumeSizeInGB", 0)),
+        host_ami=str(first.get("InferenceAmiVersion", "")),
+        kms_key=str(told.get("KmsKeyId", "")),
+    )
+
+
+def endpoint_config_models(told: Mapping[str, Any]) -> tuple[str, ...]:
+    """Of DescribeEndpointConfig's answer. A variant of inference components names no model of its own."""
+    variants = (*(told.get("ProductionVariants") or ()), *(told.get("ShadowProductionVariants") or ()))
+    return tuple(sorted({str(variant["ModelName"]) for variant in variants if variant.get("ModelName")}))
+
+
+def seen_endpoint(told: Mapping[str, Any]) -> SeenEndpoint:
+    """Of DescribeEndpoint's answer."""
+    pending = told.get("PendingDeploymentSummary") or {}
+    variants = told.get("ProductionVariants") or pending.get("ProductionVariants") or ()
+    variant: Mapping[str, Any] = variants[0] if variants else {}
+    config, comes = str(told.get("EndpointConfigName", "")), str(pending.get("EndpointConfigName", ""))
+    return SeenEndpoint(
+        name=str(told["EndpointName"]),
+        arn=str(told["EndpointArn"]),
+        status=str(told["EndpointStatus"]),
+        config=config,
+        pending="" if told["EndpointStatus"] == "Creating" else comes,
+        reason=str(told.get("FailureReason") or ""),
+        count=int(variant.get("CurrentInstanceCount") or 0),
+        wanted_count=int(variant.get("DesiredInstanceCount") or 0),
+        created=moment(told.get("CreationTime")),
+        modified=moment(told.get("LastModifiedTime")),
+    )
+
+
+def moment(time: Any) -> str:
+    """ISO 8601; empty where the answer tells none."""
+    return str(time.isoformat()) if time is not None else ""
+
+
+def tag_list(tags: Pairs) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in tags]
+
+
+def tag_pairs(tags: Sequence[Mapping[str, str]]) -> Pairs:
+    """Sorted: AWS keeps no order."""
+    return tuple(sorted((tag["Key"], tag["Value"]) for tag in tags))
+
+
+def vpc_request(vpc: Vpc) -> dict[str, list[str]]:
+    return {"Subnets": list(vpc.subnets), "SecurityGroupIds": list(vpc.security_groups)}
+
+
+def _vpc(told: Mapping[str, Any] | None) -> Vpc | None:
+    if not told:
+        return None
+    return Vpc(
+        subnets=tuple(told.get("Subnets", ())), security_groups=tuple(told.get("SecurityGroupIds", ()))
+    )
+
+
+def _source(uri: str) -> dict[str, Any]:
+    return {"S3DataSource": {"S3Uri": uri, **_FOLDER}}
+
+
+def _uri(holder: Mapping[str, Any]) -> str:
+    source = holder.get("S3DataSource") or {}
+    ours = all(source.get(key) == value for key, value in _FOLDER.items())
+    return str(source.get("S3Uri", "")) if ours else ""

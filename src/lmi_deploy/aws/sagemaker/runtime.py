@@ -1,0 +1,159 @@
+"""Requests to an endpoint: InvokeEndpoint, or its streaming sister where the request asks for a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final
+
+from lmi_deploy.aws.aws_error import Fault
+from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.errors import CloudError, LmiError, NotFound, Overdue, UsageRefused
+
+MOST_BYTES: Final = 6_291_456
+_MEMBERS: Final = {
+    "accept": "Accept",
+    "content-type": "ContentType",
+    "x-amzn-sagemaker-custom-attributes": "CustomAttributes",
+    "x-amzn-sagemaker-inference-id": "InferenceId",
+    "x-amzn-sagemaker-session-id": "SessionId",
+    "x-amzn-sagemaker-target-model": "TargetModel",
+}
+"""The members of a call by the headers that they travel as; others do not reach a container."""
+_REPEATED: Final = frozenset({"ThrottlingException", "Throttling", "ModelNotReadyException"})
+_CHUNK: Final = 1 << 16
+_LIMIT: Final = "SageMaker gives a model 60 s to begin its answer"
+_FASTER: Final = "stream the answer (`lmi invoke --stream`), or ask for less: fewer tokens, a shorter prompt"
+
+
+class Runtime:
+    """boto3's `sagemaker-runtime`, one client a time-out."""
+
+    def __init__(self, access: Access) -> None:
+        # What a model was asked is not asked again unasked; what never reached it is.
+        self._access = replace(access, attempts=1, manner="standard")
+        self._services: dict[float, Service] = {}
+
+    def address(self, name: str) -> str:
+        return f"{self._service(self._access.read_seconds).endpoint}/endpoints/{name}/invocations"
+
+    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+        """Nothing is sent before the first item is asked for."""
+        if len(request.body) > MOST_BYTES:
+            raise UsageRefused(
+                f"{name}: the request has {len(request.body):,} bytes; SageMaker takes at most {MOST_BYTES:,}",
+                hint="send less at once, or let the model read large inputs from S3",
+            )
+        api, what = self._service(timeout), f"endpoint {name}"
+        given: dict[str, Any] = {"EndpointName": name, "Body": request.body, **_members(request)}
+        try:
+            if request.stream:
+                answer = api("invoke_endpoint_with_response_stream", what, **given)
+                yield _head(200, answer)
+                yield from _streamed(answer["Body"], what)
+            else:
+                answer = api("invoke_endpoint", what, **given)
+                yield _head(200, answer)
+                yield from _read(answer["Body"], what)
+        except LmiError as exc:
+            told = _told(exc)
+            if told is None:
+                raise
+            yield from _of_the_model(told, what, exc)
+
+    def _service(self, timeout: float) -> Service:
+        if timeout not in self._services:
+            access = replace(self._access, read_seconds=timeout)
+            self._services[timeout] = Service(access, "sagemaker-runtime", repeatable=_never_reached)
+        return self._services[timeout]
+
+
+def _never_reached(fault: Fault) -> bool:
+    return fault.code in _REPEATED or fault.is_unreachable
+
+
+def _members(request: HttpRequest) -> dict[str, str]:
+    return {_MEMBERS[key.lower()]: value for key, value in request.headers if key.lower() in _MEMBERS}
+
+
+def _head(status: int, answer: Mapping[str, Any]) -> Head:
+    given = {member: header for header, member in _MEMBERS.items()}
+    headers = [("content-type", str(answer["ContentType"]))] if answer.get("ContentType") else []
+    if answer.get("CustomAttributes"):
+        headers.append((given["CustomAttributes"], str(answer["CustomAttributes"])))
+    return Head(status=status, reason=_reason(status), headers=tuple(headers))
+
+
+def _reason(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _read(body: Any, what: str) -> Iterator[bytes]:
+    with _broken(what) as count:
+        for chunk in body.iter_chunks(_CHUNK):
+            count(len(chunk))
+            yield chunk
+
+
+def _streamed(events: Any, what: str) -> Iterator[bytes]:
+    try:
+        with _broken(what) as count:
+            for event in events:
+                part = event.get("PayloadPart", {}).get("Bytes", b"")
+                count(len(part))
+                yield part
+    finally:
+        events.close()
+
+
+@contextmanager
+def _broken(what: str) -> Iterator[Callable[[int], None]]:
+    """An answer that ends before its end."""
+    from botocore.eventstream import ParserError
+    from botocore.exceptions import BotoCoreError, ClientError
+    from urllib3.exceptions import HTTPError
+
+    arrived = [0]
+
+    def count(size: int) -> None:
+        arrived[0] += size
+
+    try:
+        yield count
+    except (BotoCoreError, ClientError, HTTPError, ParserError) as exc:
+        why = " ".join(str(exc).split())[:300]
+        hint = "`lmi logs` shows what the container said"
+        if "ModelInvocationTimeExceeded" in why:
+            hint = f"SageMaker ends a stream that takes too long: ask for fewer tokens; {hint}"
+        raise CloudError(
+            f"{what}: the answer broke off after {arrived[0]:,} bytes: {why}", hint=hint
+        ) from exc
+
+
+def _told(exc: LmiError) -> Mapping[str, Any] | None:
+    """What SageMaker said when it refused, where it was about the model or the endpoint."""
+    response: Mapping[str, Any] = getattr(exc.__cause__, "response", None) or {}
+    code = response.get("Error", {}).get("Code", "")
+    return response if code in ("ModelError", "ValidationError") else None
+
+
+def _of_the_model(told: Mapping[str, Any], what: str, exc: LmiError) -> Iterator[Head | bytes]:
+    words = str(told["Error"].get("Message", ""))
+    if told["Error"]["Code"] == "ValidationError":
+        if "not found" in words:
+            raise NotFound(
+                f"{what}: SageMaker does not know it as one that answers: {words}",
+                hint="`lmi status` says what there is; one that is being created does not answer yet",
+            ) from exc
+        raise exc
+    status = int(told.get("OriginalStatusCode") or 0)
+    if status == 0:
+        raise Overdue(f"{what}: no answer: {words} {_LIMIT}", hint=_FASTER) from exc
+    yield Head(status=status, reason=_reason(status), headers=())
+    yield str(told.get("OriginalMessage", "")).encode()

@@ -1,0 +1,112 @@
+"""boto3's session: profiles, SSO, roles, the environment. Nothing of that chain is done again here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from lmi_deploy.aws.credentials import ABSENT, credential_trouble
+from lmi_deploy.errors import NoCredentials, UsageRefused
+from lmi_deploy.errors.url_credentials import is_http_address
+
+SessionFactory = Callable[[], Any]
+"""A fresh boto3 session each time: it reads the credentials anew."""
+
+
+Watch = Callable[[str, str], None]
+"""Told of every request before it leaves, tries included: the service and the operation, as AWS names them."""
+
+
+def aws_session(*, profile: str = "", region: str = "", watch: Watch | None = None) -> SessionFactory:
+    """A factory of sessions; the profile is looked up when the first one is made."""
+
+    def make() -> Any:
+        import boto3
+
+        with credentials_explained():
+            session = boto3.Session(profile_name=profile or None, region_name=region or None)
+        if watch is not None:
+            session.events.register("before-send", _watching(watch))
+        return session
+
+    return make
+
+
+class SharedSession:
+    """One session for all clients: a role is assumed, and a second factor asked for, once. A SessionFactory."""
+
+    def __init__(self, make: SessionFactory) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._session: Any = None
+
+    def __call__(self) -> Any:
+        return self.renew(None)
+
+    def renew(self, stale: Any) -> Any:
+        """The session, which is not `stale`, whose credentials have expired."""
+        with self._lock:
+            if self._session is stale:
+                self._session = self._make()
+            return self._session
+
+
+def fresh_session(factory: SessionFactory, stale: Any) -> Any:
+    """A session with credentials read anew, in the place of `stale`."""
+    return factory.renew(stale) if isinstance(factory, SharedSession) else factory()
+
+
+def _watching(watch: Watch) -> Callable[..., None]:
+    def told(event_name: str, **_: Any) -> None:
+        _before, service, operation = event_name.split(".")
+        watch(service, operation)
+
+    return told
+
+
+@contextmanager
+def credentials_explained() -> Iterator[None]:
+    """botocore's errors about configuration and credentials in our words; others pass."""
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        yield
+    except BotoCoreError as exc:
+        trouble = credential_trouble(exc)
+        if trouble is None:
+            raise
+        raise trouble from exc
+    except ValueError as exc:
+        if not str(exc).startswith("Invalid endpoint"):  # botocore has no class of its own for it
+            raise
+        raise _no_address("AWS_ENDPOINT_URL") from None
+
+
+def require_addresses(environ: Mapping[str, str]) -> None:
+    """botocore takes anything for an endpoint, and fails in the middle of its first request."""
+    for name, value in environ.items():
+        if name.startswith("AWS_ENDPOINT_URL") and value and not is_http_address(value):
+            raise _no_address(name)
+
+
+def _no_address(name: str) -> UsageRefused:
+    """The address is not shown: it may hold a password."""
+    return UsageRefused(
+        f"{name}: is no address: http:// or https://, then a host",
+        hint=f"{name} (or endpoint_url of the profile) is such as http://127.0.0.1:4566; or unset it",
+    )
+
+
+def region_of(session: Any) -> str:
+    """The session's region; UsageRefused where nothing names one, NoCredentials where AWS is not set up at all."""
+    region = session.region_name
+    if not region:
+        if session.get_credentials() is None:
+            raise NoCredentials("AWS credentials: there are none, and no region is set", hint=ABSENT)
+        raise UsageRefused(
+            "region: none is set",
+            hint="set endpoint.region in the recipe, AWS_REGION, or `region` in the profile",
+        )
+    return str(region)

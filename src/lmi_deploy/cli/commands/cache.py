@@ -1,0 +1,57 @@
+"""`lmi cache`: what is kept on this machine, and freeing it."""
+
+from __future__ import annotations
+
+import click
+
+from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.options import json_option, yes_option
+from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.ui.number_format import counted, size
+
+
+@click.group("cache")
+def command() -> None:
+    """Show and free what lmi keeps on this machine: serving environments, DJL's engine, models out of a bucket.
+
+    It lies in LMI_CACHE_HOME (else ~/.cache/lmi). Files from the Hub are in the Hub's own cache (HF_HOME); `hf cache`
+    shows and frees those. What is known of deployments lies apart, in LMI_STATE_HOME (else ~/.local/state/lmi), and
+    goes with `lmi down`.
+    """
+
+
+@command.command("ls")
+@json_option
+def ls(*, as_json: bool) -> None:
+    """What is kept, and how big it is."""
+    room = open_room(as_json=as_json)
+    entries = room.deps.environments.entries()
+    room.view.rows([{"name": e.name, "kind": e.kind, "size": e.size, "path": str(e.path)} for e in entries])
+    total = sum(entry.size for entry in entries)
+    room.view.note(f"{counted(len(entries), 'entry', 'entries')}, {size(total)}")
+    room.view.result({"entries": len(entries), "bytes": total})
+
+
+@command.command("rm")
+@click.argument("names", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="Free every entry.")
+@yes_option
+@json_option
+def rm(*, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool) -> None:
+    """Free entries by name; they are made again when they are needed."""
+    room = open_room(as_json=as_json)
+    if not names and not everything:
+        raise UsageRefused("which entries?", hint="`lmi cache ls` shows their names; --all frees every one")
+    sizes = {entry.name: entry.size for entry in room.deps.environments.entries()}
+    chosen = tuple(sizes) if everything else names
+    if unknown := [name for name in chosen if name not in sizes]:
+        hint = "`lmi cache ls` shows what there is"
+        raise NotFound(f"{', '.join(unknown)}: nothing of that name is kept here", hint=hint)
+    confirm(
+        f"Free {counted(len(chosen), 'entry', 'entries')} ({size(sum(sizes[name] for name in chosen))})?",
+        yes=yes,
+    )
+    freed = sum(room.deps.environments.remove(name) for name in chosen)
+    room.view.note(f"freed {size(freed)}")
+    room.view.result({"removed": list(chosen), "bytes": freed})

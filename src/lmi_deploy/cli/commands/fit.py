@@ -1,0 +1,121 @@
+"""`lmi fit`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lmi_deploy.cli.context import Room, open_room
+from lmi_deploy.cli.options import json_option, recipe_options
+from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.errors import UsageRefused
+from lmi_deploy.sizing.request import ENGINES
+from lmi_deploy.ui.fit_text import fit_lines
+from lmi_deploy.workflows.fit import Outcome, Question, fit, question_of
+
+EXIT = {"fits": 0, "tight": 0, "unknown": 1, "does-not-fit": 2}
+_RECIPES = (".yaml", ".yml")
+
+
+@click.command("fit")
+@click.argument("what", metavar="RECIPE|MODEL_ID|FOLDER")
+@click.option("--engine", type=click.Choice([*ENGINES]), help="Default: the recipe's, else vllm.")
+@click.option("--version", metavar="V", help="Of DJLServing (0.36.0-lmi27) or of vLLM itself (vllm-0.11.0).")
+@click.option("--instance", metavar="TYPE", help="SageMaker's instance type, such as ml.g5.12xlarge.")
+@click.option("--gpu", metavar="NAME", help="An accelerator by name, such as L4, A100-80GB or RTX4090.")
+@click.option("--gpus", type=click.IntRange(1, 1024), default=1, metavar="N", help="How many of them (1).")
+@click.option("--degree", type=click.IntRange(1, 1024), metavar="N", help="Devices that share the model.")
+@click.option("--context", type=click.IntRange(1), metavar="L", help="Tokens of the longest sequence.")
+@click.option("--sequences", type=click.IntRange(1), metavar="N", help="Sequences that must fit at once (1).")
+@click.option(
+    "--option", "options", multiple=True, metavar="K=V", help="An option of the engine, as option.K."
+)
+@click.option("--revision", default="main", help="Branch, tag or commit of a model on the Hub.")
+@recipe_options
+@json_option
+def command(*, what: str, overlay: str | None, sets: tuple[str, ...], as_json: bool, **flags: Any) -> int:
+    """Does a model fit: the sum for one device, the verdict, the limits, and what would make it fit.
+
+    Reads config.json and the headers of the safetensors files, and downloads no weights. Ends with 0 where it fits or
+    is tight, with 2 where it does not fit, and with 1 where that cannot be told.
+    """
+    if flags["instance"] and flags["gpu"]:
+        raise UsageRefused("--instance and --gpu exclude each other", hint="name one of them")
+    room = open_room(as_json=as_json)
+    asked = _with_flags(_question(what, overlay, sets, room), flags)
+    outcome = fit(asked, room.deps)
+    fields = result_fields(asked, outcome)
+    room.view.words(fit_lines(fields))
+    room.view.result(fields)
+    return EXIT[outcome.fit.verdict]
+
+
+def _question(what: str, overlay: str | None, sets: tuple[str, ...], room: Room) -> Question:
+    path = Path(what)
+    if what.endswith(_RECIPES) or what == "-" or path.is_file():
+        return question_of(read_recipe(what, overlay=overlay, sets=sets), room.deps)
+    if overlay or sets:
+        raise UsageRefused(f"{what} is no recipe: --set and --overlay change one", hint="use --option K=V")
+    if path.is_dir() and not what.startswith(("/", "./", "../", "~", "s3://")):
+        what = f"./{what}"
+    return Question(model_id=what)
+
+
+def open_question(what: str, room: Room, *, context: int | None, sequences: int | None) -> Question:
+    """What another command asks of a recipe, a model or a folder."""
+    asked = _question(what, None, (), room)
+    return replace(asked, context=context or asked.context, sequences=sequences or asked.sequences)
+
+
+def _with_flags(asked: Question, flags: dict[str, Any]) -> Question:
+    options = dict(asked.options)
+    for option in flags["options"]:
+        key, found, value = option.partition("=")
+        if not found or not key.strip():
+            raise UsageRefused(f"--option {option}: no KEY=VALUE", hint="such as --option kv_cache_dtype=fp8")
+        options[key.strip()] = value
+    changes = {
+        key: flags[key]
+        for key in ("engine", "version", "degree", "context", "sequences")
+        if flags[key] is not None
+    }
+    if flags["instance"]:
+        changes |= {"instances": (flags["instance"],)}
+    if flags["gpu"]:
+        changes |= {"gpu": flags["gpu"], "gpus": flags["gpus"]}
+    if flags["revision"] != "main":
+        changes |= {"revision": flags["revision"]}
+    return replace(asked, options=options, **changes)
+
+
+def result_fields(asked: Question, outcome: Outcome) -> dict[str, Any]:
+    """The result as JSON has it; bytes are of one device."""
+    found, devices = outcome.fit, outcome.fit.devices
+    return {
+        "verdict": found.verdict,
+        "reason": found.reason,
+        "model": asked.model_id,
+        "engine": found.engine or asked.engine,
+        "instance": devices.instance if devices else "",
+        "device": devices.name if devices else "",
+        "devices": devices.count if devices else 0,
+        "degree": found.degree,
+        "context": found.context,
+        "sequences": found.sequences,
+        "kv_tokens": found.kv_tokens,
+        "max_context": found.max_context,
+        "max_sequences": found.max_sequences,
+        "usable": devices.memory // devices.cores if devices else 0,
+        "budget": found.budget,
+        "parts": {**found.parts, **({"kv_cache": max(0, found.cache)} if found.context else {})},
+        "left": found.cache,
+        "needed": found.needed,
+        "remedies": [
+            {key: value for key, value in asdict(one).items() if value is not None}
+            for one in outcome.remedies
+        ],
+        "notes": list(outcome.notes),
+    }

@@ -1,0 +1,134 @@
+"""`lmi gc`: what interrupted runs left in an account and in a bucket, and what has expired."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import click
+
+from lmi_deploy.cli.commands.weights import bucket_options
+from lmi_deploy.cli.context import Room, open_room
+from lmi_deploy.cli.options import json_option, yes_option
+from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.weights import BucketWish
+from lmi_deploy.errors import DeployFailed, Interrupted, LmiError, NotFound, Refused
+from lmi_deploy.ui.number_format import counted
+from lmi_deploy.workflows import down
+from lmi_deploy.workflows.orphans import astray
+
+
+@click.command("gc")
+@bucket_options
+@click.option(
+    "--older-than", default=24.0, show_default=True, help="Hours; a push that still runs is younger."
+)
+@click.option("--deployments/--no-deployments", default=True, help="Look for deployments gone astray, too.")
+@yes_option
+@json_option
+def command(
+    *,
+    bucket: str,
+    region: str,
+    profile: str,
+    older_than: float,
+    deployments: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Find and free what nobody looks after any more.
+
+    In the account: deployments that have expired (`ttl`, `lmi extend`), and parts that carry our tag without a record
+    or an endpoint. In the bucket: parts of uploads nobody completed, objects without a manifest. Only what carries our
+    tag or lies under our own prefixes is looked at. Everything is listed before it is asked for.
+    """
+    room = open_room(as_json=as_json)
+    ended = _deployments(room, region, yes=yes) if deployments else Ended()
+    kept = (
+        f"no leftover was freed; {counted(ended.count, 'deployment')} taken away before"
+        if ended.count
+        else "nothing was changed"
+    )
+    wish = BucketWish(bucket=bucket, region=region, profile=profile)
+    freed = _bucket(room, wish, older_than, yes=yes, kept=kept)
+    ended.require_all(freed)
+    room.view.result({"freed": freed, "ended": ended.count, "kept": ended.kept})
+
+
+@dataclass
+class Ended:
+    """What became of the deployments that were to be taken away."""
+
+    count: int = 0
+    kept: list[str] = field(default_factory=list)
+    """Those that turned out to be wanted."""
+    failed: dict[str, LmiError] = field(default_factory=dict)
+
+    def require_all(self, freed: int) -> None:
+        """An error that sums up, with the exit code of the gravest: Refused where all of them were refused."""
+        if not self.failed:
+            return
+        refused = all(isinstance(error, Refused) for error in self.failed.values())
+        done = f"{counted(self.count, 'deployment')} taken away, {counted(freed, 'leftover')} freed"
+        raise (Refused if refused else DeployFailed)(
+            f"{counted(len(self.failed), 'deployment')} could not be taken away: {', '.join(self.failed)}; {done}",
+            hint="the reasons are above; run `lmi gc` again once they are gone",
+            details=[
+                f"{name}: {error.message.removeprefix(f'{name}: ')}" for name, error in self.failed.items()
+            ],
+        )
+
+
+def _deployments(room: Room, region: str, *, yes: bool) -> Ended:
+    found = astray(room.deps, region)
+    room.view.rows(
+        [
+            {"name": one.ref.name, "region": one.ref.region, "resources": one.resources, "why": one.why}
+            for one in found
+        ]
+    )
+    if found:
+        confirm(f"Take away {counted(len(found), 'deployment')}?", yes=yes)
+    ended = Ended()
+    for one in found:
+        try:
+            _end(room, one.ref, ended)
+        except Interrupted:
+            raise
+        except LmiError as error:
+            room.view.note(f"  {one.ref.name}: not taken away: {error.message}")
+            ended.failed[one.ref.name] = error
+    return ended
+
+
+def _end(room: Room, ref: DeploymentRef, ended: Ended) -> None:
+    """Whether it is wanted after all is looked at again, by its own tags, under its lock."""
+    ending = down.prepare(ref, room.deps, down.Extent(unattended=True))
+    for notice in ending.notices:
+        room.view.note(f"  {notice}")
+    room.carry_out(down.carry_out(ending, room.deps))
+    if room.deps.targets[ref.target].survey(ref).exists:
+        ended.kept.append(ref.name)
+    else:
+        ended.count += 1
+
+
+def _bucket(room: Room, wish: BucketWish, older_than: float, *, yes: bool, kept: str) -> int:
+    try:
+        there = room.deps.weights(wish, None)
+    except NotFound as none:
+        if wish.bucket:
+            raise
+        room.view.note(f"{none.message}: nothing is left over in it")
+        return 0
+    before = room.deps.clock.now() - timedelta(hours=older_than)
+    found = there.leftovers(before=before)
+    room.view.rows([dataclasses.asdict(one) for one in found])
+    if not found:
+        room.view.note(f"nothing older than {older_than:g} h is left over in {there.where}")
+    else:
+        confirm(f"Free {counted(len(found), 'leftover')}?", yes=yes, kept=kept)
+        there.clear(before=before)
+    return len(found)

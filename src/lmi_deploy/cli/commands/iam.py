@@ -1,0 +1,76 @@
+"""`lmi iam`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options
+from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.domain.naming import prefix_mistake
+from lmi_deploy.errors import UsageRefused
+from lmi_deploy.planning.resolve import resolve
+from lmi_deploy.targets.sagemaker.permissions import PARTS, policies
+from lmi_deploy.targets.sagemaker.permissions.cli_commands import role_commands
+from lmi_deploy.workflows.gather import gather
+
+
+@click.command("iam")
+@recipe_argument
+@recipe_options
+@click.option("--part", type=click.Choice(PARTS), help="One document alone, as IAM takes it.")
+@click.option(
+    "--shared", metavar="PREFIX", help="For all deployments like RECIPE whose names begin with PREFIX."
+)
+@json_option
+def command(
+    *,
+    recipe: str | None,
+    overlay: str | None,
+    sets: tuple[str, ...],
+    part: str | None,
+    shared: str | None,
+    as_json: bool,
+) -> None:
+    """Print the least that AWS must allow for RECIPE: for who deploys it, and for the roles that it runs with.
+
+    Nothing is created. The documents come as one object, and how roles are made of them on stderr; with --part
+    one of them comes alone. --shared prints policies for all deployments of a team, whichever model they serve.
+    """
+    room = open_room(as_json=as_json)
+    read = read_recipe(recipe, overlay=overlay, sets=sets)
+    if read.endpoint.target != "sagemaker":
+        raise UsageRefused(
+            f"endpoint.target: {read.endpoint.target} needs no rights of AWS's",
+            hint="policies are for target sagemaker",
+        )
+    prefix = _prefix(shared, read.name)
+    spec = resolve(read, gather(read, room.deps))
+    found = policies(spec, prefix=prefix)
+    documents = found.documents
+    if part is None:  # who asks for one part is following these lines already
+        for line in role_commands(spec, read.arguments, found, prefix=prefix):
+            room.view.note(line)
+    shown = documents if part is None else _part(documents, part)
+    room.view.result(documents if part is None else {part: shown}, json.dumps(shown, indent=2))
+
+
+def _prefix(shared: str | None, name: str) -> str:
+    if shared is None:
+        return ""
+    if mistake := prefix_mistake(shared, name):
+        raise UsageRefused(f"--shared {shared}: {mistake}", hint="name how the deployments' names begin")
+    return shared
+
+
+def _part(documents: Mapping[str, Any], part: str) -> Any:
+    if part not in documents:
+        raise UsageRefused(
+            f"--part {part}: the recipe has no transfer job",
+            hint="write weights.via: job, or leave --part job out",
+        )
+    return documents[part]

@@ -1,0 +1,89 @@
+"""`lmi images`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from lmi_deploy.catalog import images, limits
+from lmi_deploy.cli.options import json_option
+from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.recipe.suggestions import guess
+from lmi_deploy.ui.selection import open_view
+
+Row = dict[str, Any]
+
+
+@click.command("images")
+@click.argument("family", required=False)
+@click.option(
+    "--region",
+    envvar=["AWS_REGION", "AWS_DEFAULT_REGION"],
+    default="us-east-1",
+    help="Default: AWS_REGION, else us-east-1.",
+)
+@click.option("--version", metavar="V", help="Print the address of this one alone; `latest` is one, too.")
+@click.option(
+    "--source",
+    type=click.Choice(["packaged", "sdk"]),
+    default="packaged",
+    help="The table that lmi brings, or SageMaker's SDK, where it is installed.",
+)
+@json_option
+def command(*, family: str | None, region: str, version: str | None, source: str, as_json: bool) -> None:
+    """List the container images that AWS publishes: the families, or every version of one."""
+    view = open_view(as_json=as_json)
+    if not images.accounts(region):
+        near = guess(region, limits.names("regions")) or "such as us-east-1"
+        raise NotFound(f"{region}: AWS publishes no images in a region of this name", hint=near)
+    if version is not None:
+        found = _one(family, version, region, source)
+        view.result(found, found["image"])
+        return
+    rows = list(_from_sdk(family, region) if source == "sdk" else _packaged(family, region))
+    view.rows(rows)
+    table, date = ("the SDK that is installed here", "") if source == "sdk" else images.source()
+    view.note(f"{len(rows)} in {region}; from {table}" + (f" ({date})" if date else ""))
+    view.result({"images": len(rows), "region": region, "source": table, "date": date})
+
+
+def _one(family: str | None, version: str, region: str, source: str) -> Row:
+    if family is None or source == "sdk":
+        what = "--version needs a family" if family is None else "--version asks the packaged table only"
+        raise UsageRefused(what, hint="such as `lmi images djl-lmi --version 0.36.0`")
+    return _row(images.image(family, version, region))
+
+
+def _packaged(family: str | None, region: str) -> Iterator[Row]:
+    if family is not None:
+        yield from map(_row, images.published(family, region))
+        return
+    for name in images.families():
+        newest = next(
+            (one for one in images.published(name, region) if one.version == images.latest(name)), None
+        )
+        if newest is not None:
+            yield {"family": name, "versions": len(images.versions(name)), "latest": newest.version} | _built(
+                newest
+            )
+
+
+def _row(image: images.Image) -> Row:
+    return {"family": image.family, "version": image.version, "device": image.device} | _built(image)
+
+
+def _built(image: images.Image) -> Row:
+    return {"cuda": image.cuda, "image": image.uri}
+
+
+def _from_sdk(family: str | None, region: str) -> Iterator[Row]:
+    from lmi_deploy.composition.sagemaker_sdk import sdk_families, sdk_images
+
+    if family is None:
+        yield from ({"family": name} for name in sdk_families())
+        return
+    for version, uri in sdk_images(family, region):
+        cuda = images.cuda(uri.rpartition(":")[2])
+        yield {"family": family, "version": version, "cuda": cuda, "image": uri}

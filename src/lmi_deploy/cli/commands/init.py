@@ -1,0 +1,42 @@
+"""`lmi init`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.options import json_option
+from lmi_deploy.cli.output_files import writing
+from lmi_deploy.errors import Refused
+from lmi_deploy.workflows.init import draft
+
+SCHEMA = "recipe.schema.json"
+
+
+@click.command("init")
+@click.argument("model")
+@click.option("--revision", default="main", show_default=True, help="Branch, tag or commit.")
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE")
+@json_option
+def command(*, model: str, revision: str, output: Path | None, as_json: bool) -> None:
+    """Look at MODEL (a Hub id or a local folder) and write a commented recipe for it, which validates.
+
+    Each choice is explained beside it. The recipe goes to FILE (default: NAME.yaml); `-o -` prints it. The first line
+    points editors at a JSON Schema beside it; `lmi schema > recipe.schema.json` writes that.
+    """
+    room = open_room(as_json=as_json)
+    made = draft(model, revision, room.deps, schema=SCHEMA)
+    if str(output) == "-":
+        room.view.result({"recipe": made.text, "name": made.name}, made.text)
+        return
+    path = output or Path(f"{made.name}.yaml")
+    if path.exists():
+        raise Refused(f"{path}: is there already", hint="name another file with -o, or print it with -o -")
+    with writing(path):
+        path.write_text(made.text, encoding="utf-8")
+    room.view.note(f"next: read {path}, then lmi plan {path}")
+    if not path.with_name(SCHEMA).exists():
+        room.view.note(f"for your editor: lmi schema > {path.with_name(SCHEMA)}")
+    room.view.result({"recipe": made.text, "name": made.name, "file": str(path)}, str(path))

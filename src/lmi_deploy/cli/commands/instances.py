@@ -1,0 +1,84 @@
+"""`lmi instances`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from lmi_deploy.catalog import instances, prices
+from lmi_deploy.cli.commands.fit import open_question
+from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.options import json_option
+from lmi_deploy.sizing.devices import GIB
+from lmi_deploy.sizing.placements import Placement
+
+Row = dict[str, Any]
+_SPARE = ("network_gbps", "nvme_gb", "vcpu", "usd_per_cache_gib", "verdict")
+
+
+@click.command("instances")
+@click.option("--fits", metavar="RECIPE|MODEL", help="Only those that hold this model, cheapest first.")
+@click.option("--context", type=click.IntRange(1), metavar="L", help="With --fits: tokens of a sequence.")
+@click.option("--sequences", type=click.IntRange(1), metavar="N", help="With --fits: sequences at once (1).")
+@click.option(
+    "--region",
+    envvar=["AWS_REGION", "AWS_DEFAULT_REGION"],
+    default="us-east-1",
+    help="Whose prices; default: AWS_REGION, else us-east-1.",
+)
+@json_option
+def command(
+    *, fits: str | None, context: int | None, sequences: int | None, region: str, as_json: bool
+) -> None:
+    """List the instance types that have accelerators; with --fits those that hold a model, with the longest context.
+
+    A price that nobody has written down is not known, and its type comes last.
+    """
+    room = open_room(as_json=as_json)
+    if fits is None:
+        rows = list(_types(region))
+    else:
+        from lmi_deploy.workflows.fit import holders
+
+        asked = open_question(fits, room, context=context, sequences=sequences)
+        rows = [_holder(one) for one in holders(asked, room.deps, region)]
+    room.view.rows(rows, spare=_SPARE)
+    what = f" that hold {fits}" if fits else " with accelerators"
+    room.view.note(f"{len(rows)} instance types{what}; prices of an hour in {region}, `-` where unknown")
+    room.view.result({"instances": len(rows), "region": region})
+
+
+def _types(region: str) -> Iterator[Row]:
+    for name in instances.names():
+        found = instances.instance(name)
+        if found is None or found.accelerators is None or found.memory is None:
+            continue
+        held, price = found.accelerators, prices.price(name, region)
+        yield {
+            "instance": name,
+            "device": held.name,
+            "devices": held.count,
+            "device_gib": round((held.usable or held.memory) / GIB, 2),
+            "memory_gib": round(found.memory / GIB),
+            "vcpu": found.vcpu,
+            "nvme_gb": round((found.nvme or 0) / 10**9),
+            "network_gbps": found.network_gbps,
+            "usd_per_hour": price.hourly if price else None,
+        }
+
+
+def _holder(one: Placement) -> Row:
+    devices, each = one.fit.devices, one.usd_per_cache_gib
+    return {
+        "instance": one.instance,
+        "device": devices.name if devices else "",
+        "devices": devices.count if devices else 0,
+        "degree": one.fit.degree,
+        "verdict": one.fit.verdict,
+        "max_context": one.fit.max_context,
+        "kv_tokens": one.fit.kv_tokens,
+        "usd_per_hour": one.usd_per_hour,
+        "usd_per_cache_gib": None if each is None else round(each, 3),
+    }

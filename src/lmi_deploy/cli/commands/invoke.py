@@ -1,0 +1,172 @@
+"""`lmi invoke`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lmi_deploy.cli.context import Room, open_room
+from lmi_deploy.cli.lookup import Where, find_deployment, known, ref_fields
+from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
+from lmi_deploy.domain.inference_http import Question
+from lmi_deploy.domain.naming import name_mistake
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.ui.number_format import span
+from lmi_deploy.workflows.invoke import Measured, ask, ask_raw
+
+
+@click.command("invoke")
+@name_argument
+@click.argument("prompt", required=False)
+@click.option(
+    "--file", "file", type=click.Path(dir_okay=False), help="Read the prompt from a file; - is stdin."
+)
+@click.option("--body", help="A whole request body as it is; @FILE reads it.")
+@click.option("--content-type", default="application/json", show_default=True, help="Of --body.")
+@click.option("--system", default="", help="A system prompt.")
+@click.option("--plain", is_flag=True, help="Continue the prompt as it is; no chat template.")
+@click.option("--stream/--no-stream", default=None, help="Tokens as they come; the default on a terminal.")
+@click.option(
+    "-p", "--parameter", "parameters", multiple=True, metavar="KEY=VALUE", help="e.g. max_tokens=64."
+)
+@click.option("--raw", is_flag=True, help="The answer's body as it came, and nothing else.")
+@click.option("--timeout", default=120.0, show_default=True, help="Seconds of silence before giving up.")
+@place_options
+@json_option
+def command(
+    *,
+    name: str | None,
+    prompt: str | None,
+    target: TargetName | None,
+    region: str,
+    as_json: bool,
+    raw: bool,
+    timeout: float,
+    **asked: Any,
+) -> None:
+    """Ask the deployment NAME the PROMPT (argument, --file or stdin), and stream its answer.
+
+    The answer goes to stdout; latency, time to the first token and tokens/s to stderr.
+    """
+    if raw and as_json:
+        raise UsageRefused("--raw and --json: one of them at a time", hint="--raw gives the body as it came")
+    room = open_room(as_json=as_json)
+    ref, prompt = _who(name, prompt, room, Where(target=target, region=region))
+    question = _question(prompt, stream_default=sys.stdout.isatty() or as_json, **asked)
+    if raw:
+        _raw(ref, question, room, timeout)
+    else:
+        _answer(ref, question, room, timeout)
+
+
+def _who(name: str | None, prompt: str | None, room: Room, where: Where) -> tuple[DeploymentRef, str | None]:
+    """`lmi invoke "Hello"`: a single word is a name when it is one, else the prompt for the only deployment."""
+    names = {ref.name for ref in known(room.deps, where)}
+    named = where.target or where.region or name in names or (name or "").endswith((".yaml", ".yml"))
+    if name is not None and prompt is None and not named:
+        if len(names) == 1:
+            return find_deployment(None, room.deps, where), name
+        if name_mistake(name):
+            raise NotFound(
+                f"{name}: no deployment of that name is known here", hint="`lmi ls` lists what is here"
+            )
+    return find_deployment(name, room.deps, where), prompt
+
+
+def _question(
+    prompt: str | None,
+    *,
+    file: str | None,
+    body: str | None,
+    content_type: str,
+    system: str,
+    plain: bool,
+    stream: bool | None,
+    stream_default: bool,
+    parameters: Sequence[str],
+) -> Question:
+    given = [
+        word for word, value in (("PROMPT", prompt), ("--file", file), ("--body", body)) if value is not None
+    ]
+    if len(given) > 1:
+        raise UsageRefused(f"{' and '.join(given)}: one of them at a time", hint="lmi invoke --help")
+    if body is not None:
+        raw = _bytes(body[1:]) if body.startswith("@") else body.encode()
+        # What is in the body decides; only who asked for a stream gets one.
+        return Question(body=raw, content_type=content_type, stream=bool(stream))
+    text = prompt if prompt is not None else _bytes(file or "-").decode("utf-8", "replace")
+    if not text.strip():
+        raise UsageRefused("the prompt is empty", hint='lmi invoke NAME "your question"')
+    streamed = stream_default if stream is None else stream
+    pairs = dict(_parameter(pair) for pair in parameters)
+    return Question(prompt=text, system=system, chat=not plain, stream=streamed, parameters=pairs)
+
+
+def _bytes(path: str) -> bytes:
+    if path == "-":
+        if sys.stdin.isatty():
+            raise UsageRefused("what shall I ask?", hint='lmi invoke NAME "your question", --file, or a pipe')
+        return sys.stdin.buffer.read()
+    try:
+        return Path(path).read_bytes()
+    except OSError as reason:
+        raise NotFound(f"{path}: {reason.strerror}", hint="name a readable file") from None
+
+
+def _parameter(pair: str) -> tuple[str, Any]:
+    key, equals, value = pair.partition("=")
+    if not equals or not key:
+        raise UsageRefused(f"-p {pair}: not KEY=VALUE", hint="for example -p max_tokens=64")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def _raw(ref: DeploymentRef, question: Question, room: Room, timeout: float) -> None:
+    for chunk in ask_raw(ref, question, room.deps, timeout=timeout):
+        sys.stdout.buffer.write(chunk)
+        sys.stdout.buffer.flush()
+
+
+def _answer(ref: DeploymentRef, question: Question, room: Room, timeout: float) -> None:
+    measured, parts = Measured(), []
+    for piece in ask(ref, question, room.deps, measured, timeout=timeout):
+        if piece.text:
+            parts.append(piece.text)
+            room.view.piece(piece.text)
+    text = "".join(parts)
+    if not text.endswith("\n"):
+        room.view.end_of_answer()
+    room.view.note(_figures(measured, streamed=question.stream))
+    room.view.result({**ref_fields(ref), "answer": text, **_measures(measured)})
+
+
+def _measures(measured: Measured) -> dict[str, Any]:
+    rate = measured.tokens_per_second
+    return {
+        "seconds": round(measured.whole, 4),
+        "first_token_seconds": round(measured.first_piece, 4) if measured.first_piece is not None else None,
+        "tokens": measured.tokens,
+        "tokens_per_second": round(rate, 2) if rate else None,
+        "finish": measured.finish,
+    }
+
+
+def _figures(measured: Measured, *, streamed: bool) -> str:
+    parts = [f"{span(measured.whole)} in all"]
+    if streamed and measured.first_piece is not None:
+        parts.append(f"first token after {span(measured.first_piece)}")
+    if measured.tokens:
+        parts.append(f"{measured.tokens} tokens")
+    if streamed and measured.tokens_per_second:
+        parts.append(f"{measured.tokens_per_second:.1f} tokens/s")
+    if measured.finish == "length":
+        parts.append("cut at the token limit (-p max_tokens=N)")
+    return "[" + ", ".join(parts) + "]"

@@ -1,0 +1,69 @@
+"""`lmi plan`."""
+
+from __future__ import annotations
+
+import click
+
+from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.options import (
+    force_fit_option,
+    json_option,
+    max_hourly_option,
+    recipe_argument,
+    recipe_options,
+    runtime_option,
+    with_runtime,
+)
+from lmi_deploy.cli.plan_file import save
+from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.ui.json_view import plan_fields
+from lmi_deploy.ui.plan_text import plan_lines
+from lmi_deploy.workflows import up
+from lmi_deploy.workflows.cost_limit import require_affordable
+
+CHANGES_PENDING = 4
+
+
+@click.command("plan")
+@recipe_argument
+@recipe_options
+@runtime_option
+@max_hourly_option
+@force_fit_option
+@click.option("--out", type=click.Path(dir_okay=False), help="Write the plan to a file, for `lmi up FILE`.")
+@click.option("--exit-code", is_flag=True, help="End with 4 when something would change.")
+@json_option
+def command(
+    *,
+    recipe: str | None,
+    overlay: str | None,
+    sets: tuple[str, ...],
+    runtime: str | None,
+    max_hourly: float | None,
+    force_fit: bool,
+    out: str | None,
+    exit_code: bool,
+    as_json: bool,
+) -> int:
+    """Show what `lmi up` would change. Writes nothing, anywhere.
+
+    The plan goes to stdout; what should be known besides, and stops nothing, to stderr.
+    """
+    room = open_room(as_json=as_json)
+    wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
+    case = up.prepare(wanted, room.deps, priced=True, force_fit=force_fit)
+    require_affordable(case, max_hourly)
+    if out is not None:
+        save(case, out)
+    left_out = dict(case.spec.weights.left_out)
+    chosen = [file.path for file in case.spec.weights.files]
+    files = f"  files: {len(chosen)} chosen" + "".join(f", {n} {why}" for why, n in left_out.items())
+    room.view.words([*plan_lines(case.plan), files])
+    for notice in case.notices:
+        room.view.note(f"  {notice}")
+    if out is not None:
+        room.view.note(f"  written to {out}: `lmi up {out}` carries out this very plan, or refuses")
+    room.view.result(
+        {**plan_fields(case.plan), "pending": not case.plan.empty, "files": chosen, "left_out": left_out}
+    )
+    return CHANGES_PENDING if exit_code and not case.plan.empty else 0

@@ -1,0 +1,42 @@
+"""`lmi render`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options
+from lmi_deploy.cli.output_files import writing
+from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.errors import Refused
+from lmi_deploy.workflows import up
+
+
+@click.command("render")
+@recipe_argument
+@recipe_options
+@click.option(
+    "-o", "--output", required=True, type=click.Path(file_okay=False, path_type=Path), metavar="DIR"
+)
+@json_option
+def command(
+    *, recipe: str | None, overlay: str | None, sets: tuple[str, ...], output: Path, as_json: bool
+) -> None:
+    """Write the files that would ship into DIR, which must be new or empty.
+
+    The weights' location is a slot that the target fills; here it stays as `{{weights}}`.
+    """
+    room = open_room(as_json=as_json)
+    artifact = up.draw(read_recipe(recipe, overlay=overlay, sets=sets), room.deps)
+    if output.exists() and any(output.iterdir()):
+        raise Refused(f"{output}: not empty", hint="name a new folder; nothing was written")
+    with writing(output):
+        output.mkdir(parents=True, exist_ok=True)
+        for file in artifact.files:
+            (output / file.path).write_bytes(file.content)
+    for file in artifact.files:
+        room.view.note(f"{output / file.path}: {len(file.content)} bytes")
+    names = [file.path for file in artifact.files]
+    room.view.result({"folder": str(output), "files": names, "digest": artifact.digest}, str(output))

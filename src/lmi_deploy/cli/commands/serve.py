@@ -1,0 +1,104 @@
+"""`lmi serve`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from lmi_deploy.cli.context import Room, open_room
+from lmi_deploy.cli.options import json_option
+from lmi_deploy.domain.events import Line
+from lmi_deploy.errors import DeployFailed
+from lmi_deploy.workflows import serve
+
+ENDED_BY_CTRL_C = 130
+_ASKED_FOR = (0, ENDED_BY_CTRL_C, 143)
+"""What a server ends with that somebody told to end."""
+
+
+@click.command("serve")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--runtime",
+    type=click.Choice(["embedded", "djl-serving", "container"]),
+    default="embedded",
+    show_default=True,
+    help="What runs the folder.",
+)
+@click.option("--image", default="", help="Runtime container: the image, which must be here already.")
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0: any free one."
+)
+@click.option(
+    "--config", "settings", type=click.Path(path_type=Path), help="config.properties of the server."
+)
+@click.option(
+    "--python", type=click.Path(path_type=Path), help="Interpreter of the workers; else one is made."
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["lmi", "djl"]),
+    default="lmi",
+    show_default=True,
+    help="Runtime embedded: djl writes the lines that CloudWatch shows of DJLServing, for metric filters.",
+)
+@click.option("--watch", "watched", is_flag=True, help="Start again when a file of DIR changes.")
+@json_option
+def command(
+    *,
+    folder: Path,
+    runtime: str,
+    image: str,
+    host: str,
+    port: int,
+    settings: Path | None,
+    python: Path | None,
+    log_format: str,
+    watched: bool,
+    as_json: bool,
+) -> int:
+    """Serve the model folder DIR (serving.properties, model.py) in the foreground, until Ctrl-C.
+
+    What happens to a worker here happens in the cloud, too: one that dies or times out makes its model FAILED for good
+    unless retry_threshold in serving.properties allows it, and the log says so.
+
+    For people who write a handler. The worker's environment has what serving.properties and model.py ask for, and
+    the folder's requirements.txt on top.
+    """
+    room = open_room(as_json=as_json)
+    wanted = serve.Wanted(
+        folder=folder,
+        host=host,
+        port=port,
+        settings=settings,
+        python=python,
+        runtime=runtime,
+        image=image,
+        log_format=log_format,
+    )
+    if watched:
+        return _watch(wanted, room)
+    interpreter = room.outcome(serve.prepare(wanted, room.deps))
+    room.view.note(f"serving {folder} at http://{host}:{port}/invocations once it is loaded; Ctrl-C ends it")
+    log = (lambda text: room.view.show(Line(key="server", text=text))) if as_json else None
+    code = serve.run(wanted, interpreter, room.deps, report=log)
+    if code not in _ASKED_FOR:
+        raise DeployFailed(
+            f"{folder}: the model server ended by itself, with {code}",
+            hint="its last lines are above; docs/reference/failures.md explains many of them",
+        )
+    room.view.result({"folder": str(folder), "exit_code": code})
+    return code
+
+
+def _watch(wanted: serve.Wanted, room: Room) -> int:
+    from lmi_deploy.workflows.watch import watch
+
+    try:
+        room.play(watch(wanted, room.deps))
+    except KeyboardInterrupt:
+        room.view.note("ended")
+    room.view.result({"folder": str(wanted.folder), "exit_code": ENDED_BY_CTRL_C})
+    return ENDED_BY_CTRL_C

@@ -1,0 +1,61 @@
+"""`lmi status`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import click
+
+from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.lookup import Where, find_deployment
+from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
+from lmi_deploy.domain.observed import SERVING
+from lmi_deploy.ui.number_format import size
+from lmi_deploy.workflows.status import EXIT, Status, status
+
+_EXPIRED = " (expired: `lmi gc` may delete it, `lmi extend {name} 8h` keeps it)"
+
+
+@click.command("status")
+@name_argument
+@place_options
+@json_option
+def command(*, name: str | None, target: TargetName | None, region: str, as_json: bool) -> int:
+    """Say whether a deployment is in step, drifted, absent or failed.
+
+    Ends with 0 in step, 4 drifted, starting or absent, 1 failed. Needs neither the Hub nor the model.
+    """
+    room = open_room(as_json=as_json)
+    found = status(find_deployment(name, room.deps, Where(target=target, region=region)), room.deps)
+    room.view.result(dataclasses.asdict(found), _words(found))
+    return EXIT[found.standing]
+
+
+def _words(found: Status) -> str:
+    lines = [f"{found.ref.name}: {found.standing}" + (f" ({found.why})" if found.why else "")]
+    facts = [
+        ("cause", found.cause),
+        ("next", found.remedy),
+        ("in", found.ref.place if found.ref.target == "sagemaker" else ""),
+        ("address", found.address),
+        ("since", found.since),
+        ("costs", found.cost),
+        ("expires", found.expires + _EXPIRED.format(name=found.ref.name) * found.expired),
+    ]
+    facts += [(key, found.summary.get(key, "")) for key in ("model", "commit", "engine", "task", "runtime")]
+    if found.endpoint is not None:
+        seen = found.endpoint
+        facts.append(("endpoint", f"{seen.status}, {seen.count} of {seen.wanted_count} instances"))
+        facts.append(("serves" if seen.status in SERVING else "config", seen.config))
+    for one in found.earlier:
+        why = f", {one.gone}" if one.gone else ""
+        facts.append(
+            (f"{one.number} back", f"{one.config} since {one.since} ({one.model}, {one.instance}{why})")
+        )
+    facts += [("job", f"{job.name} is {job.status}, {job.count} x {job.instance}") for job in found.jobs]
+    if found.server is not None and found.server.pid is not None:
+        server = found.server
+        facts.append(("process", f"pid {server.pid}, {server.phase}, {size(server.memory)} in memory"))
+        counted = f"{server.served} served, {server.failed} failed, " if server.counted else ""
+        facts.append(("requests", f"{counted}{server.in_flight} in flight"))
+    return "\n".join([*lines, *(f"  {key:<9}{value}" for key, value in facts if value)])

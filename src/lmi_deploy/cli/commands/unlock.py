@@ -1,0 +1,36 @@
+"""`lmi unlock`."""
+
+from __future__ import annotations
+
+import click
+
+from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.lookup import Where, find_deployment, ref_fields
+from lmi_deploy.cli.options import TargetName, json_option, place_options
+
+
+@click.command("unlock")
+@click.argument("name")
+@click.argument("lock_id", metavar="ID")
+@place_options
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Even a lock that is being renewed: its holder stops before its next change.",
+)
+@json_option
+def command(
+    *, name: str, lock_id: str, target: TargetName | None, region: str, force: bool, as_json: bool
+) -> None:
+    """Remove the lock ID of deployment NAME, whose holder is known to be dead.
+
+    A lock expires 90 s after its last renewal; this is for those who cannot wait. A lock that was renewed in the last
+    45 s has a holder at work, and stays without --force.
+    """
+    room = open_room(as_json=as_json)
+    found = find_deployment(name, room.deps, Where(target=target, region=region))
+    ref = room.deps.targets[found.target].observe(found).ref
+    held = room.deps.lock(ref).unlock(ref.name, lock_id, force=force)
+    what = f"{ref.name} ({ref.place})"
+    room.view.note(f"{what}: unlocked; it was held by {held}" if held else f"{what}: not locked")
+    room.view.result({**ref_fields(ref), "held_by": held})

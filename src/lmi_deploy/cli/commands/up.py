@@ -1,0 +1,81 @@
+"""`lmi up`."""
+
+from __future__ import annotations
+
+import click
+
+from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.next_steps import how_to_ask, how_to_ask_fields
+from lmi_deploy.cli.options import (
+    force_fit_option,
+    json_option,
+    max_hourly_option,
+    recipe_argument,
+    recipe_options,
+    runtime_option,
+    with_runtime,
+    yes_option,
+)
+from lmi_deploy.cli.plan_file import PLAN_SUFFIX, load_plan
+from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.workflows import handler_dry_run, up
+from lmi_deploy.workflows.cost_limit import is_free, require_affordable
+
+
+@click.command("up")
+@recipe_argument
+@recipe_options
+@runtime_option
+@max_hourly_option
+@force_fit_option
+@yes_option
+@click.option(
+    "--detach", is_flag=True, help="Do not wait until it serves; `lmi wait NAME` does, and asks it."
+)
+@click.option(
+    "--check-handler", is_flag=True, help="Make the handler's warm-up call in a worker on this machine first."
+)
+@click.option("--no-probe", is_flag=True, help="Do not end with one real inference.")
+@json_option
+def command(
+    *,
+    recipe: str | None,
+    overlay: str | None,
+    sets: tuple[str, ...],
+    runtime: str | None,
+    max_hourly: float | None,
+    force_fit: bool,
+    yes: bool,
+    detach: bool,
+    check_handler: bool,
+    no_probe: bool,
+    as_json: bool,
+) -> None:
+    """Make the deployment what RECIPE says, and prove that it answers.
+
+    A second `up` changes nothing, and still asks for one real answer. A changed recipe is brought up beside what
+    serves, asked, and only then takes the address. RECIPE may be a plan that `lmi plan --out FILE` wrote: that very
+    plan is carried out, or refused where the world has changed since.
+    """
+    room = open_room(as_json=as_json)
+    if recipe is not None and recipe.endswith(PLAN_SUFFIX):
+        case = load_plan(recipe, room.deps, probe=not no_probe)
+    else:
+        wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
+        case = up.prepare(wanted, room.deps, probe=not no_probe, force_fit=force_fit)
+    require_affordable(case, max_hourly)
+    room.view.plan(case.plan)
+    for notice in case.notices:
+        room.view.note(f"  {notice}")
+    if not case.plan.empty:
+        confirm("Go ahead?", yes=yes, free=is_free(case))
+    if handler_dry_run.is_due(case, room.deps, asked=check_handler):
+        room.play(handler_dry_run.rehearse(case.spec, case.artifact, room.deps))
+    elif skipped := handler_dry_run.not_made(case, room.deps, asked=check_handler):
+        room.view.note(skipped)
+    room.carry_out(up.carry_out(case, room.deps, probe=not no_probe, detach=detach))
+    address = room.deps.targets[case.ref.target].address(case.ref)
+    if not (detach and case.plan.actions):
+        room.view.note(how_to_ask(case.spec, address))
+    room.view.result(how_to_ask_fields(case, address), address)

@@ -1,0 +1,36 @@
+"""`lmi wait`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import click
+
+from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.lookup import Where, find_deployment
+from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
+from lmi_deploy.workflows import wait
+from lmi_deploy.workflows.status import EXIT, status
+
+
+@click.command("wait")
+@name_argument
+@place_options
+@click.option(
+    "--timeout", type=int, metavar="SECONDS", help="Give up then; what the recipe allows, if left out."
+)
+@json_option
+def command(
+    *, name: str | None, target: TargetName | None, region: str, timeout: int | None, as_json: bool
+) -> int:
+    """Wait for what `lmi up --detach` began, or an interrupted `up`, and ask it for one real answer.
+
+    Where nothing is under way it ends at once, with the code of `lmi status`.
+    """
+    room = open_room(as_json=as_json)
+    ref = find_deployment(name, room.deps, Where(target=target, region=region))
+    room.carry_out(wait.wait(ref, room.deps, timeout=timeout))
+    found = status(ref, room.deps)
+    room.view.note(f"{ref.name}: {found.standing}" + (f" ({found.why})" if found.why else ""))
+    room.view.result(dataclasses.asdict(found), found.address)
+    return EXIT[found.standing]

@@ -1,0 +1,161 @@
+"""`lmi weights`: models in a bucket, ahead of any deployment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from lmi_deploy.cli.commands.weights_job import job
+from lmi_deploy.cli.context import Room, open_room
+from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options, yes_option
+from lmi_deploy.cli.prompts import confirm
+from lmi_deploy.cli.recipe_loading import read_recipe
+from lmi_deploy.domain.weights import BucketWish, Manifest
+from lmi_deploy.errors import IntegrityError
+from lmi_deploy.ui.number_format import size
+from lmi_deploy.workflows import weights as steps
+
+F = TypeVar("F", bound=Callable[..., Any])
+_SPARE = ("created", "files")
+"""What `--json` tells as well, least needed first."""
+
+
+def bucket_options(command: F) -> F:
+    """Which bucket."""
+    command = click.option("--profile", default="", help="A profile of the AWS configuration.")(command)
+    command = click.option("--region", default="", help="The bucket's region.")(command)
+    return click.option("--bucket", default="", help="The bucket; the account's own default where left out.")(
+        command
+    )
+
+
+@click.group("weights")
+def command() -> None:
+    """Models in a bucket: move a recipe's weights ahead of time, see what is there, verify, copy, remove.
+
+    Weights are content-addressed: two recipes with the same files share them, and they are complete or absent.
+    """
+
+
+@command.command("push")
+@recipe_argument
+@recipe_options
+@bucket_options
+@click.option(
+    "--create-bucket", is_flag=True, help="Make the account's default bucket where it is not there."
+)
+@json_option
+def push(
+    *,
+    recipe: str | None,
+    overlay: str | None,
+    sets: tuple[str, ...],
+    bucket: str,
+    region: str,
+    profile: str,
+    create_bucket: bool,
+    as_json: bool,
+) -> None:
+    """Bring the weights of RECIPE into the bucket; what is there already is not moved again.
+
+    Streamed from the Hub into S3 without a staging disk, each file verified against the Hub's own hash before it
+    becomes an object. Interrupted, the same command goes on where it was.
+    """
+    room = open_room(as_json=as_json)
+    read = read_recipe(recipe, overlay=overlay, sets=sets, deploying=False)
+    wish = BucketWish(bucket=bucket, region=region, profile=profile, create=create_bucket)
+    there = room.deps.weights(steps.bucket_of(read, wish), read.weights.memory_mb)
+    cargo = steps.choose_cargo(read, room.deps)
+    count = f"{len(cargo.weights.files)} files, {size(cargo.weights.size)}"
+    room.view.note(f"{count}: {there.address(cargo.name)}")
+    manifest = room.outcome(steps.push(read, cargo, there, room.deps))
+    if advice := there.advice():
+        room.view.note(advice)
+    room.view.result(_fields(manifest, there), there.address(manifest.name))
+
+
+@command.command("ls")
+@bucket_options
+@json_option
+def ls(*, bucket: str, region: str, profile: str, as_json: bool) -> None:
+    """What is in the bucket, how big it is, and which deployment uses it."""
+    room, there = _open(bucket, region, profile, as_json=as_json)
+    used = there.used()
+    found = there.all()
+    room.view.rows([{**_row(m), "used_by": used.get(m.name, "")} for m in found], spare=_SPARE)
+    room.view.note(f"{len(found)} model{'' if len(found) == 1 else 's'} in {there.where}")
+    room.view.result({"weights": len(found), "bytes": sum(m.size for m in found)})
+
+
+@command.command("verify")
+@click.argument("name")
+@bucket_options
+@click.option("--deep", is_flag=True, help="Read every byte and compare its sha256.")
+@json_option
+def verify(*, name: str, bucket: str, region: str, profile: str, deep: bool, as_json: bool) -> None:
+    """Is it intact: by size and S3's own checksums, or re-hashed with --deep."""
+    room, there = _open(bucket, region, profile, as_json=as_json)
+    manifest = there.find(name)
+    flaws = room.outcome(there.verify(manifest, deep=deep, key="verify"))
+    if flaws:
+        raise IntegrityError(
+            f"{manifest.name}: {len(flaws)} of {len(manifest.files)} files are not what the manifest says",
+            hint="`lmi weights rm` it and push again",
+            details=[f"{flaw.path}: {flaw.why}" for flaw in flaws],
+        )
+    room.view.result({**_fields(manifest, there), "intact": True}, f"{manifest.name}: intact")
+
+
+@command.command("rm")
+@click.argument("name")
+@bucket_options
+@yes_option
+@json_option
+def rm(*, name: str, bucket: str, region: str, profile: str, yes: bool, as_json: bool) -> None:
+    """Remove weights that no deployment uses."""
+    room, there = _open(bucket, region, profile, as_json=as_json)
+    manifest = there.find(name)
+    confirm(f"Remove {manifest.name} ({size(manifest.size)})?", yes=yes)
+    freed = there.remove(manifest.name)
+    room.view.note(f"freed {size(freed)}")
+    room.view.result({"name": manifest.name, "bytes": freed})
+
+
+@command.command("copy")
+@click.argument("name")
+@bucket_options
+@click.option("--to-bucket", required=True, help="Where to.")
+@click.option("--to-region", default="", help="Its region.")
+@json_option
+def copy(
+    *, name: str, bucket: str, region: str, profile: str, to_bucket: str, to_region: str, as_json: bool
+) -> None:
+    """Copy weights to another bucket, in any region, inside S3: no byte passes this machine."""
+    room, origin = _open(bucket, region, profile, as_json=as_json)
+    target = room.deps.weights(BucketWish(bucket=to_bucket, region=to_region, profile=profile), None)
+    manifest = origin.find(name)
+    copied = room.outcome(steps.copy(manifest, origin, target, room.deps.clock))
+    room.view.result(_fields(copied, target), target.address(copied.name))
+
+
+command.add_command(job)
+
+
+def _open(bucket: str, region: str, profile: str, *, as_json: bool) -> tuple[Room, steps.Weights]:
+    room = open_room(as_json=as_json)
+    return room, room.deps.weights(BucketWish(bucket=bucket, region=region, profile=profile), None)
+
+
+def _row(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "name": manifest.name,
+        "files": len(manifest.files),
+        "size": manifest.size,
+        "created": manifest.created,
+    }
+
+
+def _fields(manifest: Manifest, there: steps.Weights) -> dict[str, Any]:
+    return {**_row(manifest), "address": there.address(manifest.name), "commit": manifest.commit}

@@ -1,0 +1,47 @@
+"""`lmi weights job`: one instance's part of a transfer that runs inside AWS. Started by the job, not by people."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.options import json_option
+from lmi_deploy.domain.sagemaker.transfer_job import read_order
+from lmi_deploy.errors import UsageRefused
+
+
+@click.command("job", hidden=True)
+@click.argument("order", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("resources", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@json_option
+def job(*, order: Path, resources: Path, as_json: bool) -> None:
+    """Bring this instance's files of ORDER; RESOURCES is SageMaker's resourceconfig.json, which says who we are."""
+    from lmi_deploy.composition.transfer_job import open_order
+
+    room = open_room(as_json=as_json)
+    wanted = _read(order, read_order)
+    number, count = _read(resources, _place)
+    weights, source = open_order(wanted)
+    manifest = room.outcome(weights.push_shard(wanted, source, number=number, count=count, key="job"))
+    state = "complete" if manifest else "this part is done; others are still at work"
+    room.view.result({"job": wanted.job, "complete": manifest is not None}, state)
+
+
+def _read(path: Path, reader: Any) -> Any:
+    try:
+        return reader(path.read_text("utf-8"))
+    except ValueError as exc:
+        raise UsageRefused(f"{path}: {exc}", hint="SageMaker starts this; use `lmi weights push`") from exc
+
+
+def _place(text: str) -> tuple[int, int]:
+    found = json.loads(text)
+    try:
+        hosts = sorted(found["hosts"], key=lambda host: (len(host), host))
+        return hosts.index(found["current_host"]), len(hosts)
+    except (KeyError, TypeError) as exc:
+        raise ValueError(f"not a resource configuration: {exc}") from exc

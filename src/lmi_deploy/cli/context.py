@@ -1,0 +1,90 @@
+"""What commands are given: the view they speak through and the ports they act on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import click
+
+from lmi_deploy.domain.events import Event, Started
+from lmi_deploy.errors import RECORDED, Interrupted, LmiError
+from lmi_deploy.ui.selection import open_view
+from lmi_deploy.ui.view import View
+from lmi_deploy.workflows.dependencies import Deps
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Opened once a command."""
+
+    view: View
+    deps: Deps
+
+    def play(self, events: Iterable[Event], note: Callable[[Event], None] = lambda event: None) -> None:
+        """Show what happens as it happens. A failure tells no line again that went by a moment ago."""
+        try:
+            for event in events:
+                note(event)
+                self.view.show(event)
+        except KeyboardInterrupt:
+            if isinstance(events, Generator):
+                # It may have come while an event was shown: what brings them about says what stands.
+                events.throw(KeyboardInterrupt())
+            raise
+        except LmiError as error:
+            error.details = self.view.untold(error.details)
+            raise
+        finally:
+            self.view.close()
+
+    def carry_out(self, events: Iterable[Event]) -> None:
+        """The same, for what is recorded as it is done: Ctrl-C says whether anything is recorded yet."""
+        begun: list[str] = []
+
+        def note(event: Event) -> None:
+            if isinstance(event, Started):
+                begun.append(event.key.partition(":")[0])
+
+        try:
+            self.play(events, note)
+        except KeyboardInterrupt:
+            if not begun:
+                raise
+            from lmi_deploy.targets.plan import FOUNDING
+
+            founded = {*begun} <= {kind.__name__ for kind in FOUNDING}
+            hint = "the bucket is made, and nothing else was begun: run it again" if founded else RECORDED
+            raise Interrupted("interrupted", hint=hint) from None
+
+    def outcome(self, events: Generator[Event, None, T]) -> T:
+        """The same, for what ends with a value."""
+        values: list[T] = []
+
+        def kept() -> Iterator[Event]:
+            values.append((yield from events))
+
+        self.play(kept())
+        return values[0]
+
+
+def open_room(*, as_json: bool) -> Room:
+    """The view, and the Deps that wiring makes, or those that a test put on the context."""
+    context = click.get_current_context(silent=True)
+    given = context.find_object(DepsFactory) if context else None
+    if given is not None:
+        return Room(open_view(as_json=as_json), given.make())
+    from lmi_deploy.composition.local import wire
+
+    view = open_view(as_json=as_json)
+    return Room(view, wire(tell=view.note))
+
+
+@dataclass(frozen=True, slots=True)
+class DepsFactory:
+    """What a test passes as the context's object, in place of wiring."""
+
+    make: Callable[[], Deps]

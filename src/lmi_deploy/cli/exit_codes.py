@@ -1,0 +1,174 @@
+"""The one place where an error becomes an exit code."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TextIO
+
+import click
+
+from lmi_deploy.errors import EXIT_CODES, LmiError
+
+JSON_FLAG = "--json"
+_PROGRAM = "lmi"
+_COMPLETION = "_LMI_COMPLETE"
+
+
+def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int:
+    """Run one command line; what went wrong is told in the form that the command line asked for.
+
+    `given` is the context's object: a `DepsFactory` in place of wiring.
+    """
+    _open_streams()
+    if {*argv} == {"--version", JSON_FLAG}:
+        return _version()
+    try:
+        outcome = _invoked(group, list(argv), given)
+        return _flushed(outcome if isinstance(outcome, int) else 0)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except click.ClickException as mistake:
+        return _usage(mistake, argv)
+    except LmiError as error:
+        return _told(error, argv)
+    except (KeyboardInterrupt, EOFError, click.Abort):
+        return interrupted(argv)
+    except BrokenPipeError:
+        return _closed_pipe()
+    except ModuleNotFoundError as missing:
+        return _not_installed(missing, argv)
+    except Exception as bug:  # noqa: BLE001 (the boundary: whatever is left is a bug of ours, and is reported)
+        return _full(bug, argv) if _is_full(bug) else _bug(bug, argv)
+
+
+def _open_streams() -> None:
+    """A closed stream (`>&-`) takes nothing; what stdout has no letter for is shown by its number."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except (
+            OSError
+        ):  # else the next file that is opened would have this number, and be written to as a stream
+            os.open(os.devnull, os.O_RDWR)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 (for the rest of the process)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _is_full(bug: Exception) -> bool:
+    return isinstance(bug, OSError) and bug.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+def _invoked(group: click.Group, argv: list[str], given: object) -> object:
+    if _COMPLETION in os.environ:
+        return group.main(argv, prog_name=_PROGRAM, standalone_mode=False)
+    # Not `main`, which ends with 1 where the reader of a pipe went away, and prints of its own on Ctrl-C.
+    with group.make_context(_PROGRAM, argv, obj=given) as context:
+        return group.invoke(context)
+
+
+def _flushed(code: int) -> int:
+    sys.stdout.flush()
+    return code
+
+
+def _told(error: LmiError, argv: Sequence[str]) -> int:
+    from lmi_deploy.cli.streams import discard_when_closed
+    from lmi_deploy.ui.selection import open_view
+
+    discard_when_closed()  # the exit code is the error's, whether anybody reads it or not
+    try:
+        view = open_view(as_json=JSON_FLAG in argv)
+        view.fail(error)
+        view.close()
+    except OSError:
+        # stdout takes no result (`--json >/dev/full`): stderr has the last word, and the exit code says the same.
+        _discard(sys.stdout)
+        with suppress(OSError):
+            view = open_view(as_json=False)
+            view.fail(error)
+            sys.stderr.flush()
+    return error.exit_code
+
+
+def _discard(stream: TextIO) -> None:
+    """What it still holds goes nowhere, in place of a complaint at the interpreter's end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _version() -> int:
+    from lmi_deploy import __version__
+    from lmi_deploy.ui.selection import open_view
+
+    open_view(as_json=True).result({"version": __version__})
+    return 0
+
+
+def _usage(mistake: click.ClickException, argv: Sequence[str]) -> int:
+    if JSON_FLAG in argv:
+        from lmi_deploy.errors import UsageRefused
+
+        misplaced = isinstance(mistake, click.NoSuchOption) and mistake.option_name == JSON_FLAG
+        hint = f"{JSON_FLAG} goes behind the command: lmi COMMAND {JSON_FLAG}" if misplaced else "lmi --help"
+        return _told(UsageRefused(mistake.format_message(), hint=hint), argv)
+    mistake.show()
+    return 2
+
+
+def interrupted(argv: Sequence[str]) -> int:
+    """Ctrl-C where nothing was begun, or nothing that changes anything."""
+    from lmi_deploy.errors import UNBEGUN, Interrupted
+
+    # What had begun by then has been told as an error of its own (`Room.carry_out`).
+    hint = UNBEGUN if {*argv[:1]} & {"up", "down", "wait", "rollback"} else ""
+    return _told(Interrupted("interrupted", hint=hint), argv)
+
+
+def _closed_pipe() -> int:
+    """The reader went away (`lmi logs | head`): no error, and no complaint from the interpreter's own flush."""
+    from lmi_deploy.cli.streams import discard_when_closed
+
+    discard_when_closed()
+    _discard(sys.stdout)
+    return 128 + signal.SIGPIPE
+
+
+def _full(bug: Exception, argv: Sequence[str]) -> int:
+    """Wherever it was met, a full disk is no bug of ours."""
+    from lmi_deploy.errors import DiskRefused
+
+    assert isinstance(bug, OSError)
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _discard(sys.stdout)
+    place = bug.filename or "a disk of this machine, or what stdout goes to"
+    hint = "see that there is room (`df -h`), then run it again"
+    return _told(DiskRefused(f"{place}: {bug.strerror}", hint=hint), argv)
+
+
+def _not_installed(missing: ModuleNotFoundError, argv: Sequence[str]) -> int:
+    """Optional packages are imported where they are needed, and what is not there is met here."""
+    from lmi_deploy.errors import EXTRAS, NotInstalled
+
+    package = (missing.name or "").partition(".")[0]
+    return _told(NotInstalled(package), argv) if package in EXTRAS else _bug(missing, argv)
+
+
+def _bug(bug: Exception, argv: Sequence[str]) -> int:
+    from lmi_deploy.cli.bug_report import write_report
+    from lmi_deploy.errors import Bug
+
+    try:
+        report = f"{EXIT_CODES[3]}: {write_report(bug, argv)}; nothing in it is secret, please send it to us"
+    except OSError as reason:
+        report = f"a bug of lmi, please tell us; no report could be written: {reason.strerror}"
+    return _told(Bug(f"{type(bug).__name__}: {bug}", hint=report), argv)

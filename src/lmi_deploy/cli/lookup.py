@@ -1,0 +1,98 @@
+"""Which recipe, which deployment: from what the user typed, or from what is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lmi_deploy.cli.recipe_loading import SUFFIXES, read_recipe, recipes_here
+from lmi_deploy.domain.recipe import TargetName
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.errors import NoCredentials, UsageRefused
+
+if TYPE_CHECKING:  # `lmi validate` has no use for the ports, and importing them is a third of its time
+    from lmi_deploy.workflows.dependencies import Deps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """What the command line says of a deployment's place; empty where it says nothing."""
+
+    target: TargetName | None = None
+    region: str = ""
+
+
+ANYWHERE = Where()
+
+
+def ref_fields(ref: DeploymentRef) -> dict[str, str]:
+    """Which deployment a result is about, for a program."""
+    return {"deployment": ref.name, "target": ref.target, "account": ref.account, "region": ref.region}
+
+
+def find_deployment(name: str | None, deps: Deps, where: Where = ANYWHERE) -> DeploymentRef:
+    """By name or by recipe; the only one there is when nothing was said."""
+    if name is None:
+        return _only_deployment(deps, where)
+    if name.endswith(SUFFIXES):
+        recipe = read_recipe(name, overlay=None, sets=(), deploying=False)
+        region = where.region or recipe.endpoint.region or ""
+        target, bucket = where.target or recipe.endpoint.target, recipe.endpoint.bucket or ""
+        return DeploymentRef(name=recipe.name, target=target, region=region, bucket=bucket)
+    return _by_name(name, deps, where)
+
+
+def _by_name(name: str, deps: Deps, where: Where) -> DeploymentRef:
+    """Among those known here; else where the command line says, else in the cloud, else here, where it is absent."""
+    near = _in_our_account([ref for ref in known(deps, where) if ref.name == name], deps)
+    if len(near) == 1:
+        return near[0]
+    if near:
+        places = ", ".join(sorted(f"{ref.target} {ref.region} {ref.account}".strip() for ref in near))
+        raise UsageRefused(f"{name}: known in {len(near)} places: {places}", hint="say --target or --region")
+    if where.target or where.region:
+        target = where.target or "sagemaker"
+        return DeploymentRef(name=name, target=target, region=where.region)
+    elsewhere = DeploymentRef(name=name, target="sagemaker")
+    return elsewhere if _reachable(deps) else replace(elsewhere, target="local")
+
+
+def _in_our_account(near: list[DeploymentRef], deps: Deps) -> list[DeploymentRef]:
+    """Of several of one name those of the account that the credentials are of, and those that are here."""
+    if len({ref.account for ref in near} - {""}) < 2:
+        return near
+    ours = [ref for ref in near if ref.account in ("", deps.cloud(ref.region).caller.account)]
+    return ours or near
+
+
+def _reachable(deps: Deps) -> bool:
+    """Whether there is a cloud to look in: a machine without any credentials has its own deployments only.
+
+    Credentials that are refused, or a network that is down, are errors: what cannot be looked at is not absent.
+    """
+    try:
+        return "sagemaker" in deps.targets and bool(deps.cloud("").caller.account)
+    except NoCredentials:
+        return False
+
+
+def known(deps: Deps, where: Where = ANYWHERE) -> tuple[DeploymentRef, ...]:
+    """Every deployment of every target that can be listed from here."""
+    return tuple(
+        ref
+        for target in deps.targets.values()
+        for ref in target.known()
+        if where.target in (None, ref.target) and where.region in ("", ref.region)
+    )
+
+
+def _only_deployment(deps: Deps, where: Where) -> DeploymentRef:
+    here = known(deps, where)
+    if len(here) == 1:
+        return here[0]
+    if not here and len(recipes_here()) == 1:
+        return find_deployment(recipes_here()[0], deps, where)
+    if not here:
+        raise UsageRefused("which deployment? none is known here", hint="`lmi up RECIPE` makes one")
+    names = ", ".join(ref.name for ref in here)
+    raise UsageRefused(f"which deployment? {len(here)} are known here: {names}", hint="name one of them")

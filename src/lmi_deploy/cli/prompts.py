@@ -1,0 +1,32 @@
+"""Questions to the user before something is changed."""
+
+from __future__ import annotations
+
+import sys
+
+from lmi_deploy.errors import Interrupted, UsageRefused
+
+
+def confirm(question: str, *, yes: bool, free: bool = False, kept: str = "nothing was changed") -> None:
+    """Ask on a terminal; where there is none, the answer must have been given.
+
+    Enter alone agrees only to what is `free`: what is billed or taken away wants a word. `kept` is what a refusal
+    leaves as it was.
+    """
+    if yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageRefused("there is no terminal to ask on", hint="add --yes to agree in advance")
+    # Not click's own, of which some versions put a blank on stdout.
+    sys.stderr.write(f"{question} {'[Y/n]' if free else '[y/N]'} ")
+    sys.stderr.flush()
+    ended: KeyboardInterrupt | None = None
+    try:
+        answer = sys.stdin.readline()
+    except KeyboardInterrupt as end:
+        answer, ended = "", end
+    if not answer:  # Ctrl-D or Ctrl-C: the cursor still stands behind the question
+        sys.stderr.write("\n")
+    word = answer.strip().lower()
+    if word not in ("y", "yes") and not (free and answer and not word):
+        raise Interrupted(f"you did not agree: {kept}", hint="run it again to agree") from ended

@@ -1,0 +1,74 @@
+"""Recipes read from a file, standard input or the only one in the folder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.errors import UsageRefused
+
+SUFFIXES = (".yaml", ".yml")
+
+
+_READ_LIMIT = 1_048_577
+
+
+def read_recipe(
+    path: str | None, *, overlay: str | None, sets: Sequence[str], deploying: bool = True
+) -> Recipe:
+    """Parse the recipe that was named, or the only one in the folder."""
+    from lmi_deploy.recipe.parse import parse
+    from lmi_deploy.recipe.reader import Purpose
+
+    origin = path or _only_recipe()
+    purpose = Purpose(deploying=deploying, unread=lambda name: _unread(Path(origin).parent / name))
+    return parse(read(origin), origin, overlay=overlay, sets=sets, purpose=purpose)
+
+
+def _unread(path: Path) -> str:
+    try:
+        with path.open("rb"):
+            return ""
+    except OSError as reason:
+        return reason.strerror or "cannot be read"
+
+
+def read(origin: str) -> bytes:
+    """The file's bytes, no more than one past what a recipe may have; `-` is standard input.
+
+    UsageRefused where it cannot be read: for whoever gets the exit code a recipe that is not there is a bad one.
+    """
+    try:
+        if origin == "-":
+            return sys.stdin.buffer.read(_READ_LIMIT)
+        with Path(origin).open("rb") as file:
+            return file.read(_READ_LIMIT)
+    except OSError as reason:
+        near = recipes_here()
+        hint = f"recipes here: {', '.join(near)}" if near else "`lmi init MODEL` writes one"
+        raise UsageRefused(f"{origin}: {reason.strerror}", hint=hint) from None
+
+
+def _only_recipe() -> str:
+    here = recipes_here()
+    if len(here) == 1:
+        return here[0]
+    if not here:
+        raise UsageRefused("which recipe? there is none in this folder", hint="`lmi init MODEL` writes one")
+    raise UsageRefused(
+        f"which recipe? {len(here)} lie in this folder: {', '.join(here)}", hint="name one of them"
+    )
+
+
+def recipes_here() -> list[str]:
+    return sorted(path.name for path in Path().iterdir() if path.suffix in SUFFIXES and is_recipe(path))
+
+
+def is_recipe(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return b"model_id:" in file.read(65536)
+    except OSError:
+        return False

@@ -1,0 +1,101 @@
+"""The part of the composition root that opens an AWS account in one region, and a bucket of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lmi_deploy.composition.weights import Reach, open_bucket, session_at
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.ports.notify import Tell, silent
+
+if TYPE_CHECKING:
+    from lmi_deploy.aws.lease_guard import LeaseGuard
+
+
+LOCK_SECONDS = "LMI_LOCK_SECONDS"
+"""Of the environment: how long a lock lasts from its last renewal."""
+
+
+def open_cloud(
+    region: str,
+    clock: Clock,
+    environ: Mapping[str, str],
+    *,
+    tell: Tell = silent,
+    guard: LeaseGuard | None = None,
+) -> Cloud:
+    """Who we are and what we act with; AccessError where the credentials are absent or refused."""
+    from lmi_deploy.aws.account import AwsAccount
+    from lmi_deploy.aws.autoscaling import AwsScalers
+    from lmi_deploy.aws.client import Access
+    from lmi_deploy.aws.iam import IamRoles
+    from lmi_deploy.aws.logs import CloudWatchLogs
+    from lmi_deploy.aws.prices import AwsPrices
+    from lmi_deploy.aws.quotas import AwsLimits
+    from lmi_deploy.aws.resource_tags import AwsTagged
+    from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
+    from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
+    from lmi_deploy.aws.secrets import AwsSecrets
+    from lmi_deploy.catalog.prices import price
+
+    access = Access(session=session_at(region, environ), clock=clock, tell=tell, guard=guard)
+    account = AwsAccount(access.session, clock=clock, tell=tell)
+    caller = account.who()
+    logs = CloudWatchLogs(access)
+    return Cloud(
+        caller=caller,
+        account=account,
+        hosting=SageMakerHosting(access, account=caller.account),
+        scalers=AwsScalers(access),
+        tagged=AwsTagged(access),
+        logs=logs,
+        prices=AwsPrices(access, region=caller.region, partition=caller.partition, packaged=price),
+        limits=AwsLimits(access),
+        roles=IamRoles(access),
+        secrets=AwsSecrets(access),
+        jobs=ProcessingJobs(access, logs, account=caller.account),
+    )
+
+
+def open_depot(
+    cloud: Cloud,
+    bucket: str,
+    clock: Clock,
+    environ: Mapping[str, str],
+    *,
+    memory_mb: int | None = None,
+    tell: Tell = silent,
+    guard: LeaseGuard | None = None,
+) -> Depot | None:
+    """None: there is no bucket of that name. AccessError: it is somebody else's, or in another region."""
+    from lmi_deploy.aws.s3 import Place
+    from lmi_deploy.aws.s3.journal import BucketRecords
+    from lmi_deploy.aws.s3.lease import LASTS, LeaseSettings
+    from lmi_deploy.aws.s3.lock import BucketLock
+
+    if not cloud.account.has_bucket(bucket):
+        return None
+    session = session_at(cloud.caller.region, environ)
+    reach = Reach(
+        session=session, account=cloud.account, clock=clock, environ=environ, tell=tell, guard=guard
+    )
+    place = Place(bucket=bucket, owner=cloud.caller.account)
+    store, weights = open_bucket(reach, place, cloud.tagged, cloud.hosting, memory_mb=memory_mb)
+    settings = LeaseSettings.parse(environ.get(LOCK_SECONDS) or str(LASTS), LOCK_SECONDS)
+    return Depot(
+        bucket=bucket,
+        store=store,
+        weights=weights,
+        records=BucketRecords(store),
+        lock=BucketLock(
+            store,
+            clock,
+            command=f"lmi {' '.join(sys.argv[1:2])}",
+            tell=tell,
+            settings=settings,
+            guard=guard,
+        ),
+    )

@@ -1,0 +1,221 @@
+"""The composition root: the one place that plugs adapters into ports. Tests hand other Deps to the commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.domain.record import promised_port
+from lmi_deploy.ports.notify import Tell, silent
+from lmi_deploy.workflows.dependencies import Deps
+
+if TYPE_CHECKING:
+    from lmi_deploy.domain.facts import AtHand
+    from lmi_deploy.ports.hub import Hub
+    from lmi_deploy.ports.local_state import State
+    from lmi_deploy.ports.model_server import ModelServer
+    from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
+    from lmi_deploy.state.state_dir import StateFolder
+
+_SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)")
+FIRST_PORT = 8080
+HOST = "127.0.0.1"
+
+
+def wire(environ: Mapping[str, str] = os.environ, *, tell: Tell = silent) -> Deps:
+    """Everything a command may need; nothing is opened before it is used. `tell` is for what no event can say."""
+    from lmi_deploy.aws.lease_guard import LeaseGuard
+    from lmi_deploy.composition.targets import Clouds, journals, locks, sagemaker
+    from lmi_deploy.composition.weights import open_weights
+    from lmi_deploy.host.clock import SystemClock
+    from lmi_deploy.host.machine import machine
+    from lmi_deploy.sources.local_folder import FolderFiles
+    from lmi_deploy.targets.local.target import LocalTarget
+
+    clock = SystemClock()
+    state = _state(environ)
+    environments = environments_at(environ)
+    servers = servers_at(environ)
+    local = LocalTarget(state=state, servers=servers, environments=environments, clock=clock)
+
+    clouds = Clouds(clock, environ, tell, LeaseGuard())
+    cloud = sagemaker(clouds, state.root / "elsewhere")
+
+    return Deps(
+        hub=_hubs(environ, tell),
+        files=FolderFiles,
+        weights=lambda wish, memory_mb: open_weights(wish, memory_mb, clock, environ, tell=tell),
+        targets={"local": local, "sagemaker": cloud},
+        servers=servers,
+        environments=environments,
+        journal=journals(state, cloud),
+        lock=locks(state, cloud, clock),
+        cloud=clouds.cloud,
+        clock=clock,
+        machine=lambda: machine(environ),
+        port=lambda name: port_of(name, state, local.look, _first_free),
+        runtimes=lambda image: _at_hand(image, environ),
+        hub_address=lambda: _hub_address(environ),
+    )
+
+
+def run_emulator(flags: list[str]) -> int:
+    """Start the emulator with this terminal, and wait for its end; UsageRefused where its extra is not installed."""
+    from importlib.util import find_spec
+
+    from lmi_deploy.errors import EXTRAS, NotInstalled
+    from lmi_deploy.host.background_processes import LocalProcesses
+    from lmi_deploy.host.clock import SystemClock
+
+    for package, extra in EXTRAS.items():
+        if extra in ("emulator", "local") and find_spec(package) is None:
+            raise NotInstalled(package, extra="emulator")
+    # The last of a flag counts: without one of the user's, it ends with this process, however that ends.
+    argv = [sys.executable, "-m", "lmi_deploy.emulator", "--parent-pid", str(os.getpid()), *flags]
+    return LocalProcesses(SystemClock()).foreground(argv, environment=os.environ)
+
+
+def environments_at(environ: Mapping[str, str]) -> LocalEnvironments:
+    """Serving environments and DJL's engine, in the cache folder."""
+    from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
+
+    wheelhouse = environ.get("LMI_WHEELHOUSE")
+    return LocalEnvironments(cache_folder(environ), environ, Path(wheelhouse) if wheelhouse else None)
+
+
+def known_names(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+    """For shell completion: cheap, and silent about trouble."""
+    return _state(environ).names()
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """What is remembered of deployments: LMI_STATE_HOME, else the XDG state folder."""
+    return _home(environ, "LMI_STATE_HOME", "XDG_STATE_HOME", ".local/state")
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """What can be made again: LMI_CACHE_HOME, else the XDG cache folder."""
+    return _home(environ, "LMI_CACHE_HOME", "XDG_CACHE_HOME", ".cache")
+
+
+def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """What a model server inherits: nothing that is or may be a secret, and no way to the Hub (weights are here)."""
+    kept = {
+        key: value
+        for key, value in environ.items()
+        if not _SECRET.search(key.upper()) and not key.startswith("AWS_")
+    }
+    # The last one would have every worker compile torch and transformers again, some 20 s at each start.
+    for key in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE"):
+        kept.pop(key, None)
+    return {**kept, "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def _home(environ: Mapping[str, str], own: str, xdg: str, fallback: str) -> Path:
+    if environ.get(own):
+        return Path(environ[own])
+    base = environ.get(xdg) or str(Path(environ.get("HOME") or Path.home(), fallback))
+    return Path(base, "lmi")
+
+
+def _state(environ: Mapping[str, str]) -> StateFolder:
+    from lmi_deploy.state.state_dir import StateFolder
+
+    return StateFolder(state_folder(environ))
+
+
+def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
+    """The runtimes by name. What an installation or a container engine is needed for is asked of it when needed."""
+    from lmi_deploy.host.background_processes import LocalProcesses
+    from lmi_deploy.host.clock import SystemClock
+    from lmi_deploy.runtimes.container.engine_cli import find_engine
+    from lmi_deploy.runtimes.container.runtime import Container
+    from lmi_deploy.runtimes.djl_serving.installation import find_installation
+    from lmi_deploy.runtimes.djl_serving.runtime import DjlServing
+    from lmi_deploy.runtimes.embedded import Embedded
+
+    clock = SystemClock()
+    processes, inherited = LocalProcesses(clock), server_environment(environ)
+    return {
+        "embedded": Embedded(processes, clock, inherited),
+        "djl-serving": DjlServing(processes, inherited, lambda: find_installation(environ)),
+        "container": Container(processes, inherited, lambda: find_engine(environ)),
+    }
+
+
+def _at_hand(image: str | None, environ: Mapping[str, str]) -> AtHand:
+    from lmi_deploy.host.background_processes import LocalProcesses
+    from lmi_deploy.host.clock import SystemClock
+    from lmi_deploy.host.machine import machine
+    from lmi_deploy.runtimes.availability import Machinery
+
+    found = Machinery(
+        processes=LocalProcesses(SystemClock()),
+        environ=environ,
+        environment=server_environment(environ),
+        devices=lambda: len(machine(environ).accelerators),
+    )
+    return found.at_hand(image)
+
+
+def _hub_address(environ: Mapping[str, str]) -> str:
+    from lmi_deploy.sources.hub.settings import PUBLIC_HUB, HubSettings
+
+    endpoint = HubSettings.read(environ, Path.home()).endpoint
+    return "" if endpoint == PUBLIC_HUB else endpoint
+
+
+def _hubs(environ: Mapping[str, str], tell: Tell) -> Callable[[str], Hub]:
+    """The source of a model id: a folder, S3 or the Hub, of which one client lasts as long as the command."""
+
+    @cache
+    def hub() -> Hub:
+        from lmi_deploy.host.clock import SystemClock
+        from lmi_deploy.sources.hub import HubSettings, HuggingFaceHub
+
+        ledger = cache_folder(environ) / "hub-checked"
+        return HuggingFaceHub(HubSettings.read(environ, Path.home()), SystemClock(), ledger=ledger)
+
+    @cache
+    def s3() -> Hub:
+        from lmi_deploy.composition.s3_models import open_s3_models
+        from lmi_deploy.host.clock import SystemClock
+
+        return open_s3_models(cache_folder(environ), SystemClock(), environ, tell=tell)
+
+    def source(model_id: str) -> Hub:
+        if model_id.startswith("s3://"):
+            return s3()
+        if model_id.startswith(("/", "./", "../", "~")):
+            from lmi_deploy.sources.local_folder import ModelFolder
+
+            return ModelFolder()
+        return hub()
+
+    return source
+
+
+def port_of(
+    name: str, state: State, look: Callable[[Path], SeenServer], free: Callable[[frozenset[int]], int]
+) -> int:
+    """The port that the deployment has already, else one that is free and that no other was promised."""
+    record = state.read(name)
+    # A record may be lost; what it said is seen still.
+    seen = () if record else (look(home) for home in state.servers(name))
+    mine = promised_port(record) or next((s.port for s in seen if s.phase == "ready" and s.port), None)
+    if mine is not None:
+        return mine
+    others = (promised_port(state.read(other)) for other in state.names() if other != name)
+    return free(frozenset(port for port in others if port))
+
+
+def _first_free(taken: frozenset[int]) -> int:
+    from lmi_deploy.host.machine import free_port
+
+    return free_port(HOST, start=FIRST_PORT, taken=taken)

@@ -1,0 +1,91 @@
+"""The part of the composition root that opens the places where deployments run, with their records and locks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.ports.journal import Journal
+from lmi_deploy.ports.lock import Lock
+from lmi_deploy.ports.notify import Tell
+
+if TYPE_CHECKING:
+    from lmi_deploy.aws.lease_guard import LeaseGuard
+    from lmi_deploy.state.state_dir import StateFolder
+    from lmi_deploy.targets.sagemaker.target import SageMakerTarget
+
+
+@dataclass(frozen=True, slots=True)
+class Clouds:
+    """Accounts by region and buckets by name, each opened once a command, when it is first used."""
+
+    clock: Clock
+    environ: Mapping[str, str]
+    tell: Tell
+    guard: LeaseGuard
+    _clouds: dict[str, Cloud] = field(default_factory=dict)
+    _depots: dict[tuple[str, str], Depot] = field(default_factory=dict)
+
+    def cloud(self, region: str) -> Cloud:
+        from lmi_deploy.composition.aws import open_cloud
+
+        if region not in self._clouds:
+            cloud = open_cloud(region, self.clock, self.environ, tell=self.tell, guard=self.guard)
+            self._clouds[region] = self._clouds[cloud.caller.region] = cloud
+        return self._clouds[region]
+
+    def depot(self, cloud: Cloud, bucket: str) -> Depot | None:
+        """A bucket that is not there may be there later: only those that are, are kept."""
+        from lmi_deploy.composition.aws import open_depot
+
+        key = (cloud.caller.region, bucket)
+        if key not in self._depots:
+            found = open_depot(cloud, bucket, self.clock, self.environ, tell=self.tell, guard=self.guard)
+            if found is None:
+                return None
+            self._depots[key] = found
+        return self._depots[key]
+
+
+def sagemaker(clouds: Clouds, remembered: Path) -> SageMakerTarget:
+    from lmi_deploy.composition.transfer_job import luggage
+    from lmi_deploy.sources.local_folder import FolderFiles
+    from lmi_deploy.state.deployment_index import RememberedFolder
+    from lmi_deploy.targets.sagemaker.target import SageMakerTarget
+
+    return SageMakerTarget(
+        cloud=clouds.cloud,
+        depot=clouds.depot,
+        files=FolderFiles,
+        remembered=RememberedFolder(remembered),
+        clock=clouds.clock,
+        luggage=luggage,
+    )
+
+
+def journals(state: StateFolder, target: SageMakerTarget) -> Callable[[DeploymentRef], Journal]:
+    """Where a deployment's record is written: beside what it is made of."""
+    from lmi_deploy.state.state_dir import FolderJournal
+
+    places: Mapping[str, Callable[[DeploymentRef], Journal]] = {
+        "local": lambda ref: FolderJournal(folder=state, ref=ref),
+        "sagemaker": lambda ref: target.opened(ref).records.journal(ref),
+    }
+    return lambda ref: places[ref.target](ref)
+
+
+def locks(state: StateFolder, target: SageMakerTarget, clock: Clock) -> Callable[[DeploymentRef], Lock]:
+    from lmi_deploy.state.state_dir import FolderLock
+
+    lock = FolderLock(state.root, clock, command=f"lmi {' '.join(sys.argv[1:2])}")
+    places: Mapping[str, Callable[[DeploymentRef], Lock]] = {
+        "local": lambda ref: lock,
+        "sagemaker": lambda ref: target.opened(ref).lock,
+    }
+    return lambda ref: places[ref.target](ref)

@@ -1,1 +1,0 @@
-"""The pure verbs: parse, check, resolve, render, diff."""

@@ -1,0 +1,43 @@
+"""What ships beside the weights: a few small files with one slot, the place of the weights."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from lmi_deploy.domain.java_properties import escape_value
+
+SLOT = "{{weights}}"
+"""Stands in serving.properties where the target writes the location of the weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactFile:
+    path: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """`files` are sorted by path and hold the unfilled slot; the digest is over them."""
+
+    files: tuple[ArtifactFile, ...]
+
+    @property
+    def digest(self) -> str:
+        seal = hashlib.sha256()
+        for file in self.files:
+            seal.update(f"{len(file.path)}:{file.path}:{len(file.content)}:".encode())
+            seal.update(file.content)
+        return seal.hexdigest()
+
+    def filled(self, location: str) -> tuple[ArtifactFile, ...]:
+        """The files as the server reads them, with the weights at `location`."""
+        value = escape_value(location).encode("latin-1")
+        slot = SLOT.encode()
+        return tuple(
+            ArtifactFile(file.path, file.content.replace(slot, value))
+            if file.path == "serving.properties"
+            else file
+            for file in self.files
+        )

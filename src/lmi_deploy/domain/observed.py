@@ -1,0 +1,148 @@
+"""What was seen of a deployment and of its surroundings, before anything is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.sagemaker.settings import (
+    Resource,
+    ResourceKind,
+    Scaling,
+    SeenEndpoint,
+    SeenEndpointConfig,
+)
+from lmi_deploy.domain.sagemaker.transfer_job import SeenJob
+from lmi_deploy.domain.weights import Flaw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenServer:
+    """A model server as it was found: `phase` is its own word, `gone` when no process answers."""
+
+    server: str
+    phase: Literal["starting", "loading", "ready", "failed", "draining", "gone"]
+    pid: int | None
+    port: int | None
+    served: int = 0
+    failed: int = 0
+    in_flight: int = 0
+    memory: int = 0
+    """Bytes, resident, of the server and its workers."""
+    since: str = ""
+    message: str = ""
+    runtime: str = "embedded"
+    counted: bool = True
+    """Whether the server tells how many requests it served."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalHeld:
+    """What this machine has already, so that it need not be made again."""
+
+    engine: bool
+    environment: bool
+    missing_weights: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalObserved:
+    """A deployment as it is now. `serving` names the server that answers at the deployment's address."""
+
+    ref: DeploymentRef
+    exists: bool
+    """Whether anything of it was found: a folder, a record, a process."""
+    record: Record | None
+    servers: tuple[SeenServer, ...] = ()
+    artifacts: tuple[str, ...] = ()
+    serving: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Of one instance hour, on demand. `source` says who told it and when."""
+
+    hourly: float
+    currency: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudHeld:
+    """What the account and the region have around a deployment on SageMaker."""
+
+    bucket: bool
+    weights: bool
+    """Whether the manifest of the chosen files is in the bucket, and the bucket lists each of them."""
+    weights_flaws: tuple[Flaw, ...] = ()
+    """Where the manifest is there, and its files are not as it says."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """By instance type; absent where nobody could tell."""
+    job_price: Price | None = None
+    """Of an instance of the transfer job; None where nobody could tell, or there is none."""
+    priced: bool = True
+    """Whether prices were asked for; a plan that changes nothing may do without."""
+    avoid: tuple[str, ...] = ()
+    """Instance types that could not be had just now."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloudObserved:
+    """A deployment on SageMaker. `resources` are all that carry its tag, the endpoint among them."""
+
+    ref: DeploymentRef
+    record: Record | None
+    endpoint: SeenEndpoint | None
+    config: SeenEndpointConfig | None = None
+    """Of the endpoint; None where it was not looked at (`missing` says whether it is gone)."""
+    resources: tuple[Resource, ...] = ()
+    misnamed: tuple[Resource, ...] = ()
+    """What carries its tag and not the form of its names: somebody else's, which is left alone."""
+    stranger: str = ""
+    """Why the endpoint of this name is not ours to touch; empty where it is, or where there is none."""
+    ownership: str = ""
+    """What says that an endpoint without our tag is this deployment's all the same; empty where nothing does."""
+    missing: tuple[tuple[ResourceKind, str], ...] = ()
+    """Config and models of the endpoint that do not exist any more: SageMaker deletes them under a live endpoint."""
+    jobs: tuple[SeenJob, ...] = ()
+    """Transfer jobs of the deployment that have machines, and those that nobody may ask for."""
+    expires: str = ""
+    """When `lmi gc` may delete the endpoint, by its tag; ISO 8601, empty where it may live on."""
+    expired: bool = False
+    """Whether that was before now."""
+    artifacts: tuple[str, ...] = ()
+    torn: tuple[str, ...] = ()
+    """Artifacts that were not written, or not removed, to the end."""
+    stored: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Of each artifact, the files that are there, and their sizes."""
+    weights_lost: str = ""
+    """What its weights lack in the bucket, in words; looked at for `status` alone."""
+    scaling: Scaling | None = None
+    log_group: str = ""
+    """Its name, where CloudWatch has one."""
+    elsewhere: tuple[DeploymentRef, ...] = ()
+    """Where nothing was found: other accounts and regions in which this machine brought up one of that name."""
+    bucket: bool = True
+    """Whether the bucket is there, which holds the record and the lock."""
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything of ours was found. A log group alone is history, and no deployment."""
+        ours = self.endpoint is not None and not self.stranger
+        return bool(ours or self.record or self.resources or self.jobs or self.artifacts or self.torn)
+
+    @property
+    def serving(self) -> str | None:
+        """The endpoint config that answers now."""
+        if self.endpoint is None or self.stranger or self.endpoint.status not in SERVING:
+            return None
+        return self.endpoint.config
+
+
+SERVING = frozenset({"InService", "Updating", "SystemUpdating", "RollingBack"})
+"""Endpoint statuses in which requests are answered."""
+
+Observed = LocalObserved | CloudObserved
+Held = LocalHeld | CloudHeld

@@ -1,0 +1,99 @@
+"""The history of a deployment. The world, observed, outranks it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lmi_deploy.domain.recipe import TargetName
+
+SCHEMA = 1
+KEPT_GENERATIONS = 5
+_SENDING = frozenset({"CreateEndpoint", "UpdateEndpoint"})
+Standing = Literal["in-step", "drifted", "absent", "failed", "starting"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentRef:
+    """Enough to find a deployment again without its recipe."""
+
+    name: str
+    target: TargetName
+    region: str = ""
+    """SageMaker: empty where AWS's own chain says it."""
+    bucket: str = ""
+    """SageMaker: empty for the account's default, or the one that the endpoint's tags name."""
+    account: str = ""
+    """SageMaker: empty for the one of the credentials, whichever that is."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, in words."""
+        if self.target == "local":
+            return "this machine"
+        account = f"account {self.account}" if self.account else ""
+        return ", ".join(filter(None, (account, self.region))) or "this account and region"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """One spec that was brought up: what rollback and status need of it.
+
+    On SageMaker `server` is the endpoint config, `runtime` is "sagemaker", `host` the region and `port` 0.
+    """
+
+    server: str
+    spec: str
+    artifact: str
+    runtime: str
+    host: str
+    port: int
+    summary: dict[str, Any]
+    """Model, commit, engine, task and the like, for people and for the request codec."""
+    since: str
+    """ISO 8601, UTC."""
+    took: int = 0
+    """Seconds from the wish for it to its service; 0 where nobody measured."""
+    instance: str = ""
+    """SageMaker: the type that it runs on, of those that the recipe allows."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """An action that was begun; `outcome` is None until it is known how it ended."""
+
+    action: str
+    names: dict[str, Any]
+    outcome: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    ref: DeploymentRef
+    generations: tuple[Generation, ...] = ()
+    intents: tuple[Intent, ...] = ()
+    coming: Generation | None = None
+    """What an `up` that has not ended is bringing."""
+
+    @property
+    def current(self) -> Generation | None:
+        return self.generations[-1] if self.generations else None
+
+    def silent(self, server: str) -> bool:
+        """Local: whether it was asked for an answer, and gave none."""
+        asked = (i for i in self.intents if i.action == "ProbeServer" and i.names.get("server") == server)
+        return any(intent.outcome is None for intent in asked)
+
+    def sent(self, server: str) -> bool:
+        """SageMaker: whether the endpoint was told to serve this config, and nothing was settled since."""
+        return any(i.action in _SENDING and i.names.get("config") == server for i in self.intents)
+
+
+def promised_port(record: Record | None) -> int | None:
+    """The port of the current generation, else of the server that an unfinished `up` began with."""
+    if record is None:
+        return None
+    if record.current is not None:
+        return record.current.port
+    begun = (intent.names.get("port") for intent in record.intents if intent.action == "StartServer")
+    return next((port for port in begun if port), None)

@@ -1,0 +1,79 @@
+"""A deployment's record as text, and what each step of a journal makes of it; where it is kept is another matter."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Final
+
+from lmi_deploy.domain.dataclass_json import dump, load
+from lmi_deploy.domain.environment_digests import action_fields, without_values
+from lmi_deploy.domain.plan import Action
+from lmi_deploy.domain.record import KEPT_GENERATIONS, SCHEMA, Generation, Intent, Record
+from lmi_deploy.errors import Refused
+
+_MAKING: Final = frozenset({"CreateModel", "CreateEndpointConfig"})
+_DELETING: Final = frozenset({"DeleteModel", "DeleteEndpointConfig"})
+
+
+def record_text(record: Record) -> str:
+    return json.dumps({"schema": SCHEMA, **dump(record)}, indent=1) + "\n"
+
+
+def parse_record(text: str | bytes, origin: str) -> Record:
+    """ValueError where the text is no record; Refused where a newer lmi wrote it."""
+    found = json.loads(text)
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if not isinstance(schema, int):
+        raise ValueError("it has no schema version")
+    if schema > SCHEMA:
+        raise Refused(
+            f"{origin}: written by a newer lmi (schema {schema}; this one reads up to {SCHEMA})",
+            hint="use that lmi, or upgrade this one: pip install -U lmi-deploy",
+        )
+    return load(Record, found)
+
+
+def intended(record: Record, action: Action) -> Record:
+    """An action is about to begin."""
+    return replace(record, intents=(*record.intents, _intent(action)))
+
+
+def finished(record: Record, action: Action, outcome: str) -> Record:
+    """It ended; the same action, begun before a crash, is kept once."""
+    begun = _intent(action)
+    kept = [intent for intent in record.intents if intent != begun]
+    return replace(record, intents=(*kept, replace(begun, outcome=outcome)))
+
+
+def expected(record: Record, generation: Generation) -> Record:
+    """A generation is being brought."""
+    return replace(record, coming=generation)
+
+
+def settled(record: Record, generation: Generation) -> Record:
+    """A generation serves now; the intents are history, but for what was made and is of no generation."""
+    others = [
+        replace(known, summary=without_values(known.summary))
+        for known in record.generations
+        if known.server != generation.server
+    ]
+    generations = (*others, generation)[-KEPT_GENERATIONS:]
+    return replace(record, generations=generations, intents=_abandoned(record, generations), coming=None)
+
+
+def _abandoned(record: Record, generations: tuple[Generation, ...]) -> tuple[Intent, ...]:
+    """Of configs and models, such as those of an instance type that was not to be had: the tag search may lag, and a
+    teardown finds them here."""
+    used = {str(g.summary.get("sagemaker_model", "")) for g in generations} | {g.server for g in generations}
+    gone = {_subject(intent) for intent in record.intents if intent.action in _DELETING}
+    return tuple(i for i in record.intents if i.action in _MAKING and _subject(i) not in used | gone)
+
+
+def _subject(intent: Intent) -> str:
+    """The name of a config or model."""
+    return str(intent.names.get("config") or intent.names.get("model") or "")
+
+
+def _intent(action: Action) -> Intent:
+    return Intent(action=type(action).__name__, names=action_fields(action), outcome=None)

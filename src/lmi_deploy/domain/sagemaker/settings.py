@@ -1,0 +1,154 @@
+"""What a deployment on SageMaker is made of: settings of its resources, the names they give, and how they are found.
+
+A name holds the digest of all that it stands for, so that the same settings find the same resource on every machine.
+The tags, the version of the tool and the time to live are in no digest (design, decision 1).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from lmi_deploy.domain.naming import digest, short
+from lmi_deploy.domain.recipe import Pairs, Vpc
+
+VARIANT: Final = "main"
+"""The one production variant of our endpoint configs."""
+MODEL_FOLDER: Final = "/opt/ml/model"
+MOUNTS: Final = "/opt/ml/additional-model-data-sources"
+"""Where SageMaker lays an additional model data source, by its channel name."""
+WEIGHTS_CHANNEL: Final = "weights"
+
+TAG: Final = "lmi:deployment"
+"""Every resource of ours carries it; its value is the deployment's name."""
+TAG_SPEC: Final = "lmi:spec"
+TAG_BUCKET: Final = "lmi:bucket"
+TAG_VERSION: Final = "lmi:version"
+TAG_ENGINE: Final = "lmi:engine"
+TAG_TASK: Final = "lmi:task"
+TAG_EXPIRES: Final = "lmi:expires-at"
+TAG_WEIGHTS: Final = "lmi:weights"
+"""Which weights of the bucket it serves from: whoever removes weights must see it without a record."""
+TAG_VALUE_LENGTH: Final = 256
+"""SageMaker API reference, Tag: Value."""
+TAG_TTL: Final = "lmi:ttl"
+"""Of an endpoint: the seconds of the recipe's `ttl` that its expiry was last set from."""
+
+Delivery = Literal["s3", "mount", "artifact"]
+"""How the container gets the weights: it downloads them itself; SageMaker mounts them; they lie in the artifact."""
+ResourceKind = Literal["endpoint", "endpoint-config", "model", "processing-job"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """An additional model data source: `uri` is an s3:// prefix that ends in a slash."""
+
+    channel: str
+    uri: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """All of CreateModel but name and tags."""
+
+    role: str
+    image: str
+    environment: Pairs
+    artifact: str
+    """s3:// prefix, ending in a slash, whose objects SageMaker lays out in /opt/ml/model."""
+    mounts: tuple[Mount, ...] = ()
+    network_isolation: bool = False
+    vpc: Vpc | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointConfigSettings:
+    """All of CreateEndpointConfig but name and tags. Zero and empty text stand for what is not sent."""
+
+    model: str
+    instance: str
+    count: int
+    model_download: int
+    """Seconds."""
+    startup: int
+    """Seconds; the health check's time-out."""
+    volume_gb: int = 0
+    host_ami: str = ""
+    kms_key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scaling:
+    """Target tracking on invocations a minute and instance."""
+
+    least: int
+    most: int
+    invocations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenModel:
+    name: str
+    arn: str
+    settings: ModelSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenEndpointConfig:
+    name: str
+    arn: str
+    settings: EndpointConfigSettings
+    created: str = ""
+    models: tuple[str, ...] = ()
+    """Of every production and shadow variant: what an endpoint with this config runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenEndpoint:
+    """An endpoint as DescribeEndpoint tells it. `config` is what serves; while it is updated `pending` is what comes.
+
+    `status` is AWS's own word: Creating, Updating, SystemUpdating, RollingBack, InService, OutOfService, Deleting,
+    Failed, UpdateRollbackFailed.
+    """
+
+    name: str
+    arn: str
+    status: str
+    config: str
+    pending: str = ""
+    reason: str = ""
+    count: int = 0
+    wanted_count: int = 0
+    created: str = ""
+    modified: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """Something that a tag search found."""
+
+    kind: ResourceKind
+    name: str
+    arn: str
+    tags: Pairs
+
+    def tag(self, key: str) -> str:
+        return next((value for name, value in self.tags if name == key), "")
+
+
+SETTLING: Final = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting"})
+"""Endpoint statuses that will change by themselves."""
+
+
+def resource_name(deployment: str, settings: object) -> str:
+    """`<deployment>-<10 hex>`: at most 59 of the 63 characters that SageMaker allows."""
+    return f"{deployment}-{short(digest(settings))}"
+
+
+def is_resource_name(kind: ResourceKind, name: str, deployment: str) -> bool:
+    """Whether lmi gives such names. A tag alone makes nothing ours: whoever may call AddTags sets it."""
+    if kind == "endpoint":
+        return name == deployment
+    number = r"(-\d{1,3})?" if kind == "processing-job" else ""
+    return re.fullmatch(rf"{re.escape(deployment)}-[0-9a-f]{{10}}{number}", name) is not None

@@ -1,0 +1,66 @@
+"""What our resources on SageMaker carry, so that any machine finds them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from lmi_deploy.domain.naming import digest, short
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.sagemaker.s3_layout import weights_of
+from lmi_deploy.domain.sagemaker.settings import (
+    TAG,
+    TAG_BUCKET,
+    TAG_ENGINE,
+    TAG_EXPIRES,
+    TAG_SPEC,
+    TAG_TASK,
+    TAG_TTL,
+    TAG_VALUE_LENGTH,
+    TAG_VERSION,
+    TAG_WEIGHTS,
+)
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.weights import Travel, weights_label
+
+OWN = frozenset(
+    {TAG, TAG_SPEC, TAG_BUCKET, TAG_VERSION, TAG_ENGINE, TAG_TASK, TAG_EXPIRES, TAG_TTL, TAG_WEIGHTS}
+)
+_STAMP = 16
+_PREFIX = "tag."
+"""Of a tag's name in a summary."""
+
+
+def stamp(spec: Spec) -> str:
+    """The spec in 16 hex. Not in it: the time to live, how the weights travelled, and where on somebody's machine a
+    model's folder lies."""
+    model = replace(spec.model, model_id=weights_label(spec.model.model_id))
+    return short(
+        digest(replace(spec, model=model, place=replace(spec.cloud, ttl=0, travel=Travel(), job=None))),
+        _STAMP,
+    )
+
+
+def tags_of(spec: Spec) -> Pairs:
+    """The user's own and ours, sorted by name; ours go before the user's of that name."""
+    ours = {
+        TAG: spec.name,
+        TAG_SPEC: stamp(spec),
+        TAG_BUCKET: spec.cloud.bucket,
+        TAG_ENGINE: spec.engine.name,
+        TAG_TASK: spec.model.task or "custom",
+    }
+    if len(weights := weights_of(spec)) <= TAG_VALUE_LENGTH:
+        ours[TAG_WEIGHTS] = weights
+    return tuple(sorted({**dict(spec.cloud.tags), **ours}.items()))
+
+
+def tags_told(tags: Pairs) -> dict[str, str]:
+    """The user's tags in the words of a summary."""
+    return {f"{_PREFIX}{key}": value for key, value in tags}
+
+
+def told_tags(summary: Mapping[str, Any]) -> Pairs:
+    """The other way round."""
+    return tuple((k.removeprefix(_PREFIX), str(v)) for k, v in summary.items() if k.startswith(_PREFIX))

@@ -1,0 +1,130 @@
+"""A transfer that runs inside AWS: what its instances are told, and who carries which file."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.recipe import Pairs, Vpc
+from lmi_deploy.domain.weights import StoredFile
+
+ORDER_SCHEMA: Final = 1
+JOBS: Final = "jobs/"
+INPUT: Final = "/opt/ml/processing/input"
+"""Where a processing job finds what we hand it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobSettings:
+    """All of CreateProcessingJob but name and tags."""
+
+    role: str
+    image: str
+    instance: str
+    count: int
+    volume_gb: int
+    command: tuple[str, ...]
+    environment: Pairs
+    inputs: tuple[tuple[str, str, str], ...]
+    """(name, s3:// prefix, folder in the container)."""
+    timeout: int
+    """Seconds."""
+    kms_key: str = ""
+    vpc: Vpc | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenJob:
+    """`status`: InProgress, Completed, Failed, Stopping, Stopped; or UNREADABLE. `message` is the container's last."""
+
+    name: str
+    arn: str
+    status: str
+    reason: str = ""
+    message: str = ""
+    instance: str = ""
+    count: int = 0
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has machines, which cost."""
+        return self.status in RUNNING
+
+
+RUNNING: Final = frozenset({"InProgress", "Stopping"})
+UNREADABLE: Final = "unreadable"
+"""In place of a status, where nobody may ask for it."""
+
+
+def attempt_name(job: str, number: int) -> str:
+    """Of the first, second, third job of one plan's name: SageMaker keeps the names of ended jobs."""
+    return job if number == 1 else f"{job}-{number}"
+
+
+def is_attempt(name: str, job: str) -> bool:
+    """Whether a job is one of those of this plan's name."""
+    return name == job or (name.startswith(f"{job}-") and name[len(job) + 1 :].isdigit())
+
+
+def job_prefix(job: str) -> str:
+    """What a job is handed and what it notes; gone once its manifest is written."""
+    return f"{JOBS}{job}/"
+
+
+def shard_key(job: str, number: int) -> str:
+    """Where one instance notes the files that it has brought, for whoever finishes last."""
+    return f"{job_prefix(job)}shards/{number}.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One transfer. No secret in it: `token_secret` names the secret that the job's role may read; empty: none."""
+
+    job: str
+    bucket: str
+    owner: str
+    kms_key: str
+    listing: ModelListing
+    """The chosen files of one commit."""
+    token_secret: str
+    memory: int
+    """Bytes, for each instance."""
+
+
+def order_text(order: Order) -> str:
+    return json.dumps({"schema": ORDER_SCHEMA, **asdict(order)}, indent=1) + "\n"
+
+
+def read_order(text: str | bytes) -> Order:
+    """ValueError where the text is no order that this lmi knows."""
+    found = json.loads(text)
+    try:
+        if found.pop("schema") != ORDER_SCHEMA:
+            raise ValueError("an order of another lmi")
+        listing = found.pop("listing")
+        files = tuple(FileEntry(**file) for file in listing.pop("files"))
+        return Order(listing=ModelListing(files=files, **listing), **found)
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise ValueError(f"not an order: {exc}") from exc
+
+
+def shard_text(files: tuple[StoredFile, ...]) -> str:
+    return json.dumps([asdict(file) for file in files]) + "\n"
+
+
+def read_shard(text: str | bytes) -> tuple[StoredFile, ...]:
+    return tuple(StoredFile(**file) for file in json.loads(text))
+
+
+def shard_of(files: tuple[FileEntry, ...], number: int, count: int) -> tuple[FileEntry, ...]:
+    """The files of instance `number` (from 0) of `count`: the same on every instance, loads as even as files allow."""
+    loads = [0] * count
+    mine = []
+    for file in sorted(files, key=lambda file: (-file.size, file.path)):
+        lightest = loads.index(min(loads))
+        loads[lightest] += file.size
+        if lightest == number:
+            mine.append(file)
+    return tuple(sorted(mine, key=lambda file: file.path))

@@ -1,0 +1,138 @@
+"""Every choice made: what will run, where, from which bytes. Nothing here is optional but what may be absent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.domain.facts import FileEntry, ModelListing, ModelSource
+from lmi_deploy.domain.naming import digest, short
+from lmi_deploy.domain.recipe import Engine, Pairs, TargetName, Task
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.target_spec import LocalPlace, Place, SageMakerPlace
+from lmi_deploy.domain.weights import selection_digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    model_id: str
+    revision: str
+    commit: str
+    source: ModelSource
+    task: Task | None
+    """None: unknown, which only a custom handler may leave so."""
+    architecture: str | None
+    max_positions: int | None
+    """Tokens of context that the model's config states; None where it states none."""
+
+    def listing(self, files: tuple[FileEntry, ...]) -> ModelListing:
+        """The repository again, as far as the chosen files."""
+        return ModelListing(model_id=self.model_id, commit=self.commit, files=files, source=self.source)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandlerSpec:
+    """`entry_point` is what the server is told; `template` names ours, None where the code is not ours."""
+
+    entry_point: str
+    template: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSpec:
+    name: Engine
+    tensor_parallel_degree: int
+    handler: HandlerSpec
+    properties: Pairs
+    """All of serving.properties but the weights' slot, in the order written."""
+    packages: tuple[str, ...]
+    """What the worker's environment must have (PEP 508), before the recipe's own requirements."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsSpec:
+    """The chosen files, sorted by path, and why each other file was left out (reason, number of files)."""
+
+    files: tuple[FileEntry, ...]
+    left_out: tuple[tuple[str, int], ...]
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def selection(self) -> str:
+        """8 hex over the sorted (path, size, oid) list (design, decision 5)."""
+        return selection_digest(self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """The user's own files, as bytes; empty where there is none."""
+
+    model_py: bytes
+    requirements: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeSpec:
+    """The body that is sent; the answer must be a success, not empty, and hold `expect`. `prompt` is for people."""
+
+    prompt: str
+    body: str
+    content_type: str
+    expect: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spec:
+    name: str
+    model: ModelSpec
+    engine: EngineSpec
+    weights: WeightsSpec
+    inputs: Inputs
+    probe: ProbeSpec
+    place: Place
+
+    @property
+    def target(self) -> TargetName:
+        match self.place:
+            case LocalPlace():
+                return "local"
+            case SageMakerPlace():
+                return "sagemaker"
+
+    @property
+    def ref(self) -> DeploymentRef:
+        """How the deployment is found again."""
+        match self.place:
+            case LocalPlace():
+                return DeploymentRef(name=self.name, target="local")
+            case SageMakerPlace(region=region, bucket=bucket, account=account):
+                return DeploymentRef(
+                    name=self.name, target="sagemaker", region=region, bucket=bucket, account=account
+                )
+
+    @property
+    def machine(self) -> LocalPlace:
+        """Its place, where that is this machine: for the rooms of target local."""
+        assert isinstance(self.place, LocalPlace)
+        return self.place
+
+    @property
+    def cloud(self) -> SageMakerPlace:
+        """Its place, where that is SageMaker: for the rooms of target sagemaker."""
+        assert isinstance(self.place, SageMakerPlace)
+        return self.place
+
+    @property
+    def digest(self) -> str:
+        return digest(self)
+
+    @property
+    def environment(self) -> str:
+        return environment_name(self.engine.packages, self.inputs.requirements.decode("utf-8", "replace"))
+
+
+def environment_name(packages: tuple[str, ...], requirements: str) -> str:
+    """Names a worker's environment by what is installed in it."""
+    return short(digest([list(packages), requirements]), 12)

@@ -1,0 +1,89 @@
+"""Places where a spec runs: every choice about them made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.domain.recipe import Pairs, RuntimeName, Vpc
+from lmi_deploy.domain.sagemaker.settings import Delivery, Scaling
+from lmi_deploy.domain.weights import Travel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalPlace:
+    runtime: RuntimeName
+    host: str
+    port: int
+    device_memory: int
+    """Bytes that the model can live in: the accelerator's, else the machine's."""
+    device: str
+    startup_timeout: int
+    """Seconds."""
+    environment: Pairs
+    """Variables that the server is started with, as the container would be."""
+    image: str = ""
+    """What runtime `container` runs; empty for the others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """One way to run it; the first of a list that can be had is taken."""
+
+    instance: str
+    volume_gb: int
+    """0: the instance has a disk of its own, or SageMaker's default volume is large enough."""
+    host_ami: str
+    """Empty: SageMaker's default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlace:
+    """Where a transfer job runs (`weights.via: job`)."""
+
+    image: str
+    """Any with a Python of 3.11 or newer; our own packages come through the bucket."""
+    role: str
+    """ARN of the role that it runs with: it writes weights, which the endpoint's role may not."""
+    instance: str
+    count: int
+    volume_gb: int
+    timeout: int
+    """Seconds."""
+    hub: str = ""
+    """The Hub that it fetches from; empty: the public one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SageMakerPlace:
+    account: str
+    partition: str
+    region: str
+    bucket: str
+    role: str
+    """ARN of the execution role."""
+    image: str
+    placements: tuple[Placement, ...]
+    count: int
+    environment: Pairs
+    """All that the container's environment holds, ours included, sorted by name."""
+    delivery: Delivery
+    model_download: int
+    """Seconds."""
+    startup_timeout: int
+    """Seconds."""
+    network_isolation: bool
+    vpc: Vpc | None
+    kms_key: str
+    """Empty: AWS's own key."""
+    scaling: Scaling | None
+    tags: Pairs
+    """The user's own."""
+    ttl: int
+    """Seconds; 0: lives until it is taken down."""
+    travel: Travel
+    token_secret: str
+    job: JobPlace | None = None
+    """With `travel.via` job alone."""
+
+
+Place = LocalPlace | SageMakerPlace

@@ -1,0 +1,131 @@
+"""Weights in a bucket: content-addressed, immutable, complete or absent (design, decision 5)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lmi_deploy.domain.facts import FileEntry, OidKind
+from lmi_deploy.domain.naming import digest, short
+from lmi_deploy.domain.s3_address import SCHEME, read_prefix
+
+MANIFEST_SCHEMA = 1
+
+
+def selection_digest(files: tuple[FileEntry, ...]) -> str:
+    """8 hex over the sorted (path, size, oid) list."""
+    return short(digest(sorted((file.path, file.size, file.oid) for file in files)), 8)
+
+
+def weights_name(model_id: str, commit: str, files: tuple[FileEntry, ...]) -> str:
+    """`<org>--<name>/<commit>-<selection>`: the same for everybody who selects the same files of the same commit.
+
+    A folder goes by its own name: where it lies on somebody's machine says nothing about its content. A prefix of
+    ours in a bucket keeps the name that its weights have.
+    """
+    return f"{weights_label(model_id)}/{commit}-{selection_digest(files)}"
+
+
+def weights_label(model_id: str) -> str:
+    """The part of the name that tells the model."""
+    if model_id.startswith(SCHEME):
+        label = read_prefix(model_id).label
+    elif model_id.startswith("/"):
+        label = model_id.rstrip("/").rpartition("/")[2]
+    else:
+        label = model_id.strip("/")
+    return re.sub(r"[^A-Za-z0-9._-]", "-", label.replace("/", "--"))
+
+
+def weights_prefix(name: str) -> str:
+    """The prefix that holds model files and nothing else: the container downloads all of it."""
+    return f"weights/{name}/"
+
+
+def manifest_key(name: str) -> str:
+    """Outside the prefix, written last: no manifest, no weights."""
+    return f"manifests/{name}.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFile:
+    """One file as it lies in the bucket. `checksum` is S3's own over the full object, as S3 writes it (base64).
+
+    `etag` names the version of the object that was checked (a listing tells it); empty where an older lmi wrote it.
+    Where an outside engine brought it, S3 keeps no such checksum, and the ETag alone vouches for it.
+    """
+
+    path: str
+    size: int
+    sha256: str
+    oid: str
+    kind: OidKind
+    checksum: str
+    algorithm: Literal["CRC32", "CRC64NVME"]
+    etag: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    name: str
+    model_id: str
+    commit: str
+    source: Literal["hub", "folder", "s3"]
+    files: tuple[StoredFile, ...]
+    created: str
+    """ISO 8601, UTC."""
+    tool: str
+    """Version of lmi that wrote it."""
+    schema: int = MANIFEST_SCHEMA
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketWish:
+    """Which bucket: named, or the account's own default of a region; empty text leaves a choice to AWS's own chain."""
+
+    bucket: str = ""
+    region: str = ""
+    profile: str = ""
+    kms_key: str = ""
+    create: bool = False
+    """Whether a bucket that is not there may be made; only the default one is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaw:
+    """What is wrong with one object of the weights: absent, of another size or content, or one too many."""
+
+    path: str
+    why: str
+
+
+def flaws_in_words(flaws: Sequence[Flaw]) -> str:
+    """The first of them, and how many there are."""
+    more = f", and {len(flaws) - 1} more" if len(flaws) > 1 else ""
+    return f"{flaws[0].path} {flaws[0].why}{more}" if flaws else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """What a broken push left: parts of an upload, or objects without a manifest. `size` None: S3 does not say."""
+
+    kind: Literal["upload", "objects"]
+    name: str
+    size: int | None
+    since: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Travel:
+    """How weights get to a bucket from here: `via` stream or snapshot (or job, from elsewhere), by which `engine`."""
+
+    via: str = "stream"
+    engine: Literal["auto", "own", "s5cmd", "obstore"] = "auto"
+    memory: int = 0
+    """Bytes for the whole process; 0: the transfer's own bound."""

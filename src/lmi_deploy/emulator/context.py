@@ -1,0 +1,132 @@
+"""What every emulated service works on: the clock, what is remembered, the neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from lmi_deploy.emulator.clock import TurnedClock
+from lmi_deploy.emulator.consistency_lag import Lag
+from lmi_deploy.emulator.faults.rules import FaultRules
+from lmi_deploy.emulator.record_store import Row, Store, Table
+
+ACCOUNT: Final = "123456789012"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    key: str
+    secret: str = field(repr=False)
+    token: str = field(repr=False)
+
+
+class Roles(Protocol):
+    """Roles as IAM keeps them."""
+
+    def note(self) -> None:
+        """IAM was changed."""
+
+    def trusts(self, arn: str, service: str) -> bool:
+        """Whether the role is there, known everywhere by now, and lets the service assume it."""
+
+    def allows(self, arn: str, action: str, resource: str, context: Mapping[str, str] | None = None) -> bool:
+        """Whether the role's own policies allow it; `context` are condition keys in lower case."""
+
+    def assume(self, arn: str, session: str, region: str) -> Credentials:
+        """Keys that have the role's rights."""
+
+
+class Objects(Protocol):
+    """What is in S3, seen from inside of AWS."""
+
+    def keys(self, bucket: str, prefix: str) -> list[str]:
+        """All keys under a prefix; empty as well where there is no such bucket."""
+
+
+class Hosting(Protocol):
+    """What happens behind an endpoint, or a resource like it, once its record says that something is to happen."""
+
+    def begin(self, region: str, name: str) -> None:
+        """Go on from the state in the record."""
+
+
+class Jobs(Protocol):
+    """What happens once a job's record says that something is to happen."""
+
+    def begin(self, region: str, name: str) -> None:
+        """Run a job that was just accepted."""
+
+    def stop(self, region: str, name: str) -> None:
+        """End one whose record says Stopping."""
+
+
+class Tags(Protocol):
+    """The tagging API's index."""
+
+    def shown(self, table: str, region: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+        """ARNs with their tags, as the index has them by now."""
+
+
+class Alarms(Protocol):
+    def ringing(self, region: str, name: str) -> bool | None:
+        """Whether the CloudWatch alarm is in ALARM; None when there is none of that name."""
+
+
+class Keys(Protocol):
+    def keep(self, credentials: Credentials) -> str:
+        """The path at which a container gets them."""
+
+
+@dataclass(slots=True)
+class World:
+    clock: TurnedClock
+    store: Store
+    faults: FaultRules
+    roles: Roles
+    objects: Objects
+    alarms: Alarms
+    hosting: Hosting
+    components: Hosting
+    optimizations: Hosting
+    jobs: Jobs
+    keys: Keys
+    tags: Tags
+    lag: Lag = field(default_factory=Lag)
+    account: str = ACCOUNT
+    address: str = ""
+    """Where the emulator listens."""
+    s3_keys: Credentials | None = field(default=None, repr=False)
+    """What an outside S3 server knows, in place of the keys of roles."""
+
+    def table(self, kind: str, region: str) -> Table:
+        return self.store.table(kind, region)
+
+    def arn(self, service: str, region: str, resource: str) -> str:
+        return f"arn:{partition(region)}:{service}:{region}:{self.account}:{resource}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A request that its shape allows."""
+
+    operation: str
+    params: Mapping[str, Any]
+    region: str
+    key: str
+
+
+Operation = Callable[[World, Ask], Mapping[str, Any] | None]
+
+
+def partition(region: str) -> str:
+    prefixes = {"cn-": "aws-cn", "us-gov-": "aws-us-gov", "us-iso-": "aws-iso", "us-isob-": "aws-iso-b"}
+    return next((name for start, name in prefixes.items() if region.startswith(start)), "aws")
+
+
+def tags_of(params: Mapping[str, Any]) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in params.get("Tags") or ()}
+
+
+def tag_list(row: Row) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in row.get("tags", {}).items()]

@@ -1,0 +1,1 @@
+"""Fault injection: rules, and the servers and proxies that apply them."""

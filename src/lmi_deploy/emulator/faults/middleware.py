@@ -1,0 +1,206 @@
+"""Fault rules before an aiohttp server: the middlewares, the runtime form, and a body that can be disturbed.
+
+An application takes `deliver` and, inside of it, `faulty(rules)`; `add_fault_routes` gives it `/_faults`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, assert_never
+
+from aiohttp import web
+
+from lmi_deploy.emulator.faults import rules
+from lmi_deploy.emulator.faults.rule_files import describe, parse_rules
+from lmi_deploy.emulator.faults.rules import BadRule, Call, End, FaultRules, Pause, Send, Step, disturb
+
+FAULTS_PATH: Final = "/_faults"
+NAP: Final = 0.02
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_RANGE: Final = re.compile(r"(\d*)-(\d*)")
+
+
+class Streamed(web.StreamResponse):
+    """A body in steps, of known length or none, carried out by `deliver`; `sent` counts the bytes that left."""
+
+    def __init__(
+        self, chunks: Iterable[bytes], *, length: int | None, headers: Mapping[str, str], status: int = 200
+    ) -> None:
+        super().__init__(status=status, headers=headers)
+        if "Content-Type" not in headers:
+            self.content_type = "application/octet-stream"
+        self.content_length = length
+        self.chunks = chunks
+        self.steps: Iterable[Step] = (Send(chunk) for chunk in chunks)
+        self.sent = 0
+
+    async def carry_out(self, request: web.Request) -> None:
+        """Send it all; a client that went away ends it, as it may."""
+        with contextlib.suppress(ConnectionError):
+            await self._carry_out(request)
+
+    async def _carry_out(self, request: web.Request) -> None:
+        await self.prepare(request)
+        for step in self.steps if request.method != "HEAD" else ():
+            match step:
+                case Send(content=content):
+                    # Counted first: who has the last byte may look at the count at once.
+                    self.sent += len(content)
+                    await self.write(content)
+                case Pause(seconds=seconds):
+                    await _wait(request, seconds)
+                case End(reset=reset):
+                    hang_up(request, reset=reset)
+                    return
+                case _:
+                    assert_never(step)
+        await self.write_eof()
+
+
+async def _wait(request: web.Request, seconds: float) -> None:
+    """Until the time is over or the client is gone."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + seconds
+    while (
+        (left := end - loop.time()) > 0
+        and request.transport is not None
+        and not request.transport.is_closing()
+    ):
+        await asyncio.sleep(min(left, NAP))
+
+
+class NoAnswer(web.Response):
+    """What a handler returns when the connection is gone already."""
+
+
+def hang_up(request: web.Request, *, reset: bool = False) -> None:
+    """End the connection now. A reset is what a client sees as ECONNRESET."""
+    transport = request.transport
+    if transport is None:
+        return
+    if reset:
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+    transport.close()
+
+
+@web.middleware
+async def deliver(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Sends what handlers return as `Streamed`; it stands outside of the faults."""
+    response = await handler(request)
+    if isinstance(response, Streamed):
+        await response.carry_out(request)
+    return response
+
+
+def faulty(faults: FaultRules) -> Any:
+    """A middleware under which the rules strike. Only `web.Response` and `Streamed` bodies can be disturbed."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        rule = None
+        if request.path != FAULTS_PATH:
+            rule = faults.strike(Call(request.method, request.raw_path, request.headers))
+        if rule is None:
+            return await handler(request)
+        await asyncio.sleep(rule.delay)
+        return await _struck(request, handler, rule.do)
+
+    return middleware
+
+
+async def _struck(request: web.Request, handler: Handler, action: rules.Action) -> web.StreamResponse:
+    match action:
+        case rules.Answer(status=status, headers=headers, body=body):
+            return web.Response(status=status, headers=headers, body=body.encode())
+        case rules.Hang(seconds=seconds):
+            await _wait(request, seconds)
+            return _no_answer(request, reset=False)
+        case rules.Drop(reset=reset):
+            return _no_answer(request, reset=reset)
+        case rules.Lose():
+            await handler(request)
+            return _no_answer(request, reset=False)
+        case rules.Repeat():
+            await handler(request)
+            return await handler(request)
+        case rules.IgnoreRange():
+            return await handler(_with_range(request, None))
+        case rules.ShiftRange(by=by):
+            return await handler(_with_range(request, by))
+        case rules.Change() | rules.Cut() | rules.Stall() | rules.Flip() | rules.Pad():
+            return _disturbed(await handler(request), action)
+        case _:
+            assert_never(action)
+
+
+def _no_answer(request: web.Request, *, reset: bool) -> NoAnswer:
+    hang_up(request, reset=reset)
+    return NoAnswer(status=500)
+
+
+def _with_range(request: web.Request, by: int | None) -> web.Request:
+    headers = request.headers.copy()
+    asked = _RANGE.search(headers.pop("Range", ""))
+    if by is not None and asked is not None:
+        start, stop = (str(int(end) + by) if end else "" for end in asked.groups())
+        headers["Range"] = f"bytes={start}-{stop}"
+    return request.clone(headers=headers)
+
+
+def _disturbed(
+    response: web.StreamResponse, action: rules.Change | rules.Cut | rules.Stall | rules.Flip | rules.Pad
+) -> web.StreamResponse:
+    if isinstance(action, rules.Change):
+        return _changed(response, action)
+    streamed = _streamed(response)
+    streamed.steps = disturb(action, streamed.chunks)
+    if isinstance(action, rules.Pad):
+        streamed.content_length = (streamed.content_length or 0) + action.count
+    return streamed
+
+
+def _changed(response: web.StreamResponse, change: rules.Change) -> web.StreamResponse:
+    if change.status:
+        response.set_status(change.status)
+    response.headers.update(change.headers)
+    for name in change.remove:
+        response.headers.pop(name, None)
+    return response
+
+
+def _streamed(response: web.StreamResponse) -> Streamed:
+    if isinstance(response, Streamed):
+        return response
+    if not isinstance(response, web.Response) or response.prepared:
+        raise TypeError("a fault cannot disturb this body: return web.Response or Streamed from the handler")
+    body = response.body if isinstance(response.body, bytes) else b""
+    return Streamed([body], length=len(body), headers=response.headers, status=response.status)
+
+
+def add_fault_routes(app: web.Application, faults: FaultRules) -> None:
+    """`GET` shows the rules with their counts, `POST` adds some, `DELETE` takes all away."""
+
+    async def show(request: web.Request) -> web.Response:
+        return web.json_response({"rules": [describe(tally) for tally in faults.tallies()]})
+
+    async def add(request: web.Request) -> web.Response:
+        try:
+            faults.add(*parse_rules(await request.text()))
+        except BadRule as exc:
+            return web.json_response({"error": exc.message, "hint": exc.hint}, status=400)
+        return await show(request)
+
+    async def clear(request: web.Request) -> web.Response:
+        faults.clear()
+        return await show(request)
+
+    app.router.add_get(FAULTS_PATH, show)
+    app.router.add_post(FAULTS_PATH, add)
+    app.router.add_delete(FAULTS_PATH, clear)

@@ -1,0 +1,111 @@
+"""Fault rules that can never match are refused when they are given: they would look like faults that nobody survives.
+
+Rules of every server are checked by `parse_rules`; this is what only the emulator knows: its operations, its phases,
+whether it has a byte proxy.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from lmi_deploy.emulator.faults.rules import Rule
+from lmi_deploy.emulator.wire.dispatch import TARGETS
+from lmi_deploy.emulator.wire.service_models import service_model
+
+HTTP: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS")
+PHASES: Final = {
+    "HOSTING": ("provision", "download", "start", "logs", "invoke", "stream", "rollback"),
+    "PROCESSING": ("provision", "download", "start"),
+    "OPTIMIZATION": ("provision", "run"),
+}
+BYTES: Final = "BYTES"
+TARGET: Final = "x-amz-target"
+_ELSEWHERE: Final = ("secretsmanager", "kms", "ssm", "ecr")
+"""Services of moto whose operations a header names, too."""
+_FIRST: Final = re.compile(r"\^/?([A-Za-z_]+)/")
+
+
+@dataclass(frozen=True, slots=True)
+class Possible:
+    """`has_proxy`: connections come through the byte proxy; `has_s3`: there is one before an outside S3 server, too."""
+
+    has_proxy: bool
+    has_s3: bool
+
+    def why_never(self, rule: Rule) -> str:
+        """Empty where the rule can match something."""
+        return next(self._reasons(rule), "")
+
+    def _reasons(self, rule: Rule) -> Iterator[str]:
+        method = rule.method.upper()
+        known = (*HTTP, *PHASES, BYTES)
+        if method and method not in known:
+            near = difflib.get_close_matches(method, known, 1)
+            yield f"method {rule.method}: {f'did you mean {near[0]}?' if near else 'known: ' + ', '.join(known)}"
+        if method == BYTES:
+            yield from self._of_bytes(rule)
+        elif method in PHASES:
+            yield from _of_phases(method, rule)
+        elif method:
+            yield from _of_requests(rule)
+        else:
+            yield from _of_headers(rule)
+
+    def _of_bytes(self, rule: Rule) -> Iterator[str]:
+        if not self.has_proxy:
+            yield "method BYTES: connections are seen with --proxy only"
+            return
+        paths = [
+            f"/{way}/{name}"
+            for name in (("aws", "s3") if self.has_s3 else ("aws",))
+            for way in ("up", "down")
+        ]
+        if not any(re.search(rule.path, path) for path in paths):
+            yield f"path {rule.path}: connections have the paths {', '.join(paths)}"
+        if rule.headers:
+            yield "headers: the bytes of a connection have none"
+
+
+def _of_phases(method: str, rule: Rule) -> Iterator[str]:
+    if rule.headers:
+        yield f"headers: what the service does by itself ({method}) has none"
+    first = _FIRST.match(rule.path)
+    if first is not None and not any(
+        re.search(rule.path[: first.end()], f"/{phase}/") for phase in PHASES[method]
+    ):
+        yield f"path {rule.path}: the phases of {method} are {', '.join(PHASES[method])}"
+
+
+def _of_requests(rule: Rule) -> Iterator[str]:
+    if re.match(r"\^[A-Za-z0-9]", rule.path):
+        yield f"path {rule.path}: paths begin with /"
+    yield from _of_headers(rule)
+
+
+def _of_headers(rule: Rule) -> Iterator[str]:
+    for name, pattern in rule.headers.items():
+        if name.lower() == TARGET and not any(re.search(pattern, target) for target in targets()):
+            names = [target.rpartition(".")[2] for target in targets()]
+            near = difflib.get_close_matches(pattern.strip("^$\\.").rpartition(".")[2], names, 1)
+            guess = f", did you mean {near[0]}?" if near else ""
+            yield f"headers.{name}: {pattern}: no operation is called so{guess}"
+
+
+@cache
+def targets() -> tuple[str, ...]:
+    """What clients send as X-Amz-Target, of every service that has it."""
+    services = {**TARGETS, **{_prefix(name): name for name in _ELSEWHERE}}
+    return tuple(
+        f"{prefix}.{name}"
+        for prefix, service in services.items()
+        for name in service_model(service).operation_names
+    )
+
+
+def _prefix(service: str) -> str:
+    return str(service_model(service).metadata["targetPrefix"])

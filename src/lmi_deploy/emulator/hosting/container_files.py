@@ -1,0 +1,166 @@
+"""What a container finds under /opt/ml: fetched from S3 with the role's rights, laid out below a folder of ours."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from lmi_deploy.domain.java_properties import parse_properties, write_properties
+from lmi_deploy.emulator.context import Roles
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed, no_archive, no_download
+from lmi_deploy.emulator.hosting.s3_reader import Fetching
+from lmi_deploy.emulator.sagemaker.model_sources import MODEL_FOLDER, Source, parts_of, sources_of
+
+DOWNLOADS: Final = "/tmp/download"
+MODEL_ID_KEYS: Final = ("option.model_id", "option.s3url")
+MODEL_ID_VARIABLES: Final = ("OPTION_MODEL_ID", "HF_MODEL_ID", "OPTION_S3URL")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """`root` stands for the container's /; `complaint` is what the container would print, and then end."""
+
+    root: Path
+    environment: Mapping[str, str]
+    complaint: str = ""
+
+    @property
+    def model_folder(self) -> Path:
+        return inside(self.root, MODEL_FOLDER)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    objects: Fetching
+    roles: Roles
+
+    def lay(self, root: Path, container: Mapping[str, Any], *, role: str, isolated: bool) -> Layout:
+        """Blocks for as long as the download takes; HostingFailed with SageMaker's reason."""
+        inside(root, MODEL_FOLDER).mkdir(parents=True, exist_ok=True)
+        for source in sources_of(container):
+            self.fetch(source, role, inside(root, source.place))
+        environment = {key: _local(root, value) for key, value in container.get("Environment", {}).items()}
+        try:
+            self._fetch_model_id(root, role, environment, isolated=isolated)
+        except _ContainerComplains as exc:
+            return Layout(root, environment, complaint=str(exc))
+        return Layout(root, environment)
+
+    def fetch(self, source: Source, role: str, place: Path) -> None:
+        place.mkdir(parents=True, exist_ok=True)
+        wanted = list(self._wanted(source, role))
+        if not wanted:
+            raise no_download(source.uri)
+        for key, relative in wanted:
+            target = place / relative
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                self.objects.fetch(source.bucket, key, target)
+            except OSError as exc:
+                raise no_download(source.uri) from exc
+            if source.is_archive:
+                _unpack(target, place)
+
+    def _wanted(self, source: Source, role: str) -> Iterator[tuple[str, str]]:
+        """Keys that the role may read, each with its place; HostingFailed at the first that it may not."""
+        bucket = f"arn:aws:s3:::{source.bucket}"
+        if not self.roles.trusts(role, "sagemaker.amazonaws.com"):
+            raise no_download(source.uri)
+        if source.is_folder and not self.roles.allows(role, "s3:ListBucket", bucket):
+            raise no_download(source.uri)
+        for key in self.objects.keys(source.bucket, source.key):
+            relative = key.removeprefix(source.key) if source.is_folder else PurePosixPath(key).name
+            if not relative or relative.endswith("/") or (not source.is_folder and key != source.key):
+                continue
+            if not self.roles.allows(role, "s3:GetObject", f"{bucket}/{key}"):
+                raise no_download(source.uri)
+            if ".." in PurePosixPath(relative).parts:
+                raise no_download(source.uri)
+            yield key, relative.lstrip("/")
+
+    def _fetch_model_id(self, root: Path, role: str, environment: dict[str, str], *, isolated: bool) -> None:
+        """As the container's s5cmd does it: the whole prefix, before the model is loaded."""
+        fetch = _Download(self, root, role, isolated)
+        for name in MODEL_ID_VARIABLES:
+            if environment.get(name, "").startswith("s3://"):
+                environment[name] = fetch(environment[name])
+        path = inside(root, MODEL_FOLDER) / "serving.properties"
+        if not path.is_file():
+            return
+        try:
+            found = parse_properties(path.read_bytes())
+        except ValueError:
+            return  # the server will say so
+        changed = {
+            key: fetch(value) if key in MODEL_ID_KEYS and value.startswith("s3://") else _local(root, value)
+            for key, value in found.items()
+        }
+        if changed != found:
+            path.write_bytes(write_properties(changed.items()))
+
+
+class _ContainerComplains(Exception):
+    """The container cannot get its weights; the hosting service only sees that it does not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Download:
+    layer: Layer
+    root: Path
+    role: str
+    isolated: bool
+
+    def __call__(self, uri: str) -> str:
+        """Where the weights lie now."""
+        bucket, prefix = parts_of(uri)
+        key = prefix if prefix.endswith("/") else f"{prefix}/"
+        source = Source(uri=uri, bucket=bucket, key=key, place=DOWNLOADS, is_folder=True, is_archive=False)
+        place = inside(self.root, DOWNLOADS) / PurePosixPath(prefix).name
+        if self.isolated:
+            raise _ContainerComplains(
+                f'ERROR "sync s3://{bucket}/{key}* {DOWNLOADS}": network is unreachable'
+            )
+        try:
+            self.layer.fetch(source, self.role, place)
+        except HostingFailed as exc:
+            why = (
+                "AccessDenied: Access Denied status code: 403"
+                if self._is_there(source)
+                else "no object found"
+            )
+            raise _ContainerComplains(f'ERROR "sync s3://{bucket}/{key}* {DOWNLOADS}": {why}') from exc
+        return str(place)
+
+    def _is_there(self, source: Source) -> bool:
+        return bool(self.layer.objects.keys(source.bucket, source.key))
+
+
+def inside(root: Path, path: str) -> Path:
+    """The container's absolute path, below the folder that stands for its /."""
+    return root / path.lstrip("/")
+
+
+def _local(root: Path, value: str) -> str:
+    """A value that names a place under /opt/ml means that place here."""
+    return str(inside(root, value)) if value.startswith("/opt/ml/") else value
+
+
+def _unpack(archive: Path, place: Path) -> None:
+    try:
+        with tarfile.open(archive, "r:gz") as tar:
+            tar.extractall(place, filter="data")
+    except (tarfile.TarError, OSError, EOFError) as exc:
+        raise no_archive() from exc
+    archive.unlink(missing_ok=True)
+
+
+def require_container(model: Mapping[str, Any] | None, what: str) -> Mapping[str, Any]:
+    """The first container of a model; pipelines of several are not emulated."""
+    held = (model or {}).get("PrimaryContainer") or next(iter((model or {}).get("Containers") or ()), None)
+    if held is None:
+        raise HostingFailed(f"There is no container to start for {what}.")
+    found: Mapping[str, Any] = held
+    return found

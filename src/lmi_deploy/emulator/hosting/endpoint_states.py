@@ -1,0 +1,178 @@
+"""The states of an endpoint, one after the other: each course begins where the record says, and ends settled."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed, alarmed, overdue
+from lmi_deploy.emulator.hosting.fleets import Fleet, Fleets, Route
+from lmi_deploy.emulator.hosting.instances import Place
+from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
+from lmi_deploy.emulator.hosting.traffic_shifting import execution_limit, shifts, termination_wait
+from lmi_deploy.emulator.record_store import Row
+from lmi_deploy.emulator.sagemaker.endpoints import alarms_of
+from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
+
+DELETION: Final = 5.0
+SCALING: Final = 60.0
+HURRY: Final = 1.0
+"""Real seconds that containers get when the emulator ends."""
+WATCH: Final = 10.0
+"""Seconds between two looks at the alarms of an update."""
+
+
+class Courses:
+    """`Hosting`: one task for each endpoint on which something is under way."""
+
+    def __init__(self, world: World, fleets: Fleets) -> None:
+        self._world = world
+        self._fleets = fleets
+        self._tasks = Tasks()
+        self._records = Records(world, ENDPOINT)
+
+    def begin(self, region: str, name: str) -> None:
+        self._tasks.begin((region, name), f"endpoint {name}", lambda: self._run((region, name)))
+
+    def resume(self) -> None:
+        """After a restart: what was under way goes on, what was in service is started again."""
+        self._fleets.made_by.sweep()
+        for key in self._records.all():
+            self.begin(*key)
+
+    async def stop(self) -> None:
+        """End every task and every container; the records stay as they are."""
+        await self._tasks.stop()
+        keys = list(self._fleets.routes)
+        await asyncio.gather(*(self._fleets.take_down_all(key, grace=HURRY) for key in keys))
+
+    async def _run(self, key: Key) -> None:
+        match self._row(key)["status"]:
+            case "Creating":
+                await self._create(key)
+            case "Updating" | "SystemUpdating" | "RollingBack":
+                await self._update(key)
+            case "Deleting":
+                await self._delete(key)
+            case "InService" | "OutOfService" | "UpdateRollbackFailed":
+                await self._revive(key)
+            case _:
+                pass  # Failed: nothing runs, and nothing will
+
+    async def _create(self, key: Key) -> None:
+        row = self._row(key)
+        try:
+            fleet = await self._fleets.bring_up(key, row["pending"])
+        except HostingFailed as exc:
+            self._settle(key, status="Failed", failure=exc.reason)
+            return
+        self._fleets.routes[key] = Route(fleet)
+        self._settle(key, status="InService", serving=_begun(row["pending"], self._world), pending=None)
+
+    async def _update(self, key: Key) -> None:
+        await self._revive(key)
+        row = self._row(key)
+        if row["pending"] is None:
+            await self._scale(key)
+            return
+        green: Fleet | None = None
+        limit = execution_limit(row["guard"])
+        try:
+            async with self._world.clock.deadline(row["pending"]["began"] + limit):
+                green = await self._fleets.bring_up(key, row["pending"])
+                await self._move_over(key, green)
+        except TimeoutError:
+            await self._roll_back(key, green, overdue(limit).reason)
+        except HostingFailed as exc:
+            await self._roll_back(key, green, exc.reason)
+        except asyncio.CancelledError:
+            await self._drop_green(key, green)
+            raise
+        else:
+            await self._replace(key, green)
+
+    async def _move_over(self, key: Key, green: Fleet) -> None:
+        row, route = self._row(key), self._fleets.routes.setdefault(key, Route(green))
+        route.green = green
+        count = sum(variant["desired_count"] for variant in row["pending"]["variants"])
+        for shift in shifts(row["guard"], count):
+            route.share = shift.share
+            await self._watch(key, shift.wait)
+
+    async def _watch(self, key: Key, seconds: float) -> None:
+        """Bake for so long; HostingFailed as soon as an alarm rings."""
+        clock = self._world.clock
+        end = clock.now() + seconds
+        while True:
+            for alarm in alarms_of(self._row(key)["guard"]):
+                if self._world.alarms.ringing(key[0], alarm):
+                    raise alarmed(alarm)
+            if clock.now() >= end:
+                return
+            await clock.until(min(end, clock.now() + WATCH))
+
+    async def _replace(self, key: Key, green: Fleet) -> None:
+        route, row = self._fleets.routes[key], self._row(key)
+        await self._watch(key, 0.0)
+        blue, self._fleets.routes[key] = route.blue, Route(green)
+        await self._world.clock.sleep(termination_wait(row["guard"]))
+        await self._fleets.take_down(blue)
+        self._settle(key, status="InService", serving=_begun(row["pending"], self._world), pending=None)
+
+    async def _roll_back(self, key: Key, green: Fleet | None, reason: str) -> None:
+        """Back to the old deployment, which never stopped serving; a rule for phase `rollback` makes it fail."""
+        self._settle(key, status="RollingBack", failure=reason, pending=None)
+        await self._drop_green(key, green)
+        serving = self._row(key)["serving"]
+        try:
+            for variant in serving["variants"]:
+                place = Place(*key, variant["name"], variant["params"].get("InstanceType", "serverless"))
+                await self._fleets.made_by.pass_by("rollback", place)
+            await self._world.clock.sleep(SCALING)
+        except HostingFailed as exc:
+            self._settle(key, status="UpdateRollbackFailed", failure=exc.reason)
+            return
+        self._settle(key, status="InService", failure=reason)
+
+    async def _drop_green(self, key: Key, green: Fleet | None) -> None:
+        if key in self._fleets.routes:
+            self._fleets.routes[key].green = None
+            self._fleets.routes[key].share = 0.0
+        await self._fleets.take_down(green)
+
+    async def _scale(self, key: Key) -> None:
+        await self._world.clock.sleep(SCALING)
+        row = self._row(key)
+        if row["serving"] is not None:
+            for variant in row["serving"]["variants"]:
+                variant["weight"], variant["count"] = variant["desired_weight"], variant["desired_count"]
+        self._settle(key, status="InService", serving=row["serving"])
+
+    async def _delete(self, key: Key) -> None:
+        over = self._row(key)["modified"] + DELETION
+        await self._fleets.take_down_all(key)
+        await self._world.clock.until(over)
+        self._records.drop(key)
+
+    async def _revive(self, key: Key) -> None:
+        """Its containers, where they do not run: the emulator was started anew."""
+        row = self._row(key)
+        if key in self._fleets.routes or row["serving"] is None:
+            return
+        try:
+            self._fleets.routes[key] = Route(await self._fleets.bring_up(key, row["serving"]))
+        except HostingFailed as exc:
+            self._settle(key, failure=exc.reason)
+
+    def _row(self, key: Key) -> Row:
+        return self._records.get(key)
+
+    def _settle(self, key: Key, **changes: Any) -> None:
+        self._records.change(key, **changes)
+
+
+def _begun(deployment: Row, world: World) -> Row:
+    for variant in deployment["variants"]:
+        variant["resolved"] = world.clock.now()
+    return deployment

@@ -1,0 +1,175 @@
+"""The rights that calls of moto's services need: S3 by method and path, query and JSON services by their action."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import parse_qs, unquote
+from xml.sax.saxutils import escape
+
+from lmi_deploy.emulator.hosting.s3_reader import has_tags
+from lmi_deploy.emulator.iam.policy_evaluation import Request
+
+FREE: Final = ("sts:GetCallerIdentity",)
+_OBJECT: Final[Mapping[str, str]] = {
+    "GET": "s3:GetObject",
+    "HEAD": "s3:GetObject",
+    "PUT": "s3:PutObject",
+    "POST": "s3:PutObject",
+    "DELETE": "s3:DeleteObject",
+}
+_OBJECT_PARTS: Final[Mapping[tuple[str, str], str]] = {
+    ("GET", "tagging"): "s3:GetObjectTagging",
+    ("PUT", "tagging"): "s3:PutObjectTagging",
+    ("DELETE", "tagging"): "s3:DeleteObjectTagging",
+    ("GET", "uploadId"): "s3:ListMultipartUploadParts",
+    ("DELETE", "uploadId"): "s3:AbortMultipartUpload",
+    ("GET", "attributes"): "s3:GetObjectAttributes",
+}
+_BUCKET: Final[Mapping[str, str]] = {
+    "GET": "s3:ListBucket",
+    "HEAD": "s3:ListBucket",
+    "PUT": "s3:CreateBucket",
+    "DELETE": "s3:DeleteBucket",
+}
+_BUCKET_PARTS: Final[Mapping[str, tuple[str, str]]] = {
+    "location": ("s3:GetBucketLocation", ""),
+    "uploads": ("s3:ListBucketMultipartUploads", ""),
+    "versioning": ("s3:GetBucketVersioning", "s3:PutBucketVersioning"),
+    "versions": ("s3:ListBucketVersions", ""),
+    "tagging": ("s3:GetBucketTagging", "s3:PutBucketTagging"),
+    "policy": ("s3:GetBucketPolicy", "s3:PutBucketPolicy"),
+    "encryption": ("s3:GetEncryptionConfiguration", "s3:PutEncryptionConfiguration"),
+    "lifecycle": ("s3:GetLifecycleConfiguration", "s3:PutLifecycleConfiguration"),
+    "publicAccessBlock": ("s3:GetBucketPublicAccessBlock", "s3:PutBucketPublicAccessBlock"),
+    "ownershipControls": ("s3:GetBucketOwnershipControls", "s3:PutBucketOwnershipControls"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A request as far as its rights follow from it."""
+
+    service: str
+    region: str
+    account: str
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+
+
+def rights(sent: Sent) -> Iterator[Request]:
+    if sent.service == "s3":
+        yield from _s3(sent)
+        return
+    target = sent.headers.get("X-Amz-Target", "")
+    if target:
+        yield Request(f"{sent.service}:{target.rpartition('.')[2]}", _resource(sent))
+        return
+    form = {key: values[0] for key, values in parse_qs(sent.body.decode("utf-8", "replace")).items()}
+    action = f"{sent.service}:{form.get('Action', sent.query.get('Action', ''))}"
+    if action not in FREE:
+        yield Request(action, _named(sent, form))
+
+
+def _s3(sent: Sent) -> Iterator[Request]:
+    bucket, _, key = unquote(sent.path).lstrip("/").partition("/")
+    arn = f"arn:aws:s3:::{bucket}"
+    if not bucket:
+        yield Request("s3:ListAllMyBuckets", "*")
+    elif key:
+        yield from _object(sent, bucket, key)
+    elif sent.method == "POST" and "delete" in sent.query:
+        for text in sent.body.decode("utf-8", "replace").split("<Key>")[1:]:
+            yield Request("s3:DeleteObject", f"{arn}/{text.partition('</Key>')[0]}")
+    else:
+        prefix = {"s3:prefix": sent.query["prefix"]} if "prefix" in sent.query else {}
+        yield Request(_bucket_action(sent), arn, prefix)
+
+
+def _object(sent: Sent, bucket: str, key: str) -> Iterator[Request]:
+    """Tags have permissions of their own: those that a request brings, and those that a copy takes over.
+
+    Sources: S3's API reference on PutObject ("to successfully set the tag-set ... s3:PutObjectTagging") and on
+    x-amz-tagging-directive (COPY unless stated), S3's user guide, "Required permissions for Amazon S3 API operations".
+    """
+    arn = f"arn:aws:s3:::{bucket}/{key}"
+    yield Request(_object_action(sent), arn)
+    if sent.headers.get("x-amz-tagging"):
+        yield Request("s3:PutObjectTagging", arn)
+    if "x-amz-copy-source" in sent.headers:
+        source = unquote(sent.headers["x-amz-copy-source"]).lstrip("/").partition("?")[0]
+        yield Request("s3:GetObject", f"arn:aws:s3:::{source}")
+        if _takes_tags_over(sent) and has_tags(sent.account, source):
+            yield Request("s3:GetObjectTagging", f"arn:aws:s3:::{source}")
+            yield Request("s3:PutObjectTagging", arn)
+
+
+def _takes_tags_over(sent: Sent) -> bool:
+    """A copy of one part of an upload (UploadPartCopy) has no tags."""
+    directive = sent.headers.get("x-amz-tagging-directive", "COPY")
+    return directive.upper() == "COPY" and "uploadId" not in sent.query
+
+
+def _object_action(sent: Sent) -> str:
+    for part in sent.query:
+        if (sent.method, part) in _OBJECT_PARTS:
+            return _OBJECT_PARTS[sent.method, part]
+    return _OBJECT.get(sent.method, "s3:PutObject")
+
+
+def _bucket_action(sent: Sent) -> str:
+    for part in sent.query:
+        if part in _BUCKET_PARTS:
+            read, write = _BUCKET_PARTS[part]
+            return read if sent.method in ("GET", "HEAD") else write
+    return _BUCKET.get(sent.method, "s3:PutObject")
+
+
+def _resource(sent: Sent) -> str:
+    """What a JSON service is asked about: a secret, or everything."""
+    if sent.service != "secretsmanager":
+        return "*"
+    try:
+        asked = json.loads(sent.body)
+    except ValueError:
+        return "*"
+    name = str(asked.get("SecretId") or asked.get("Name") or "*")
+    if name == "*" or name.startswith("arn:"):
+        return name
+    return secret_arn(sent.account, sent.region, name)
+
+
+def secret_arn(account: str, region: str, name: str) -> str:
+    """With the six characters that only the service knows; of a secret that is not there yet, with six others."""
+    from moto.backends import get_backend
+
+    held = get_backend("secretsmanager")[account][region].secrets.get(name)
+    return (
+        str(held.arn)
+        if held is not None
+        else f"arn:aws:secretsmanager:{region}:{account}:secret:{name}-000000"
+    )
+
+
+def _named(sent: Sent, form: Mapping[str, str]) -> str:
+    """The role, user or policy that an IAM or STS call names."""
+    for key in ("RoleArn", "PolicyArn", "PolicySourceArn"):
+        if key in form and "RoleName" not in form:
+            return form[key]
+    for key, kind in (("RoleName", "role"), ("UserName", "user"), ("PolicyName", "policy")):
+        if key in form:
+            return f"arn:aws:iam::{sent.account}:{kind}/{form[key]}"
+    return "*"
+
+
+def denial(service: str, message: str, *, code: str = "AccessDenied") -> bytes:
+    """As REST-XML (S3) and query services write it."""
+    error = f"<Code>{code}</Code><Message>{escape(message)}</Message>"
+    if service == "s3":
+        return f'<?xml version="1.0" encoding="UTF-8"?><Error>{error}</Error>'.encode()
+    return f"<ErrorResponse><Error><Type>Sender</Type>{error}</Error></ErrorResponse>".encode()

@@ -1,0 +1,132 @@
+"""The states of a processing job, one after the other, from InProgress to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
+from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
+from lmi_deploy.emulator.jobs.container_files import Job, exit_message
+from lmi_deploy.emulator.jobs.failure_reasons import LOST, exited, no_entrypoint
+from lmi_deploy.emulator.jobs.hosts import Host, Hosts
+from lmi_deploy.emulator.record_store import Row
+from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB
+
+PROVISION: Final = 120.0
+"""Seconds until the machines are there; of the emulated clock."""
+LIMIT: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    status: str
+    failure: str | None = None
+
+
+class JobCourses:
+    """`Jobs`: one task for each job under way."""
+
+    def __init__(self, world: World, hosts: Hosts) -> None:
+        self._world = world
+        self._hosts = hosts
+        self._tasks = Tasks()
+        self._records = Records(world, PROCESSING_JOB)
+
+    def begin(self, region: str, name: str) -> None:
+        self._tasks.begin((region, name), f"processing job {name}", lambda: self._run((region, name)))
+
+    def stop(self, region: str, name: str) -> None:
+        self._tasks.cancel((region, name))
+
+    def resume(self) -> None:
+        """After a restart: the machines of a job are gone, and it with them."""
+        self._hosts.sweep()
+        for key in self._records.all():
+            match self._row(key)["status"]:
+                case "InProgress":
+                    self._settle(key, Ended("Failed", LOST))
+                case "Stopping":
+                    self._settle(key, Ended("Stopped"))
+                case _:
+                    pass
+
+    async def close(self) -> None:
+        """End every process; the records stay as they are."""
+        await self._tasks.stop()
+
+    async def _run(self, key: Key) -> None:
+        hosts = self._hosts.of(self._job(key))
+        try:
+            ended = await self._whole(key, hosts)
+            self._settle(key, ended, message=_message(hosts))
+        except HostingFailed as exc:
+            self._settle(key, Ended("Failed", exc.reason))
+        finally:
+            await asyncio.gather(*(self._hosts.remove(host) for host in hosts))
+
+    async def _whole(self, key: Key, hosts: Sequence[Host]) -> Ended:
+        try:
+            ended = await self._work(key, hosts)
+        except HostingFailed as exc:
+            ended = Ended("Failed", exc.reason)
+        except asyncio.CancelledError:
+            if self._row(key)["status"] != "Stopping":
+                raise  # the emulator ends, not the job
+            ended = Ended("Stopped")
+        await asyncio.gather(*(self._hosts.end(host) for host in hosts))
+        await asyncio.gather(*(self._hosts.collect(host) for host in hosts))
+        return ended
+
+    async def _work(self, key: Key, hosts: Sequence[Host]) -> Ended:
+        params = self._row(key)["params"]
+        await asyncio.gather(*(self._hosts.provision(host) for host in hosts))
+        await self._world.clock.until(self._row(key)["created"] + PROVISION)
+        if "ContainerEntrypoint" not in params["AppSpecification"]:
+            raise no_entrypoint(params["AppSpecification"]["ImageUri"])
+        self._records.change(key, started=self._world.clock.now())
+        with self._world.clock.at_work():
+            await asyncio.gather(*(self._hosts.lay(host) for host in hosts))
+        limit = params.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", LIMIT)
+        try:
+            code = await self._world.clock.within(limit, self._codes(hosts))
+        except TimeoutError:
+            return Ended("Stopped")
+        if code != 0:
+            raise exited(_message(hosts), code)
+        return Ended("Completed")
+
+    async def _codes(self, hosts: Sequence[Host]) -> int:
+        """0 when all have ended well; else that of the first that did not, with the others left as they are."""
+        runs = [asyncio.ensure_future(self._hosts.run(host)) for host in hosts]
+        try:
+            for run in asyncio.as_completed(runs):
+                if (code := await run) != 0:
+                    return code
+            return 0
+        finally:
+            for one in runs:
+                one.cancel()
+            await asyncio.gather(*runs, return_exceptions=True)
+
+    def _job(self, key: Key) -> Job:
+        row = self._row(key)
+        count = row["params"]["ProcessingResources"]["ClusterConfig"]["InstanceCount"]
+        hosts = tuple(f"algo-{number}" for number in range(1, count + 1))
+        return Job(*key, row["arn"], row["params"], hosts)
+
+    def _row(self, key: Key) -> Row:
+        return self._records.get(key)
+
+    def _settle(self, key: Key, ended: Ended, *, message: str = "") -> None:
+        now = self._world.clock.now()
+        self._records.change(
+            key, status=ended.status, failure=ended.failure, message=message or None, ended=now
+        )
+
+
+def _message(hosts: Sequence[Host]) -> str:
+    return exit_message([host.root for host in hosts])

@@ -1,0 +1,63 @@
+"""The states of an optimization job. It takes its time, and leaves no output."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.faults.rules import Call
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
+from lmi_deploy.emulator.hosting.fault_points import pass_by
+from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
+from lmi_deploy.emulator.sagemaker.naming import OPTIMIZATION_JOB
+
+PROVISION: Final = 120.0
+WORK: Final = 600.0
+STOPPING: Final = 30.0
+
+
+class Optimizations:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._tasks = Tasks()
+        self._records = Records(world, OPTIMIZATION_JOB)
+
+    def begin(self, region: str, name: str) -> None:
+        self._tasks.begin((region, name), f"optimization job {name}", lambda: self._run((region, name)))
+
+    def resume(self) -> None:
+        for key in self._records.all():
+            self.begin(*key)
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+
+    async def _run(self, key: Key) -> None:
+        try:
+            match self._records.get(key)["status"]:
+                case "STARTING":
+                    await self._pass(key, "provision", PROVISION)
+                    self._records.change(key, status="INPROGRESS", started=self._world.clock.now())
+                    await self._work(key)
+                case "INPROGRESS":
+                    await self._work(key)
+                case "STOPPING":
+                    await self._world.clock.sleep(STOPPING)
+                    self._end(key, "STOPPED")
+                case _:
+                    pass
+        except HostingFailed as exc:
+            self._end(key, "FAILED", exc.reason)
+
+    async def _work(self, key: Key) -> None:
+        limit = self._records.get(key)["params"]["StoppingCondition"].get("MaxRuntimeInSeconds", WORK)
+        await self._pass(key, "run", min(WORK, limit))
+        self._end(key, "COMPLETED" if limit >= WORK else "STOPPED")
+
+    async def _pass(self, key: Key, phase: str, seconds: float) -> None:
+        kind = self._records.get(key)["params"]["DeploymentInstanceType"]
+        await pass_by(self._world, Call("OPTIMIZATION", f"/{phase}/{key[1]}/{kind}"))
+        await self._world.clock.sleep(seconds)
+
+    def _end(self, key: Key, status: str, reason: str | None = None) -> None:
+        self._records.change(key, status=status, failure=reason, ended=self._world.clock.now())

@@ -1,0 +1,79 @@
+"""Every operation that is served here, by service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.iam.authorizer import Guard
+from lmi_deploy.emulator.iam.call_permissions import required_rights
+from lmi_deploy.emulator.iam.implied_permissions import link_scaling
+from lmi_deploy.emulator.logs import operations as logs
+from lmi_deploy.emulator.logs.groups import LogGroups
+from lmi_deploy.emulator.sagemaker import (
+    components,
+    endpoint_configs,
+    endpoints,
+    models,
+    optimization_jobs,
+    processing_jobs,
+    tags,
+)
+from lmi_deploy.emulator.scaling import policies, targets
+from lmi_deploy.emulator.services import cloudwatch, metrics, pricing, quotas, tagging
+from lmi_deploy.emulator.wire.errors import ApiError
+
+OPERATIONS: Final[Mapping[str, Mapping[str, Operation]]] = {
+    "sagemaker": {
+        **models.OPERATIONS,
+        **endpoint_configs.OPERATIONS,
+        **endpoints.OPERATIONS,
+        **components.OPERATIONS,
+        **processing_jobs.OPERATIONS,
+        **optimization_jobs.OPERATIONS,
+        **tags.OPERATIONS,
+    },
+    "cloudwatch": cloudwatch.OPERATIONS,
+    "application-autoscaling": {**targets.OPERATIONS, **policies.OPERATIONS},
+    "service-quotas": quotas.OPERATIONS,
+    "pricing": pricing.OPERATIONS,
+    "resourcegroupstaggingapi": tagging.OPERATIONS,
+}
+
+
+class Services:
+    """Carries out what the dispatcher found to be a proper request."""
+
+    def __init__(
+        self,
+        world: World,
+        log_groups: Callable[[str], LogGroups],
+        measured: metrics.Metrics,
+        guard: Guard | None = None,
+    ) -> None:
+        self._world = world
+        self._metrics = measured
+        self._guard = guard
+        self._log_groups = log_groups
+
+    def handle(self, service: str, ask: Ask) -> Mapping[str, Any] | None:
+        if self._guard is not None:
+            self._guard.require(ask.key, required_rights(self._world, service, ask))
+            if service == "application-autoscaling":
+                link_scaling(self._world, ask)
+        if service == "logs" and ask.operation in logs.OPERATIONS:
+            arn = f"arn:aws:logs:{ask.region}:{self._world.account}"
+            return logs.OPERATIONS[ask.operation](self._log_groups(ask.region), ask, arn)
+        if service == "cloudwatch" and ask.operation in metrics.OPERATIONS:
+            now = self._world.clock.now()
+            return metrics.OPERATIONS[ask.operation](self._metrics, ask, now)
+        operation = OPERATIONS.get(service, {}).get(ask.operation)
+        if operation is None:
+            raise ApiError(
+                "NotImplemented",
+                f"The emulator does not serve {service} {ask.operation}; "
+                "docs/reference/emulator.md lists what it serves.",
+                status=501,
+            )
+        return operation(self._world, ask)

@@ -1,0 +1,102 @@
+"""InvokeEndpointAsync: the input taken from S3, the container's answer put into S3."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from aiohttp import web
+
+from lmi_deploy.emulator.hosting.s3_reader import Fetching
+from lmi_deploy.emulator.record_store import Row
+from lmi_deploy.emulator.runtime.invocation import Runtime
+from lmi_deploy.emulator.runtime.requests import Invocation
+from lmi_deploy.emulator.sagemaker.model_sources import parts_of
+from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
+from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.responses import request_id
+
+DEFAULT_LIMIT: Final = 900.0
+
+
+@dataclass(slots=True)
+class Queue:
+    """Requests that are answered later; those not answered when the emulator ends are lost, as their containers are."""
+
+    runtime: Runtime
+    objects: Fetching
+    _jobs: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def invoke(self, region: str, asked: Invocation) -> web.Response:
+        """202 at once, with the places of the answer or the failure to come."""
+        settings = self._settings(region, asked)
+        if ("InputLocation" in asked.params) == bool(asked.params.get("Body")):
+            raise ApiError("ValidationError", "Exactly one of InputLocation and Body must be given.")
+        name = asked.params.get("Filename") or str(uuid.uuid4())
+        out = settings["OutputConfig"]
+        places = {
+            "X-Amzn-SageMaker-OutputLocation": f"{out['S3OutputPath'].rstrip('/')}/{name}.out",
+            "X-Amzn-SageMaker-FailureLocation": f"{_failures(out).rstrip('/')}/{name}-error.out",
+        }
+        task = asyncio.create_task(self._carry_out(region, asked, *places.values()))
+        self._jobs.add(task)
+        task.add_done_callback(self._jobs.discard)
+        inference = asked.params.get("InferenceId") or str(uuid.uuid4())
+        return web.Response(
+            status=202,
+            body=json.dumps({"InferenceId": inference}).encode(),
+            headers={**places, "Content-Type": "application/json", "x-amzn-RequestId": request_id()},
+        )
+
+    async def close(self) -> None:
+        jobs = list(self._jobs)
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+
+    def _settings(self, region: str, asked: Invocation) -> Row:
+        self.runtime.routes.choose(region, asked.params)
+        row = self.runtime.world.table(ENDPOINT.table, region).get(asked.endpoint)
+        settings: Row | None = row["serving"]["async"] if row is not None else None
+        if settings is None:
+            raise ApiError("ValidationError", f"Endpoint {asked.endpoint} is not an asynchronous endpoint.")
+        return settings
+
+    async def _carry_out(self, region: str, asked: Invocation, out: str, failed: str) -> None:
+        try:
+            body = await self._body(asked)
+            _, instance = self.runtime.routes.choose(region, asked.params)
+            whole = Invocation(asked.operation, {**asked.params, "Body": body})
+            limit = float(asked.params.get("InvocationTimeoutSeconds", DEFAULT_LIMIT))
+            answered = await self.runtime.exchange(instance, whole, limit=limit)
+        except ApiError as error:
+            await self._put(failed, error.message.encode(), "text/plain")
+        except OSError as exc:
+            await self._put(failed, f"The input could not be read: {exc}".encode(), "text/plain")
+        else:
+            await self._put(out, answered.body, answered.headers.get("Content-Type", ""))
+
+    async def _body(self, asked: Invocation) -> bytes:
+        if asked.params.get("Body"):
+            body: bytes = asked.params["Body"]
+            return body
+        bucket, key = parts_of(asked.params["InputLocation"])
+        with tempfile.TemporaryDirectory(prefix="lmi-async-") as folder:
+            path = Path(folder, "input")
+            await asyncio.to_thread(self.objects.fetch, bucket, key, path)
+            return path.read_bytes()
+
+    async def _put(self, uri: str, content: bytes, kind: str) -> None:
+        bucket, key = parts_of(uri)
+        await asyncio.to_thread(
+            self.objects.put, bucket, key, content, content_type=kind or "application/octet-stream"
+        )
+
+
+def _failures(out: dict[str, Any]) -> str:
+    return str(out.get("S3FailurePath") or out["S3OutputPath"])

@@ -1,0 +1,109 @@
+"""Once a minute: what the alarms say, and what policies do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Final
+
+from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.hosting.tasks import report
+from lmi_deploy.emulator.record_store import Row
+from lmi_deploy.emulator.scaling.activities import last, scale, settle
+from lmi_deploy.emulator.scaling.naming import POLICIES, TARGETS, name_of
+from lmi_deploy.emulator.scaling.resources import Variant
+from lmi_deploy.emulator.services.alarm_evaluation import Judged, judge
+from lmi_deploy.emulator.services.cloudwatch import TABLE as ALARMS
+from lmi_deploy.emulator.services.metrics import Metrics
+from lmi_deploy.emulator.wire.errors import ApiError
+
+MINUTE: Final = 60.0
+COOLDOWN: Final = 300.0
+MEMORY: Final = 3600.0
+"""So long after its last value no metric says anything new."""
+_NAP: Final = 0.05
+
+
+class Rounds:
+    """On the emulated clock, which does not go faster for it. Minutes that were turned over are gone through too."""
+
+    def __init__(self, world: World, metrics: Metrics) -> None:
+        self._world = world
+        self._metrics = metrics
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="alarms")
+        self._task.add_done_callback(report)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        clock = self._world.clock
+        moment = clock.now()
+        while True:
+            moment = moment - moment % MINUTE + MINUTE
+            await clock.reach(moment)
+            if moment <= self._metrics.latest + MEMORY or clock.now() - moment < MINUTE:
+                self.round(moment)
+                await asyncio.sleep(0)
+            else:
+                moment = clock.now() - MINUTE
+                await asyncio.sleep(_NAP)
+
+    def round(self, moment: float) -> None:
+        store = self._world.store
+        for region in store.regions(ALARMS):
+            settle(self._world, region)
+            for name, row in store.table(ALARMS, region).rows():
+                judged = judge(row["params"], self._metrics, region, moment)
+                if judged is not None:
+                    self._change(region, name, row, judged)
+                if row["state"] == "ALARM" and row["params"].get("ActionsEnabled", True):
+                    self._act(region, name, row, judged)
+
+    def _change(self, region: str, name: str, row: Row, judged: Judged) -> None:
+        if row["state"] != judged.state:
+            row.update(state=judged.state, reason=judged.reason, changed=self._world.clock.now())
+            self._world.table(ALARMS, region).put(name, row)
+
+    def _act(self, region: str, name: str, alarm: Row, judged: Judged | None) -> None:
+        for _, policy in self._world.table(POLICIES, region).rows():
+            if policy["arn"] in alarm["params"].get("AlarmActions", ()) and name in policy["alarms"].values():
+                self._track(region, name, policy, judged.value if judged is not None else None)
+
+    def _track(self, region: str, alarm: str, policy: Row, value: float | None) -> None:
+        """Towards the target value, within the bounds, when the last change is long enough ago."""
+        params, out = policy["params"], alarm == policy["alarms"]["High"]
+        target = self._world.table(TARGETS, region).get(name_of(params))
+        try:
+            variant = Variant(self._world, region, params)
+        except ApiError:
+            return  # it is being deleted
+        if target is None or not variant.is_settled or self._is_too_early(region, params, out=out):
+            return
+        count = wanted(variant.desired, value, policy, out=out)
+        count = max(target["params"]["MinCapacity"], min(target["params"]["MaxCapacity"], count))
+        if count != variant.desired:
+            cause = f"monitor alarm {alarm} in state ALARM triggered policy {params['PolicyName']}"
+            scale(self._world, region, params, count=count, cause=cause, out=out)
+
+    def _is_too_early(self, region: str, params: Row, *, out: bool) -> bool:
+        tracking = params["TargetTrackingScalingPolicyConfiguration"]
+        cooldown = float(tracking.get("ScaleOutCooldown" if out else "ScaleInCooldown", COOLDOWN))
+        moments = [last(self._world, region, params, out=True)]
+        if not out:
+            moments.append(last(self._world, region, params, out=False))
+        return self._world.clock.now() < max(moments) + cooldown
+
+
+def wanted(count: int, value: float | None, policy: Row, *, out: bool) -> int:
+    """So many that each would have its target; without a value (an alarm set by hand) one more or one less."""
+    target = float(policy["params"]["TargetTrackingScalingPolicyConfiguration"]["TargetValue"])
+    if value is None:
+        return count + 1 if out else count - 1
+    exact = math.ceil(count * value / target)
+    return max(count + 1, exact) if out else min(count - 1, exact)

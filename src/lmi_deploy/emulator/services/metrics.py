@@ -1,0 +1,156 @@
+"""CloudWatch metrics: what hosting measures of invocations and what clients put, told as statistics of periods."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from lmi_deploy.emulator.context import Ask
+from lmi_deploy.emulator.wire.errors import ApiError
+
+KEPT: Final = 100_000
+"""Values of one metric; older ones are forgotten."""
+Dimensions = tuple[tuple[str, str], ...]
+Name = tuple[str, str, str, Dimensions]
+"""Region, namespace, metric, dimensions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    at: float
+    value: float
+    unit: str
+
+
+def _series() -> defaultdict[Name, deque[Point]]:
+    return defaultdict(lambda: deque(maxlen=KEPT))
+
+
+@dataclass(slots=True)
+class Metrics:
+    """In memory only."""
+
+    latest: float = 0.0
+    """When the last of all values was measured."""
+    _points: defaultdict[Name, deque[Point]] = field(default_factory=_series)
+
+    def put(self, name: Name, point: Point) -> None:
+        self._points[name].append(point)
+        self.latest = max(self.latest, point.at)
+
+    def names(self, region: str) -> list[Name]:
+        return sorted(name for name in self._points if name[0] == region)
+
+    def periods(self, name: Name, start: float, end: float, period: int) -> dict[float, list[Point]]:
+        """The values of each period that has some, by the period's start."""
+        held: dict[float, list[Point]] = defaultdict(list)
+        for point in self._points.get(name, ()):
+            if start <= point.at < end:
+                held[point.at - point.at % period].append(point)
+        return dict(sorted(held.items()))
+
+
+def put(metrics: Metrics, ask: Ask, now: float) -> None:
+    for item in ask.params.get("MetricData", ()):
+        name = (ask.region, ask.params["Namespace"], item["MetricName"], dimensions_of(item))
+        at = float(item.get("Timestamp", now))
+        values = item.get("Values") or [item.get("Value", 0.0)]
+        for value, count in zip(values, item.get("Counts") or [1] * len(values), strict=False):
+            for _ in range(int(count)):
+                metrics.put(name, Point(at, float(value), item.get("Unit", "None")))
+
+
+def statistics(metrics: Metrics, ask: Ask, now: float) -> Mapping[str, Any]:
+    params = ask.params
+    name = (ask.region, params["Namespace"], params["MetricName"], dimensions_of(params))
+    wanted = [*params.get("Statistics", ()), *params.get("ExtendedStatistics", ())]
+    if not wanted:
+        raise ApiError(
+            "InvalidParameterCombination",
+            "Must specify either Statistics or ExtendedStatistics for the metric",
+        )
+    found = metrics.periods(name, float(params["StartTime"]), float(params["EndTime"]), params["Period"])
+    told = [
+        {
+            "Timestamp": at,
+            "Unit": points[0].unit,
+            **{stat: statistic(stat, points) for stat in wanted if not stat.startswith("p")},
+            "ExtendedStatistics": {stat: statistic(stat, points) for stat in wanted if stat.startswith("p")}
+            or None,
+        }
+        for at, points in found.items()
+    ]
+    return {"Label": params["MetricName"], "Datapoints": told}
+
+
+def results(metrics: Metrics, ask: Ask, now: float) -> Mapping[str, Any]:
+    return {"MetricDataResults": [_result(metrics, ask, query) for query in ask.params["MetricDataQueries"]]}
+
+
+def _result(metrics: Metrics, ask: Ask, query: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "MetricStat" not in query:
+        raise ApiError("ValidationError", "The emulator does not calculate metric expressions.")
+    asked, metric = query["MetricStat"], query["MetricStat"]["Metric"]
+    name = (ask.region, metric["Namespace"], metric["MetricName"], dimensions_of(metric))
+    start, end = float(ask.params["StartTime"]), float(ask.params["EndTime"])
+    found = list(metrics.periods(name, start, end, asked["Period"]).items())
+    if ask.params.get("ScanBy", "TimestampDescending") == "TimestampDescending":
+        found.reverse()
+    return {
+        "Id": query["Id"],
+        "Label": query.get("Label", metric["MetricName"]),
+        "Timestamps": [at for at, _ in found],
+        "Values": [statistic(asked["Stat"], points) for _, points in found],
+        "StatusCode": "Complete",
+    }
+
+
+def listed(metrics: Metrics, ask: Ask, now: float) -> Mapping[str, Any]:
+    params = ask.params
+    wanted = [(item["Name"], item.get("Value")) for item in params.get("Dimensions", ())]
+    return {
+        "Metrics": [
+            {
+                "Namespace": namespace,
+                "MetricName": metric,
+                "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions],
+            }
+            for _, namespace, metric, dimensions in metrics.names(ask.region)
+            if params.get("Namespace") in (None, namespace)
+            and params.get("MetricName") in (None, metric)
+            and all(any(key == k and value in (None, v) for k, v in dimensions) for key, value in wanted)
+        ]
+    }
+
+
+def statistic(stat: str, points: list[Point]) -> float:
+    values = sorted(point.value for point in points)
+    simple = {
+        "SampleCount": float(len(values)),
+        "Sum": sum(values),
+        "Average": sum(values) / len(values),
+        "Minimum": values[0],
+        "Maximum": values[-1],
+    }
+    if stat in simple:
+        return simple[stat]
+    try:
+        share = float(stat.removeprefix("p")) / 100.0
+    except ValueError as exc:
+        raise ApiError("InvalidParameterValue", f"The statistic {stat} is not valid.") from exc
+    return values[min(len(values) - 1, int(share * len(values)))]
+
+
+def dimensions_of(item: Mapping[str, Any]) -> Dimensions:
+    return tuple(sorted((one["Name"], one["Value"]) for one in item.get("Dimensions", ())))
+
+
+Call = Callable[[Metrics, Ask, float], Mapping[str, Any] | None]
+OPERATIONS: Final[Mapping[str, Call]] = {
+    "PutMetricData": put,
+    "GetMetricStatistics": statistics,
+    "GetMetricData": results,
+    "ListMetrics": listed,
+}

@@ -1,0 +1,124 @@
+"""What moto knows, kept in a folder: it has no memory of its own beyond its process.
+
+IAM, STS and the like are a file a region; S3's objects are a file each. A file is written when what it holds has
+changed. Uploads in parts that are not complete do not survive.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from lmi_deploy.emulator.hosting.s3_reader import s3_backend
+from lmi_deploy.emulator.record_store import write_whole
+from lmi_deploy.emulator.services.moto_state import dumped, dumped_backend, loaded, restore_backend
+from lmi_deploy.errors import Refused
+
+WHOLE: Final = ("iam", "sts", "secretsmanager", "kms", "ssm")
+
+
+class MotoFolder:
+    """Plain data (`moto_state`): whoever put it there, reading it runs nothing."""
+
+    def __init__(self, root: Path, account: str) -> None:
+        self._root = root
+        self._account = account
+        self._lock = threading.Lock()
+        self._written: dict[Path, object] = {}
+
+    def load(self) -> None:
+        for left in self._root.glob("**/.*.partial"):
+            left.unlink()
+        _refuse_pickles(self._root)
+        for service in WHOLE:
+            for path in sorted(self._root.glob(f"{service}/*.state")):
+                restore_backend(_backends(service, self._account)[path.stem], path.read_bytes(), str(path))
+        for path in sorted(self._root.glob("s3/*/bucket.state")):
+            self._load_bucket(path)
+        tags = self._root / "s3" / "tags.state"
+        if tags.is_file():
+            s3_backend(self._account).tagger.tags = loaded(tags.read_bytes(), str(tags))
+
+    @contextmanager
+    def keeping(self, service: str) -> Iterator[None]:
+        """Around a request that may change something of this service: it is on disk at the end.
+
+        One at a time: what is written is not changed by another meanwhile."""
+        with self._lock:
+            yield
+            if service == "s3":
+                self._save_buckets()
+            elif service in WHOLE:
+                for region, backend in list(_backends(service, self._account).items()):
+                    self._write(self._root / service / f"{region}.state", dumped_backend(backend))
+
+    def _load_bucket(self, path: Path) -> None:
+        from moto.s3.models import s3_backends
+
+        bucket = loaded(path.read_bytes(), str(path))
+        for key_path in sorted(path.parent.glob("*.key")):
+            name, versions = loaded(key_path.read_bytes(), str(key_path))
+            bucket.keys.setlist(name, versions)
+            self._written[key_path] = _mark(versions)
+        s3_backend(self._account).buckets[bucket.name] = bucket
+        s3_backends.bucket_accounts[bucket.name] = (bucket.partition, bucket.account_id)
+
+    def _save_buckets(self) -> None:
+        backend = s3_backend(self._account)
+        kept = {
+            path
+            for name, bucket in list(backend.buckets.items())
+            for path in self._save_bucket(self._root / "s3" / name, bucket)
+        }
+        self._write(self._root / "s3" / "tags.state", dumped(backend.tagger.tags))
+        for path in [*self._root.glob("s3/*/*.key"), *self._root.glob("s3/*/bucket.state")]:
+            if path not in kept:
+                path.unlink(missing_ok=True)
+                self._written.pop(path, None)
+
+    def _save_bucket(self, folder: Path, bucket: Any) -> Iterator[Path]:
+        shell = copy.copy(bucket)
+        shell.keys, shell.multiparts = type(bucket.keys)(), type(bucket.multiparts)()
+        self._write(folder / "bucket.state", dumped(shell))
+        yield folder / "bucket.state"
+        for name, versions in list(bucket.keys.lists()):
+            path = folder / f"{hashlib.sha256(name.encode()).hexdigest()}.key"
+            if self._written.get(path) != _mark(versions):
+                write_whole(path, dumped([name, versions]))
+                self._written[path] = _mark(versions)
+            yield path
+
+    def _write(self, path: Path, content: bytes) -> None:
+        """If that is not what is there."""
+        mark = hashlib.sha256(content).digest()
+        if self._written.get(path) != mark:
+            write_whole(path, content)
+            self._written[path] = mark
+
+
+def _refuse_pickles(root: Path) -> None:
+    found = next(root.glob("**/*.pickle"), None)
+    if found is not None:
+        raise Refused(
+            f"{found}: an emulator of an earlier version wrote this, and to read it may run whatever it says",
+            hint=f"name another --dir, or delete {root}",
+        )
+
+
+def _mark(versions: list[Any]) -> object:
+    """What changes when an object is written again."""
+    return tuple(
+        (getattr(one, "version_id", ""), getattr(one, "last_modified", ""), getattr(one, "etag", ""))
+        for one in versions
+    )
+
+
+def _backends(service: str, account: str) -> Any:
+    from moto.backends import get_backend
+
+    return get_backend(service)[account]  # type: ignore[call-overload]

@@ -1,0 +1,149 @@
+"""Service Quotas for the instances of endpoints and of processing jobs, and their enforcement."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.record_store import Row
+from lmi_deploy.emulator.wire.errors import ApiError
+from lmi_deploy.emulator.wire.service_models import service_model
+
+TABLE: Final = "quotas"
+DEFAULT: Final = 100.0
+PAGE: Final = 100
+_OF_JOBS: Final = " for processing job usage"
+
+
+def list_quotas(world: World, ask: Ask) -> Mapping[str, Any]:
+    _require_sagemaker(ask)
+    code = ask.params.get("QuotaCode")
+    quotas = [quota for quota in _quotas() if code in (None, code_of(quota))]
+    start = int(ask.params.get("NextToken", "0"))
+    stop = start + int(ask.params.get("MaxResults", PAGE))
+    told = [_quota(world, ask, quota) for quota in quotas[start:stop]]
+    return {"Quotas": told, "NextToken": str(stop) if stop < len(quotas) else None}
+
+
+def get_quota(world: World, ask: Ask) -> Mapping[str, Any]:
+    _require_sagemaker(ask)
+    quota = next((quota for quota in _quotas() if code_of(quota) == ask.params["QuotaCode"]), None)
+    if quota is None:
+        raise ApiError(
+            "NoSuchResourceException", "The request failed because the specified quota does not exist."
+        )
+    return {"Quota": _quota(world, ask, quota)}
+
+
+def require_quota(world: World, region: str, deployment: Row) -> None:
+    """ResourceLimitExceeded when the endpoints would hold more instances than the account may have."""
+    _require(world, region, wanted=instances_of(deployment), held=in_use(world, region))
+
+
+def require_growth(world: World, region: str, kind: str, more: int) -> None:
+    """The same for instances that are added to an endpoint."""
+    if kind and more > 0:
+        _require(world, region, wanted=Counter({kind: more}), held=in_use(world, region))
+
+
+def require_job_quota(world: World, region: str, params: Mapping[str, Any]) -> None:
+    """The same for processing jobs, which have quotas of their own."""
+    _require(world, region, wanted=_instances_of_job(params), held=_in_jobs(world, region))
+
+
+def _require(world: World, region: str, *, wanted: Counter[str], held: Counter[str]) -> None:
+    for quota, count in sorted(wanted.items()):
+        limit = limit_of(world, region, quota)
+        if held[quota] + count > limit:
+            raise ApiError(
+                "ResourceLimitExceeded",
+                f"The account-level service limit '{name_of(quota)}' is {limit:.0f} Instances, with "
+                f"current utilization of {held[quota]} Instances and a request delta of {count} Instances. "
+                "Please contact AWS support to request an increase for this limit.",
+            )
+
+
+def instances_of(deployment: Row) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for variant in deployment["variants"]:
+        kind = variant["params"].get("InstanceType")
+        if kind is not None:
+            counts[kind] += variant["desired_count"]
+    return counts
+
+
+def in_use(world: World, region: str) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for _, row in world.table("endpoints", region).rows():
+        if row["status"] != "Failed":
+            for deployment in (row["serving"], row["pending"]):
+                counts.update(instances_of(deployment) if deployment else {})
+    return counts
+
+
+def _instances_of_job(params: Mapping[str, Any]) -> Counter[str]:
+    cluster = params["ProcessingResources"]["ClusterConfig"]
+    return Counter({f"{cluster['InstanceType']}{_OF_JOBS}": cluster["InstanceCount"]})
+
+
+def _in_jobs(world: World, region: str) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for _, row in world.table("processing-jobs", region).rows():
+        if row["status"] in ("InProgress", "Stopping"):
+            counts.update(_instances_of_job(row["params"]))
+    return counts
+
+
+def name_of(quota: str) -> str:
+    """A quota is known here by the instance type, if it is for endpoints, else by its name."""
+    return quota if " for " in quota else f"{quota} for endpoint usage"
+
+
+def limit_of(world: World, region: str, quota: str) -> float:
+    return float((world.table(TABLE, region).get(quota) or {}).get("value", DEFAULT))
+
+
+def code_of(quota: str) -> str:
+    """Not AWS's own, which are not public as a whole; of their form, and always the same."""
+    return f"L-{hashlib.sha256(quota.encode()).hexdigest()[:8].upper()}"
+
+
+def _quotas() -> list[str]:
+    model = service_model("sagemaker")
+    hosted, processing = ("ProductionVariantInstanceType", "ProcessingInstanceType")
+    return [
+        *model.shape_for(hosted).enum,
+        *(f"{kind}{_OF_JOBS}" for kind in model.shape_for(processing).enum),
+    ]
+
+
+def _quota(world: World, ask: Ask, quota: str) -> Row:
+    code = code_of(quota)
+    return {
+        "ServiceCode": "sagemaker",
+        "ServiceName": "Amazon SageMaker",
+        "QuotaArn": world.arn("servicequotas", ask.region, f"sagemaker/{code}"),
+        "QuotaCode": code,
+        "QuotaName": name_of(quota),
+        "Value": limit_of(world, ask.region, quota),
+        "Unit": "None",
+        "Adjustable": True,
+        "GlobalQuota": False,
+    }
+
+
+def _require_sagemaker(ask: Ask) -> None:
+    if ask.params["ServiceCode"] != "sagemaker":
+        raise ApiError(
+            "NoSuchResourceException", "The request failed because the specified service does not exist."
+        )
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {
+    "ListServiceQuotas": list_quotas,
+    "GetServiceQuota": get_quota,
+    "ListAWSDefaultServiceQuotas": list_quotas,
+}

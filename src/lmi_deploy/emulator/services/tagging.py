@@ -1,0 +1,51 @@
+"""The tagging API: SageMaker's resources by their tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from lmi_deploy.emulator.context import Ask, Operation, World, tag_list
+from lmi_deploy.emulator.sagemaker.naming import KINDS
+from lmi_deploy.emulator.wire.errors import ApiError
+
+PAGE: Final = 50
+
+
+def get_resources(world: World, ask: Ask) -> Mapping[str, Any]:
+    params = ask.params
+    arns = params.get("ResourceARNList")
+    found = [
+        (arn, tags)
+        for arn, tags in _tagged(world, ask)
+        if all(_fits(tags, wanted) for wanted in params.get("TagFilters", ()))
+        and (arns is None or arn in arns)
+    ]
+    try:
+        start = int(params.get("PaginationToken") or "0")
+    except ValueError as exc:
+        raise ApiError("InvalidParameterException", "Invalid pagination token") from exc
+    stop = start + int(params.get("ResourcesPerPage", PAGE))
+    return {
+        "ResourceTagMappingList": [
+            {"ResourceARN": arn, "Tags": tag_list({"tags": tags})} for arn, tags in found[start:stop]
+        ],
+        "PaginationToken": str(stop) if stop < len(found) else "",
+    }
+
+
+def _tagged(world: World, ask: Ask) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """What has tags by the index, which may lag behind, of the types asked for (`sagemaker`, `sagemaker:endpoint`)."""
+    wanted = ask.params.get("ResourceTypeFilters")
+    for kind in KINDS:
+        if wanted and not {"sagemaker", f"sagemaker:{kind.arn}"} & set(wanted):
+            continue
+        yield from world.tags.shown(kind.table, ask.region)
+
+
+def _fits(tags: Mapping[str, str], wanted: Mapping[str, Any]) -> bool:
+    values = wanted.get("Values") or ()
+    return wanted["Key"] in tags and (not values or tags[wanted["Key"]] in values)
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = {"GetResources": get_resources}

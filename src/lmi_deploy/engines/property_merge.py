@@ -1,0 +1,16 @@
+"""The lines of serving.properties that every engine writes the same way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lmi_deploy.domain.recipe import Pairs
+
+MODEL_PY = "model.py"
+
+
+def with_options(ours: Iterable[tuple[str, str]], options: Pairs) -> Pairs:
+    """`options` without their prefix: each replaces ours of that name in place, the others follow in their order."""
+    given = {f"option.{key}": value for key, value in options}
+    kept = [(key, given.pop(key, value)) for key, value in ours]
+    return (*kept, *given.items())

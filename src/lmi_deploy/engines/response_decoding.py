@@ -1,0 +1,204 @@
+"""Answers of DJL's handlers, decoded as they come: JSON in one piece, JSON lines, server-sent events, text, errors."""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Callable
+from typing import Any
+
+from lmi_deploy.domain.inference_http import Head, Piece
+
+ReadLine = Callable[[Any], Piece]
+LONGEST_ERROR = 2000
+
+
+class TextAnswer:
+    """Bytes as text, at once; a character that is cut waits for its rest."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def feed(self, data: bytes) -> list[Piece]:
+        return _shown(self._decoder.decode(data))
+
+    def close(self) -> list[Piece]:
+        return _shown(self._decoder.decode(b"", final=True))
+
+
+class ErrorAnswer:
+    """The body of an answer that is not a success, as one error."""
+
+    def __init__(self, head: Head) -> None:
+        self._head = head
+        self._body = bytearray()
+
+    def feed(self, data: bytes) -> list[Piece]:
+        self._body += data
+        return []
+
+    def close(self) -> list[Piece]:
+        text = self._body.decode("utf-8", "replace")
+        said = error_text(_parsed(text)) or text.strip()[:LONGEST_ERROR] or self._head.reason
+        return [Piece(error=f"{self._head.status}: {said}")]
+
+
+class LinesAnswer:
+    """JSON lines. One that is not JSON is the server's own word on why the stream broke."""
+
+    def __init__(self, read: ReadLine) -> None:
+        self._read = read
+        self._rest = b""
+        self._tokens = 0
+
+    def feed(self, data: bytes) -> list[Piece]:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        return [piece for line in lines if line.strip() for piece in self._line(line)]
+
+    def close(self) -> list[Piece]:
+        rest, self._rest = self._rest, b""
+        return self._line(rest) if rest.strip() else []
+
+    def _line(self, line: bytes) -> list[Piece]:
+        text = line.decode("utf-8", "replace")
+        value = _parsed(text)
+        if value is None:
+            return [Piece(error=text.strip()[:LONGEST_ERROR])]
+        said = error_text(value)
+        piece = Piece(error=said) if said else self._read(value)
+        if not piece.error:
+            piece = self._counted(value, piece)
+        return [] if piece == Piece() else [piece]
+
+    def _counted(self, value: Any, piece: Piece) -> Piece:
+        """A chunk shows text and may stand for any number of tokens; the usage at the end sets the sum right."""
+        used = _used(value)
+        tokens = piece.tokens if used is None else used - self._tokens
+        self._tokens += tokens
+        return Piece(text=piece.text, tokens=tokens, finish=piece.finish)
+
+
+class EventsAnswer(LinesAnswer):
+    """Server-sent events, as a formatter may write them: their data, and what is no event, is read as JSON lines."""
+
+    def _line(self, line: bytes) -> list[Piece]:
+        field, _, value = line.partition(b":")
+        if field in (b"", b"event", b"id", b"retry") or value.strip() == b"[DONE]":
+            return []
+        return super()._line(value.strip() if field == b"data" else line)
+
+
+class WholeAnswer:
+    """One JSON value, read at the end. Lines under a unary content type (grouped streams) are read as lines."""
+
+    def __init__(self, read: ReadLine, lines: LinesAnswer) -> None:
+        self._read = read
+        self._lines = lines
+        self._body = bytearray()
+
+    def feed(self, data: bytes) -> list[Piece]:
+        self._body += data
+        return []
+
+    def close(self) -> list[Piece]:
+        text = self._body.decode("utf-8", "replace")
+        if not text.strip():
+            return []
+        value = _parsed(text)
+        if value is not None:
+            said = error_text(value)
+            return [Piece(error=said) if said else self._read(value)]
+        parts = [line for line in text.splitlines() if line.strip()]
+        if len(parts) > 1 and all(_parsed(line) is not None for line in parts):
+            return self._lines.feed(bytes(self._body)) + self._lines.close()
+        return [Piece(text=text)]
+
+
+def answer(head: Head, *, whole: ReadLine, line: ReadLine) -> ErrorAnswer | LinesAnswer | WholeAnswer:
+    """The decoder that `head` calls for."""
+    if head.status >= 400:
+        return ErrorAnswer(head)
+    kind = head.header("content-type").lower()
+    if "event-stream" in kind:
+        return EventsAnswer(line)
+    lines = LinesAnswer(line)
+    return lines if "jsonlines" in kind else WholeAnswer(whole, lines)
+
+
+def read_whole(value: Any) -> Piece:
+    """OpenAI's chat.completion and text_completion, LMI's generated_text (or a list of them), or any JSON."""
+    if isinstance(value, list) and value and all(_generated(each) is not None for each in value):
+        return Piece(text="\n".join(str(_generated(each)) for each in value))
+    if _generated(value) is not None:
+        details = value.get("details") or {}
+        finish = str(details.get("finish_reason") or "")
+        return Piece(text=value["generated_text"], tokens=details.get("generated_tokens") or 0, finish=finish)
+    choices = _choices(value)
+    if choices:
+        texts = [
+            str((each.get("message") or {}).get("content") or each.get("text") or "") for each in choices
+        ]
+        finish = str(choices[0].get("finish_reason") or "")
+        return Piece(text="\n".join(texts), tokens=_used(value) or 0, finish=finish)
+    return Piece(text=json.dumps(value, ensure_ascii=False))
+
+
+def read_line(value: Any) -> Piece:
+    """OpenAI's chunks, LMI's token lines, and the `outputs` lines of DJL's default formatter."""
+    choices = _choices(value)
+    if choices:
+        first = choices[0]
+        text = str((first.get("delta") or {}).get("content") or first.get("text") or "")
+        return Piece(text=text, tokens=1 if text else 0, finish=str(first.get("finish_reason") or ""))
+    if not isinstance(value, dict):
+        return Piece(text=json.dumps(value, ensure_ascii=False))
+    if isinstance(value.get("token"), dict):
+        finish = str((value.get("details") or {}).get("finish_reason") or "")
+        return Piece(text=str(value["token"].get("text") or ""), tokens=1, finish=finish)
+    if "outputs" in value:
+        text = (
+            "".join(map(str, value["outputs"]))
+            if isinstance(value["outputs"], list)
+            else str(value["outputs"])
+        )
+        return Piece(text=text, tokens=1)
+    return Piece() if "choices" in value else Piece(text=json.dumps(value, ensure_ascii=False))
+
+
+def error_text(value: Any) -> str:
+    """What a body says went wrong (OpenAI's form, a handler's, the server's), or an empty string."""
+    if not isinstance(value, dict):
+        return ""
+    error = value.get("error")
+    if isinstance(error, dict):
+        return str(error.get("message") or error)
+    if error:
+        return str(error)
+    return str(value.get("message") or "") if "code" in value and "type" in value else ""
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _generated(value: Any) -> str | None:
+    text = value.get("generated_text") if isinstance(value, dict) else None
+    return text if isinstance(text, str) else None
+
+
+def _choices(value: Any) -> list[dict[str, Any]]:
+    choices = value.get("choices") if isinstance(value, dict) else None
+    return [each for each in choices if isinstance(each, dict)] if isinstance(choices, list) else []
+
+
+def _used(value: Any) -> int | None:
+    usage = value.get("usage") if isinstance(value, dict) else None
+    used = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    return used if isinstance(used, int) else None
+
+
+def _shown(text: str) -> list[Piece]:
+    return [Piece(text=text)] if text else []

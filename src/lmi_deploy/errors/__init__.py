@@ -1,0 +1,194 @@
+"""Every error the tool raises on purpose: what happened, why, what next, and the exit code it ends with.
+
+Exit codes (design, decision 9): 0 done or nothing to do, 1 failed, 2 bad recipe or usage, 3 a bug of ours,
+4 changes pending or out of step, 5 refused, 6 integrity, 7 objective missed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final
+
+from lmi_deploy.errors.problem import Problem
+from lmi_deploy.errors.url_credentials import mask_urls
+
+EXIT_CODES: dict[int, str] = {
+    0: "done, or nothing to do",
+    1: "failed",
+    2: "bad recipe or usage",
+    3: "a bug of lmi (a report file is written)",
+    4: "changes pending (plan --exit-code), or out of step (status)",
+    5: "refused: locked, not ours, stale plan, over --max-hourly",
+    6: "integrity: bytes are not what their source says",
+    7: "objective missed (bench)",
+    130: "interrupted",
+}
+
+
+class LmiError(Exception):
+    """`message` says what and why with the numbers; `hint` says what to do next. Neither shows a password of a URL."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "", details: Sequence[str] = ()) -> None:
+        super().__init__(mask_urls(message))
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    @property
+    def message(self) -> str:
+        return self._message
+
+    @message.setter
+    def message(self, text: str) -> None:
+        self._message = mask_urls(text)
+
+    @property
+    def hint(self) -> str:
+        return self._hint
+
+    @hint.setter
+    def hint(self, text: str) -> None:
+        self._hint = mask_urls(text)
+
+    @property
+    def details(self) -> tuple[str, ...]:
+        return self._details
+
+    @details.setter
+    def details(self, lines: Sequence[str]) -> None:
+        self._details = tuple(mask_urls(line) for line in lines)
+
+
+class RecipeError(LmiError):
+    """Every mistake of a recipe at once, in the order of the file."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
+        mistakes = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
+        super().__init__(f"{mistakes} in the recipe", hint=hint, details=[str(p) for p in problems])
+        self.problems = tuple(problems)
+
+
+class Unresolvable(LmiError):
+    """The recipe is well formed, but no deployment follows from it and what was gathered."""
+
+    exit_code = 2
+
+
+class UsageRefused(LmiError):
+    """The command line asks for something that cannot be done as asked."""
+
+    exit_code = 2
+
+
+EXTRAS: Final = {
+    "psutil": "local",
+    "uv": "local",
+    "jgo": "local",
+    "aiohttp": "emulator",
+    "moto": "emulator",
+    "obstore": "obstore",
+    "sagemaker": "sagemaker",
+}
+"""Packages that a plain installation has not, by the extra of lmi-deploy that brings them."""
+
+
+class NotInstalled(UsageRefused):
+    """The command needs a package of `EXTRAS`, and it is not installed."""
+
+    def __init__(self, package: str, *, extra: str = "", instead: str = "") -> None:
+        extra = extra or EXTRAS[package]
+        super().__init__(
+            f"the package {package} is not installed: it is part of the extra [{extra}]",
+            hint=f"pip install 'lmi-deploy[{extra}]'{instead}",
+        )
+
+
+class AccessError(LmiError):
+    """A service refused us: no, wrong or insufficient credentials, or it cannot be reached."""
+
+
+class NoCredentials(AccessError):
+    """AWS is not set up on this machine: there is nobody to act as, so nothing of ours there either."""
+
+
+class NotFound(LmiError):
+    """What was named does not exist where it was looked for. `arn` is its ARN, where AWS's answer has it."""
+
+    def __init__(self, message: str, *, hint: str = "", details: Sequence[str] = (), arn: str = "") -> None:
+        super().__init__(message, hint=hint, details=details)
+        self.arn = arn
+
+
+class CloudError(LmiError):
+    """A service answered with an error of its own."""
+
+
+class RoleNotAssumable(CloudError):
+    """SageMaker cannot assume the role: it is new and not known everywhere yet, not there, or does not trust it."""
+
+
+class Conflict(LmiError):
+    """A conditional write found something else there: somebody was first."""
+
+
+class LockLost(LmiError):
+    """Another process took the deployment's lock while we held it: we stopped before the next change."""
+
+
+class TransferFailed(LmiError):
+    """Bytes did not arrive; what is whole was kept."""
+
+
+class DeployFailed(LmiError):
+    """The deployment did not come to answer."""
+
+
+class NoCapacity(DeployFailed):
+    """AWS has no such instance to give at the moment; another type, or later, may do."""
+
+
+class QuotaExceeded(CloudError):
+    """The account may not have as many; asking again does not help."""
+
+
+class DiskRefused(LmiError):
+    """A disk of this machine is full, read-only or not ours."""
+
+
+class Overdue(LmiError):
+    """A deadline passed before the world settled."""
+
+
+class Refused(LmiError):
+    """Nothing was changed, because changing it is not ours to do, or not now."""
+
+    exit_code = 5
+
+
+class IntegrityError(LmiError):
+    """Bytes differ from what their source says they are; they were not kept under a final name."""
+
+    exit_code = 6
+
+
+class Bug(LmiError):
+    """Something nobody raised on purpose."""
+
+    exit_code = 3
+
+
+class Interrupted(LmiError):
+    """The user ended the command; the message says what exists now."""
+
+    exit_code = 130
+
+
+UNBEGUN: Final = "nothing was begun: run it again"
+RECORDED: Final = (
+    "what was begun is recorded: `lmi status` shows it, `lmi up` goes on, `lmi down` clears it away"
+)
+"""What is left of a command that keeps a record, and was interrupted: before and after its first entry."""

@@ -1,0 +1,1 @@
+"""This machine: clock, disk, processes, locks."""

@@ -1,0 +1,94 @@
+"""What folders take on disk, and what would come free."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.errors import DiskRefused
+
+_BLOCK = 512
+"""The unit of st_blocks, whatever the file system's own block size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskUse:
+    """Bytes of real blocks; `freed` leaves out files that have another name outside of the folder."""
+
+    size: int
+    freed: int
+
+
+def disk_use(folder: Path) -> DiskUse:
+    seen: dict[tuple[int, int], tuple[int, int]] = {}
+    names: dict[tuple[int, int], int] = {}
+    for found in _stats(folder):
+        key = (found.st_dev, found.st_ino)
+        seen[key] = (found.st_blocks * _BLOCK, found.st_nlink)
+        names[key] = names.get(key, 0) + 1
+    size = sum(blocks for blocks, _ in seen.values())
+    freed = sum(blocks for key, (blocks, links) in seen.items() if names[key] >= links)
+    return DiskUse(size=size, freed=freed)
+
+
+def free_space(path: Path) -> int:
+    """Bytes that a user may still write where `path` is, or will be."""
+    return shutil.disk_usage(nearest(path)).free
+
+
+def nearest(path: Path) -> Path:
+    """`path`, or the first folder above it that exists."""
+    return next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+
+
+def gigabytes(size: int) -> str:
+    """A size for people: 4.7 GB, 218 KB."""
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "KB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}" if size < 10 * unit else f"{size / unit:.0f} {name}"
+    return f"{size} bytes"
+
+
+@contextmanager
+def on_disk(path: Path) -> Iterator[None]:
+    """A disk that is full, read-only or not ours is the user's to mend, and said so."""
+    try:
+        yield
+    except BlockingIOError:
+        raise
+    except OSError as exc:
+        raise DiskRefused(
+            f"{exc.filename or path}: the disk refused: {exc.strerror or exc}",
+            hint="see that there is room and that the folder is yours; "
+            "LMI_STATE_HOME and LMI_CACHE_HOME move what lmi keeps",
+        ) from exc
+
+
+def _stats(folder: Path) -> Iterator[os.stat_result]:
+    """Of regular files only: a folder's own link count says nothing. What vanishes meanwhile is left out."""
+    with suppress(OSError), os.scandir(folder) as found:
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _stats(Path(entry.path))
+            else:
+                with suppress(OSError):
+                    yield entry.stat(follow_symlinks=False)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Temporary file, fsync, rename: a reader, or a kill at any line, sees the old text or the new one."""
+    scratch = path.with_name(f"{path.name}.tmp")
+    with scratch.open("w", encoding="utf-8") as out:
+        out.write(text)
+        out.flush()
+        os.fsync(out.fileno())
+    scratch.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,109 @@
+"""This machine: memory, cores, accelerators, free ports."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from lmi_deploy.domain.facts import Machine
+from lmi_deploy.errors import LmiError
+
+_MIB = 1024 * 1024
+_LAST_PORT = 65535
+
+
+def machine(environ: Mapping[str, str], *, root: Path = Path("/")) -> Machine:
+    """What a deployment here may use: the limits of our control group count, not only the hardware."""
+    import psutil
+
+    groups = _control_groups(root)
+    limits = [psutil.virtual_memory().total, *filter(None, (_memory_limit(group) for group in groups))]
+    cores = [float(_usable_cores()), *filter(None, (_cpu_limit(group) for group in groups))]
+    return Machine(
+        memory=min(limits), cores=max(1, math.ceil(min(cores))), accelerators=accelerators(environ)
+    )
+
+
+def accelerators(environ: Mapping[str, str], *, limit: float = 10.0) -> tuple[tuple[str, int], ...]:
+    """NVIDIA devices with their memory; none where the driver's tool is absent, fails or hangs."""
+    tool = shutil.which("nvidia-smi", path=environ.get("PATH"))
+    if tool is None:
+        return ()
+    query = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
+    try:
+        seen = subprocess.run(
+            query, capture_output=True, text=True, timeout=limit, env=dict(environ), check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ()
+    return tuple(_device(line) for line in seen.stdout.splitlines() if line.strip())
+
+
+def free_port(host: str, *, start: int = 8080, taken: frozenset[int] = frozenset()) -> int:
+    """The first port from `start` upward on which `host` can be bound and that nobody spoke for."""
+    for port in range(start, _LAST_PORT + 1):
+        if port not in taken and _can_bind(host, port):
+            return port
+    raise LmiError(
+        f"{host}: no port from {start} to {_LAST_PORT} is free", hint="end a server, or choose --port"
+    )
+
+
+def _device(line: str) -> tuple[str, int]:
+    name, _, memory = line.rpartition(",")
+    # A device with unified memory says [N/A].
+    return name.strip(), int(memory) * _MIB if memory.strip().isdigit() else 0
+
+
+def _control_groups(root: Path) -> tuple[Path, ...]:
+    """Our own control group and those around it: each may set a limit."""
+    top = root / "sys/fs/cgroup"
+    own = next(
+        (line[3:] for line in _text(root / "proc/self/cgroup").splitlines() if line.startswith("0::")), "/"
+    )
+    path = top / own.lstrip("/")
+    return (path, *(parent for parent in path.parents if parent.is_relative_to(top)))
+
+
+def _memory_limit(group: Path) -> int | None:
+    limit = _text(group / "memory.max")
+    return int(limit) if limit.isdigit() else None
+
+
+def _cpu_limit(group: Path) -> float | None:
+    quota, _, period = _text(group / "cpu.max").partition(" ")
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+def _can_bind(host: str, port: int) -> bool:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as exc:
+            if exc.errno in (errno.EADDRINUSE, errno.EACCES):
+                return False
+            raise LmiError(
+                f"{host}: cannot listen there: {exc.strerror}", hint="use an address of this machine"
+            ) from exc
+    return True

@@ -1,0 +1,37 @@
+"""`python -m lmi_deploy.host.orphan_watchdog MARK [FOLDER ...]`: cleans up after the program that started it.
+
+That program may be killed and tell nobody: but then the pipe that is our standard input ends, however it went. What
+there is to clean up is found by a variable that everything it started has in its environment.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.host.processes import end_marked
+
+
+@contextmanager
+def aftermath(mark: str, folders: Sequence[Path]) -> Iterator[None]:
+    argv = [sys.executable, "-m", __name__, mark, *map(str, folders)]
+    # In a session of its own: what is sent to our group, from a terminal or to kill it, must not hit it.
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True):
+        yield
+
+
+def main(mark: str, *folders: str) -> None:
+    # A child between fork and exec holds the other end, too: at the end of file, all have their environment.
+    sys.stdin.buffer.read()
+    end_marked(mark, SystemClock())
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,67 @@
+"""What was agreed to is what is carried out: the plan that was shown, against the one that the world calls for now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from lmi_deploy.domain.currency import money
+from lmi_deploy.domain.observed import Price
+from lmi_deploy.domain.plan import Action, Change, Plan, StartServer, StopServer, TakeAddress, title
+from lmi_deploy.domain.sagemaker.actions import (
+    CreateEndpoint,
+    DeleteEndpoint,
+    DeleteLogs,
+    DeleteWeights,
+    RunTransferJob,
+    SetScaling,
+    UpdateEndpoint,
+)
+from lmi_deploy.errors import Refused
+
+_BINDING: Final = (
+    *(CreateEndpoint, UpdateEndpoint, DeleteEndpoint, RunTransferJob, SetScaling, DeleteWeights, DeleteLogs),
+    *(StartServer, StopServer, TakeAddress),
+)
+"""What is billed, what deletes what was asked for, what changes who answers. Everything else is free, and differs by
+itself from one look to the next: the tag search lags by minutes."""
+_HINT: Final = "nothing was changed. Run the command again and look at the new plan"
+_CENT: Final = 0.005
+
+
+def binding(plan: Plan) -> tuple[Action, ...]:
+    """Of a plan's actions those that nobody may be surprised by."""
+    return tuple(action for action in plan.actions if isinstance(action, _BINDING))
+
+
+def require_agreed(shown: Plan, now: Plan) -> None:
+    """Refused where something would be done that was not shown. Less than was shown is in order: it was done since."""
+    agreed = binding(shown)
+    surprises = [title(action) for action in binding(now) if action not in agreed]
+    if surprises:
+        raise Refused(
+            f"{now.deployment}: the plan is stale: by now it would {', '.join(surprises)}, which was not shown",
+            hint=_HINT,
+        )
+    if binding(now) and now.changes != shown.changes:
+        differing = [_words(change) for change in now.changes if change not in shown.changes]
+        what = ", ".join(differing[:3]) or "less than was shown"
+        raise Refused(
+            f"{now.deployment}: the plan is stale: what serves was changed meanwhile; by now it would change {what}",
+            hint=_HINT,
+        )
+
+
+def require_price(name: str, shown: Mapping[str, float], now: Mapping[str, Price]) -> None:
+    """Refused where an instance type costs more than when the plan was made. What nobody can tell is no difference."""
+    for instance, price in now.items():
+        if price.hourly > shown.get(instance, price.hourly) + _CENT:
+            before, today = money(shown[instance], price.currency), money(price.hourly, price.currency)
+            raise Refused(
+                f"{name}: the plan is stale: {instance} costs {today} an hour, and {before} when it was made",
+                hint=_HINT,
+            )
+
+
+def _words(change: Change) -> str:
+    return f"{change.field} from {change.before or 'nothing'} to {change.after or 'nothing'}"

@@ -1,0 +1,64 @@
+"""What differs, field by field, between the generation that serves and the one that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lmi_deploy.domain.environment_digests import without_values
+from lmi_deploy.domain.plan import Change
+from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.spec import ProbeSpec, Spec
+
+_TOLD = frozenset({"engine", "option.model_id", "option.entryPoint"})
+"""Properties that other words of the summary stand for."""
+
+
+def changes(current: Generation | None, wanted: Mapping[str, str]) -> tuple[Change, ...]:
+    """By the summary that the record keeps; empty text stands for absent."""
+    before = without_values(current.summary) if current else {}
+    return tuple(
+        Change(field=key, before=str(before.get(key, "")), after=wanted.get(key, ""))
+        for key in {**wanted, **before}
+        if str(before.get(key, "")) != wanted.get(key, "")
+    )
+
+
+def told_of_model(spec: Spec) -> dict[str, str]:
+    """What a summary tells of any deployment's model and engine."""
+    return {
+        "model": spec.model.model_id,
+        "commit": spec.model.commit,
+        "engine": spec.engine.name,
+        "task": spec.model.task or "",
+        "handler": spec.engine.handler.entry_point,
+        "template": spec.engine.handler.template or "",
+        "tensor_parallel_degree": str(spec.engine.tensor_parallel_degree),
+        "weights": spec.weights.selection,
+    }
+
+
+def told_of_probe(spec: Spec) -> dict[str, str]:
+    """What `probe_of` reads."""
+    return {
+        "probe": spec.probe.body,
+        "probe_prompt": spec.probe.prompt,
+        "probe_content_type": spec.probe.content_type,
+        "probe_expect": spec.probe.expect,
+    }
+
+
+def probe_of(summary: Mapping[str, Any]) -> ProbeSpec | None:
+    """What a generation was asked, by its record; None where the record does not say."""
+    if not summary.get("probe"):
+        return None
+    return ProbeSpec(
+        prompt=str(summary.get("probe_prompt", "")),
+        body=str(summary["probe"]),
+        content_type=str(summary.get("probe_content_type", "application/json")),
+        expect=str(summary.get("probe_expect", "")),
+    )
+
+
+def told_of_properties(spec: Spec) -> dict[str, str]:
+    return {key: value for key, value in spec.engine.properties if key not in _TOLD}

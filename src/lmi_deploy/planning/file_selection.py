@@ -1,0 +1,131 @@
+"""Which files of a repository a deployment needs, each choice with its reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
+from pathlib import PurePosixPath
+
+from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.recipe import Files
+from lmi_deploy.domain.spec import WeightsSpec
+from lmi_deploy.errors import Unresolvable
+
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_WEIGHTS = (".safetensors", *PICKLES)
+_OTHER_FRAMEWORKS = (
+    ".h5",
+    ".msgpack",
+    ".ot",
+    ".onnx",
+    ".onnx_data",
+    ".gguf",
+    ".tflite",
+    ".mlmodel",
+    ".llamafile",
+)
+_NEEDED = (".json", ".safetensors", ".model", ".txt", ".jinja", ".tiktoken", ".spm", ".vocab")
+_FOLDERS = ("original/", "onnx/", "openvino/", "coreml/", "metal/", "gguf/", ".git/")
+Reason = Callable[[FileEntry], str]
+
+
+def select(listing: ModelListing, files: Files, *, remote_code: bool) -> WeightsSpec:
+    """The files to bring, sorted by path; Unresolvable when no weights would be among them."""
+    reason = _reason(listing, files, remote_code=remote_code)
+    verdicts = [(entry, reason(entry)) for entry in sorted(listing.files, key=lambda entry: entry.path)]
+    chosen = tuple(entry for entry, why in verdicts if not why)
+    _require_weights(listing, chosen, files)
+    left_out = Counter(why for _, why in verdicts if why)
+    return WeightsSpec(files=chosen, left_out=tuple(sorted(left_out.items())))
+
+
+def require_model(listing: ModelListing) -> None:
+    """Unresolvable where no file could be a model's weights, whatever a recipe would say of them."""
+    if any(entry.path.endswith(_WEIGHTS) for entry in listing.files):
+        return
+    what = "none of its files" if listing.files else "it is empty: no file"
+    raise Unresolvable(
+        f"{listing.model_id}: {what} holds weights (*{', *'.join(_WEIGHTS)})",
+        hint="a model is config.json, *.safetensors and the tokenizer's files, as `hf download NAME --local-dir DIR` "
+        "brings them",
+    )
+
+
+def require_shards(weights: WeightsSpec, shards: Sequence[str], files: Files) -> None:
+    """Every file that the safetensors index names must be among the chosen ones."""
+    present = {entry.path for entry in weights.files}
+    absent = sorted(set(shards) - present)
+    if absent:
+        why = "a files pattern leaves it out" if files.allow or files.ignore else "the repository lacks it"
+        raise Unresolvable(
+            f"model.safetensors.index.json names {len(set(shards))} files, {len(absent)} are not there: {absent[0]}",
+            hint=f"{why}; the model cannot be loaded without it",
+        )
+
+
+def _reason(listing: ModelListing, files: Files, *, remote_code: bool) -> Reason:
+    paths = [entry.path for entry in listing.files]
+    safetensors = any(_sharded(path) for path in paths) or any(
+        path.endswith(".safetensors") for path in paths
+    )
+    hub_shards = any(_sharded(path) for path in paths)
+
+    def reason(entry: FileEntry) -> str:
+        path = entry.path
+        if files.allow or files.ignore:
+            return _by_pattern(path, files)
+        if any(path.startswith(folder) for folder in _FOLDERS) or path.endswith(_OTHER_FRAMEWORKS):
+            return "for another framework"
+        if hub_shards and PurePosixPath(path).name.startswith("consolidated"):
+            return "a duplicate of the sharded weights"
+        if path.endswith(PICKLES):
+            return _pickle(safetensors=safetensors, allowed=files.allow_pickle)
+        if path.endswith(".py"):
+            return "" if remote_code else "code (trust_remote_code is false)"
+        return "" if path.endswith(_NEEDED) and not _about(path) else "not needed to serve"
+
+    return reason
+
+
+def _pickle(*, safetensors: bool, allowed: bool) -> str:
+    if safetensors:
+        return "pickle, and safetensors are there"
+    return "" if allowed else "pickle (files.allow_pickle is false)"
+
+
+def _by_pattern(path: str, files: Files) -> str:
+    if files.allow and not any(fnmatchcase(path, pattern) for pattern in files.allow):
+        return "not in files.allow"
+    if any(fnmatchcase(path, pattern) for pattern in files.ignore):
+        return "in files.ignore"
+    if path.endswith(PICKLES) and not files.allow_pickle:
+        return "pickle (files.allow_pickle is false)"
+    return ""
+
+
+def _sharded(path: str) -> bool:
+    name = PurePosixPath(path).name
+    return name.startswith("model") and name.endswith(".safetensors") and "/" not in path
+
+
+def _about(path: str) -> bool:
+    return (
+        PurePosixPath(path)
+        .name.lower()
+        .startswith(("license", "readme", "notice", "requirements", "use_policy"))
+    )
+
+
+def _require_weights(listing: ModelListing, chosen: Sequence[FileEntry], files: Files) -> None:
+    if any(entry.path.endswith(_WEIGHTS) for entry in chosen):
+        return
+    if any(entry.path.endswith(PICKLES) for entry in listing.files) and not files.allow_pickle:
+        raise Unresolvable(
+            f"{listing.model_id} has its weights as pickle only, which runs code when it is loaded",
+            hint="choose a revision with safetensors, or say `files: {allow_pickle: true}` if you trust its authors",
+        )
+    raise Unresolvable(
+        f"{listing.model_id} at {listing.commit[:8]}: none of {len(listing.files)} files would be weights",
+        hint="look at the repository's files, and at `files:` in the recipe",
+    )

@@ -1,0 +1,55 @@
+"""A Spec to the bytes that ship. Templates only place values; the values come from the Spec alone."""
+
+from __future__ import annotations
+
+from lmi_deploy.catalog.package_files import templates
+from lmi_deploy.domain.artifact import SLOT, Artifact, ArtifactFile
+from lmi_deploy.domain.java_properties import write_line
+from lmi_deploy.domain.spec import Spec
+
+
+def render(spec: Spec) -> Artifact:
+    """serving.properties, model.py and requirements.txt, as far as the spec has them, sorted by path."""
+    files = [ArtifactFile("serving.properties", _properties(spec))]
+    if code := _code(spec):
+        files.append(ArtifactFile("model.py", code))
+    if spec.inputs.requirements:
+        files.append(ArtifactFile("requirements.txt", spec.inputs.requirements))
+    return Artifact(tuple(sorted(files, key=lambda file: file.path)))
+
+
+def _properties(spec: Spec) -> bytes:
+    # The slot is written as it stands: the target replaces it with an escaped location.
+    lines = [
+        f"{key}={value}" if value == SLOT else write_line(key, escape_free(value))
+        for key, value in spec.engine.properties
+    ]
+    text = _place("serving.properties.jinja", spec=spec, lines=lines)
+    return text.encode("latin-1")
+
+
+def escape_free(value: str) -> str:
+    """The value, which must not hold the slot's own mark: nobody but us may say where the weights are."""
+    if SLOT in value:
+        raise ValueError(f"a value holds {SLOT}")
+    return value
+
+
+def _code(spec: Spec) -> bytes:
+    template = spec.engine.handler.template
+    if template is None:
+        return spec.inputs.model_py
+    return (templates() / template / "model.py").read_bytes()
+
+
+def _place(template: str, **values: object) -> str:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(templates()),
+        undefined=jinja2.StrictUndefined,
+        keep_trailing_newline=True,
+        trim_blocks=True,
+        autoescape=False,
+    )
+    return environment.get_template(template).render(**values)

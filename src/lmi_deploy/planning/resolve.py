@@ -1,0 +1,139 @@
+"""Recipe and facts to a Spec: every choice made here, with the arithmetic shown where it cannot be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from lmi_deploy.catalog.server_version import server_version
+from lmi_deploy.domain.facts import Facts
+from lmi_deploy.domain.inference_http import Question
+from lmi_deploy.domain.recipe import Pairs, Recipe, Task
+from lmi_deploy.domain.spec import (
+    EngineSpec,
+    HandlerSpec,
+    Inputs,
+    ModelSpec,
+    ProbeSpec,
+    Spec,
+    WeightsSpec,
+)
+from lmi_deploy.engines import vllm
+from lmi_deploy.engines.engine import EngineModule
+from lmi_deploy.engines.registry import engine
+from lmi_deploy.errors import Unresolvable
+from lmi_deploy.planning.file_selection import require_shards, select
+from lmi_deploy.planning.model_task import architecture_of, task_of
+from lmi_deploy.planning.timeouts import loading_timeout
+from lmi_deploy.sizing.tensor_parallel import degree_of
+from lmi_deploy.targets.resolve import place_of
+
+PREDICT_TIMEOUT = 60
+"""Seconds: SageMaker ends a real-time invocation then, so more would only hide that on other targets."""
+_CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_sequence_length", "seq_length")
+
+
+def resolve(recipe: Recipe, facts: Facts) -> Spec:
+    """Pins commit, files, handler, packages, address and probe. Raises Unresolvable."""
+    _refuse_remote_code(recipe, facts)
+    weights = select(facts.listing, recipe.files, remote_code=recipe.trust_remote_code)
+    require_shards(weights, facts.shards, recipe.files)
+    model = _model(recipe, facts)
+    module = engine(recipe.engine)
+    handler = _handler(recipe, module, model)
+    return Spec(
+        name=recipe.name,
+        model=model,
+        engine=_engine(recipe, facts, weights, model),
+        weights=weights,
+        inputs=Inputs(model_py=facts.model_py or b"", requirements=facts.requirements or b""),
+        probe=_probe(recipe, module, handler, model.task),
+        place=place_of(recipe, facts, weights),
+    )
+
+
+def _model(recipe: Recipe, facts: Facts) -> ModelSpec:
+    positions = next((facts.config[key] for key in _CONTEXT_KEYS if type(facts.config.get(key)) is int), None)
+    return ModelSpec(
+        model_id=facts.listing.model_id,
+        revision=recipe.revision,
+        commit=facts.listing.commit,
+        source=facts.listing.source,
+        task=recipe.task or task_of(facts.config, facts.listing.pipeline_tag),
+        architecture=architecture_of(facts.config) or None,
+        max_positions=positions,
+    )
+
+
+def _engine(recipe: Recipe, facts: Facts, weights: WeightsSpec, model: ModelSpec) -> EngineSpec:
+    module = engine(recipe.engine)
+    handler = _handler(recipe, module, model)
+    degree = degree_of(recipe, facts.config)
+    # A model is asked for by its own name, not by the folder where its weights happen to lie, or by vLLM's `lmi`.
+    by_name = (handler.template or handler.entry_point == vllm.SERVICE) and model.source == "hub"
+    named = (("served_model_name", model.model_id),) if by_name else ()
+    options = (*_option_pairs(recipe, weights.size), *named, *recipe.options)
+    lines = module.properties(handler, options, task=model.task, tensor_parallel_degree=degree)
+    return EngineSpec(
+        name=recipe.engine,
+        tensor_parallel_degree=degree,
+        handler=handler,
+        properties=_with_properties(lines, recipe.properties),
+        packages=module.packages(handler),
+    )
+
+
+def _handler(recipe: Recipe, module: EngineModule, model: ModelSpec) -> HandlerSpec:
+    version, _ = server_version(recipe.container.version, recipe.container.image)
+    return module.handler(recipe.handler, model.task, version=version)
+
+
+def _option_pairs(recipe: Recipe, size: int) -> Pairs:
+    """What the recipe's own keys say in the server's words."""
+    pairs = [("predict_timeout", str(recipe.timeouts.predict or PREDICT_TIMEOUT))]
+    pairs.append(("model_loading_timeout", str(loading_timeout(recipe.timeouts, size))))
+    if recipe.trust_remote_code:
+        pairs.append(("trust_remote_code", "true"))
+    if recipe.files.allow_pickle:
+        pairs.append(("trust_insecure_model_files", "true"))
+    return tuple(pairs)
+
+
+def _with_properties(lines: Pairs, properties: Pairs) -> Pairs:
+    """The recipe's plain keys replace ours of that name in place; the others follow."""
+    given = dict(properties)
+    kept = tuple((key, given.pop(key, value)) for key, value in lines)
+    return (*kept, *given.items())
+
+
+def _probe(recipe: Recipe, module: EngineModule, handler: HandlerSpec, task: Task | None) -> ProbeSpec:
+    asked = recipe.probe
+    expect = (asked.expect if asked else None) or ""
+    if asked and asked.body is not None:
+        return ProbeSpec(prompt="", body=asked.body, content_type=asked.content_type, expect=expect)
+    question = module.probe(handler, task)
+    if asked and asked.prompt is not None:
+        question = Question(prompt=asked.prompt, parameters=question.parameters if question else {})
+    if question is None:
+        raise Unresolvable(
+            f"probe: engine {recipe.engine} with task {task or 'unknown'} has no question of its own",
+            hint='say one, for example probe: {body: \'{"inputs": "OK"}\'}; `up` ends with a real answer to it',
+        )
+    request = module.encode(question, handler, task)
+    content_type = dict(request.headers).get("Content-Type", "application/json")
+    return ProbeSpec(
+        prompt=question.prompt, body=request.body.decode(), content_type=content_type, expect=expect
+    )
+
+
+def _refuse_remote_code(recipe: Recipe, facts: Facts) -> None:
+    named = facts.config.get("auto_map")
+    if named and not recipe.trust_remote_code:
+        raise Unresolvable(
+            f"{facts.listing.model_id} brings its own code ({_some(named)}), which would run on your server",
+            hint="read it at the commit that `revision` pins, then say trust_remote_code: true",
+        )
+
+
+def _some(auto_map: Any) -> str:
+    return json.dumps(auto_map)[:100]

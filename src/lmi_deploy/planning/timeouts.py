@@ -1,0 +1,37 @@
+"""How long things may take where the recipe says nothing."""
+
+from __future__ import annotations
+
+import math
+
+from lmi_deploy.domain.recipe import Timeouts
+
+STARTUP_TIMEOUT = 600
+"""Seconds, where the recipe says nothing: the LMI deployment guide's own figure for the health check."""
+MOST = 3600
+"""Seconds that SageMaker allows, for a download as for a start."""
+_LOADED_PER_SECOND = 100_000_000
+"""Bytes: a careful figure for reading weights from a disk into devices."""
+_BESIDE_LOADING = 120
+"""Seconds for the server and its engine to come up."""
+
+
+def loading_timeout(timeouts: Timeouts, size: int) -> int:
+    """Seconds for `size` bytes of weights to be loaded, the same whatever the target: it stands in the artifact."""
+    return timeouts.model_loading or timeouts.container_startup or _careful(size)
+
+
+def startup_timeout(timeouts: Timeouts, size: int, *, download: int = 0) -> int:
+    """Seconds from the server's start to its first healthy answer; it holds the loading, and the download if any."""
+    if timeouts.container_startup is not None:
+        return timeouts.container_startup
+    return min(MOST, whole_minutes(max(_careful(size), loading_timeout(timeouts, size)) + download))
+
+
+def whole_minutes(seconds: float) -> int:
+    return math.ceil(seconds / 60) * 60
+
+
+def _careful(size: int) -> int:
+    needed = whole_minutes(size / _LOADED_PER_SECOND + _BESIDE_LOADING)
+    return min(MOST, max(STARTUP_TIMEOUT, needed))

@@ -1,0 +1,36 @@
+"""What the environment of a worker needs for a model folder that no recipe of ours describes."""
+
+from __future__ import annotations
+
+import ast
+
+from lmi_deploy.domain.java_properties import parse_properties
+from lmi_deploy.domain.recipe import Handler
+from lmi_deploy.engines import accelerate, custom, huggingface
+
+_HEAVY = frozenset({"torch", "transformers"})
+
+
+def worker_packages(properties: bytes, model_py: bytes) -> tuple[str, ...]:
+    """The built-in handler's packages where serving.properties names it, torch where model.py imports it, else few."""
+    entry_point = parse_properties(properties).get("option.entryPoint", "")
+    if entry_point == huggingface.MODULE or not (model_py or entry_point):
+        return accelerate.packages(accelerate.handler(Handler(builtin=huggingface.MODULE), None))
+    wish = Handler(file="model.py")
+    if _imports(model_py) & _HEAVY:
+        return accelerate.packages(accelerate.handler(wish, None))
+    return custom.packages(custom.handler(wish, None))
+
+
+def _imports(source: bytes) -> set[str]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return set()  # the server says what is wrong with it, with the line
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.split(".")[0])
+    return names

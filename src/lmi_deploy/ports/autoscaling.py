@@ -1,0 +1,18 @@
+"""The number of instances, kept by target tracking."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from lmi_deploy.domain.sagemaker.settings import Scaling
+
+
+class Scalers(Protocol):
+    def scaling(self, endpoint: str) -> Scaling | None:
+        """What is registered for our variant of this endpoint."""
+
+    def scale(self, endpoint: str, scaling: Scaling) -> None:
+        """Register the target and its policy, or change them."""
+
+    def remove(self, endpoint: str) -> None:
+        """The policy with its alarms, then the target; absent is no error."""

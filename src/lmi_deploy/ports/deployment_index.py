@@ -1,0 +1,19 @@
+"""Deployments elsewhere that were brought up from this machine."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from lmi_deploy.domain.record import DeploymentRef
+
+
+class Remembered(Protocol):
+    """A convenience: what it has lost is found again by its tags."""
+
+    def all(self) -> tuple[DeploymentRef, ...]:
+        """By name, region and account. One that an older lmi kept may name no account."""
+
+    def keep(self, ref: DeploymentRef) -> None: ...
+
+    def drop(self, ref: DeploymentRef) -> None:
+        """Of exactly this account and region. Absent is no error."""

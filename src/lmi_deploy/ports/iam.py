@@ -1,0 +1,21 @@
+"""Execution roles, looked at before anything is created."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from lmi_deploy.domain.permissions import Right
+
+__all__ = ["Right", "Roles"]
+
+
+class Roles(Protocol):
+    def assumable(self, role: str) -> str:
+        """Why SageMaker may not assume the role of this ARN, in words; empty where it may. NotFound: no such role.
+
+        AccessError where it may not be looked at.
+        """
+
+    def lacking(self, principal: str, rights: Sequence[Right]) -> tuple[Right, ...]:
+        """Those that the principal's policies do not allow. AccessError where that may not be simulated."""

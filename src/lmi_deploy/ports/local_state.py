@@ -1,0 +1,38 @@
+"""What this machine remembers of the deployments that run on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from lmi_deploy.domain.artifact import ArtifactFile
+from lmi_deploy.domain.record import Record
+
+
+class State(Protocol):
+    def names(self) -> tuple[str, ...]:
+        """Every deployment of which something is kept."""
+
+    def exists(self, name: str) -> bool:
+        """Whether anything of this deployment is kept."""
+
+    def read(self, name: str) -> Record | None:
+        """Its record; None where there is none. Refused when it is of a newer schema."""
+
+    def artifacts(self, name: str) -> tuple[str, ...]:
+        """Digests of the artifacts that are whole."""
+
+    def artifact(self, name: str, digest: str) -> Path:
+        """The folder of one artifact."""
+
+    def put_artifact(self, name: str, digest: str, files: tuple[ArtifactFile, ...]) -> None:
+        """Write an artifact, whole or not at all."""
+
+    def servers(self, name: str) -> tuple[Path, ...]:
+        """Home folders of the servers that were started, oldest first."""
+
+    def server(self, name: str, server: str) -> Path:
+        """The home folder of one server."""
+
+    def remove(self, name: str) -> None:
+        """Everything of this deployment."""

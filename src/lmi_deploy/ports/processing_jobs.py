@@ -1,0 +1,23 @@
+"""Processing jobs: work inside AWS, near the bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.sagemaker.transfer_job import JobSettings as JobSettings
+from lmi_deploy.domain.sagemaker.transfer_job import SeenJob as SeenJob
+
+
+class Jobs(Protocol):
+    def job(self, name: str) -> SeenJob | None: ...
+
+    def start(self, name: str, settings: JobSettings, tags: Pairs) -> None:
+        """Conflict where a job of this name exists; RoleNotAssumable as in the port Hosting."""
+
+    def stop(self, name: str) -> None:
+        """What has ended already is no error."""
+
+    def lines(self, name: str) -> Iterator[str]:
+        """What its containers printed, so far."""

@@ -1,0 +1,1 @@
+"""The language of recipes: what may be written, how it is read and checked."""

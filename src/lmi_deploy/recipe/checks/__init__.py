@@ -1,0 +1,1 @@
+"""Cross-checks of a recipe: rules about several keys."""

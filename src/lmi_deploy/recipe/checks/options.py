@@ -1,0 +1,132 @@
+"""Option lint: an option that the server or our handler would drop silently is a mistake of the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.catalog import options
+from lmi_deploy.catalog.server_version import server_version
+from lmi_deploy.domain.recipe import DEFAULT_ENGINE, Pairs
+from lmi_deploy.errors.problem import Problem
+from lmi_deploy.recipe.reader import Partial
+from lmi_deploy.recipe.suggestions import guess
+from lmi_deploy.recipe.yaml.tree import quoted
+
+SERVER = "server"
+BUILTIN = "djl_python.huggingface"
+
+
+def lint(partial: Partial) -> Iterator[Problem]:
+    """Every option that has no effect, or a value that the server refuses."""
+    pairs: Pairs = partial.value("options", ())
+    engine = partial.value("engine", DEFAULT_ENGINE) if partial.sound("engine") else ""
+    handlers = _handlers(partial) if engine == "accelerate" else (SERVER,)
+    if not pairs or not handlers or not options.linted(engine):
+        return
+    for name, value in pairs:
+        if engine == "accelerate" and name == "rolling_batch":
+            hint = "leave it out; requests are grouped by properties: {batch_size: N}"
+            yield _at(partial, name, "engine accelerate has no rolling batch", hint)
+        elif name in options.SERVER_KEYS:
+            yield _at(
+                partial, name, "is a key of the server's own, not an option", "write it under properties"
+            )
+        elif handlers == (SERVER,):
+            yield from _of_server(partial, engine, name, value)
+        elif SERVER not in handlers:
+            yield from _of_template(partial, handlers[0], name, value)
+        elif name not in (ours := options.template_names()):
+            yield from _of_server(partial, engine, name, value, also=ours)
+    if SERVER in handlers:
+        yield from _together(partial, dict(pairs))
+
+
+def _handlers(partial: Partial) -> tuple[str, ...]:
+    """Whose options engine accelerate may be given: a template's, the built-in handler's, or anybody's (none).
+
+    Without a handler and a task the model decides, so that both are possible.
+    """
+    if any(f"handler.{name}" in partial.broken for name in ("file", "template", "builtin")):
+        return ()
+    if "handler.file" in partial.found:
+        return ()
+    if "handler.template" in partial.found:
+        return (str(partial.value("handler.template")),)
+    if "handler.builtin" in partial.found:
+        return (SERVER,) if partial.value("handler.builtin") == BUILTIN else ()
+    task = partial.value("task")
+    if task is None:
+        return (*options.TEMPLATE_OPTIONS, SERVER)
+    return (task,) if task in options.TEMPLATE_OPTIONS else (SERVER,)
+
+
+def _of_template(partial: Partial, template: str, name: str, value: str) -> Iterator[Problem]:
+    """Our own handlers read few options, and say so."""
+    known = options.TEMPLATE_OPTIONS[template]
+    names = [*known, *options.server_names()]
+    if name not in names:
+        hint = guess(name, names) or f"it reads {', '.join(known)}"
+        yield _at(partial, name, f"unknown to handler template {template}, which would ignore it", hint)
+    elif known.get(name) and value.lower() not in known[name]:
+        yield _value(
+            partial,
+            name,
+            f"{quoted(value)} is not one of {', '.join(known[name])}",
+            guess(value, known[name]),
+        )
+
+
+def _of_server(
+    partial: Partial, engine: str, name: str, value: str, *, also: tuple[str, ...] = ()
+) -> Iterator[Problem]:
+    version = _server_version(partial) or options.newest(engine)
+    found = options.standing(engine, name, version)
+    server = f"{engine} on server {version}"
+    instead = f"use {found.instead}" if found.instead else ""
+    match found.state:
+        case "unknown":
+            hint = instead or guess(name, (*options.names(engine, version), *also))
+            yield _at(partial, name, f"unknown to {server}, which would drop it silently", hint)
+        case "removed":
+            yield _at(partial, name, f"removed in {found.edge}: {server} would drop it silently", instead)
+        case "later":
+            yield _at(partial, name, f"known from {found.edge} on: {server} would drop it silently", "")
+        case "known":
+            yield from _known(partial, name, value, found)
+
+
+def _server_version(partial: Partial) -> str:
+    """The server of the recipe's image as the table of options writes it; empty where nothing tells."""
+    number, image = server_version(partial.value("container.version"), partial.value("container.image"))
+    return f"{number}/lmi{image}" if image else number
+
+
+def _known(partial: Partial, name: str, value: str, found: options.Standing) -> Iterator[Problem]:
+    if found.values and value.lower() not in found.values:
+        what = f"{quoted(value)} is not one of {', '.join(found.values)}"
+        yield _value(partial, name, what, guess(value, found.values))
+    elif not found.values and not options.acceptable(found.kind, value):
+        what = f"{quoted(value)} is not {'a number' if found.kind in ('int', 'float') else 'true or false'}"
+        yield _value(partial, name, what, "the server refuses to start with it")
+
+
+def _together(partial: Partial, pairs: dict[str, str]) -> Iterator[Problem]:
+    """What the built-in transformers handler refuses at start-up."""
+    quantized = pairs.get("quantize") in ("bitsandbytes4", "bitsandbytes8")
+    if partial.value("engine") == "accelerate" and quantized and "device_map" not in pairs:
+        yield _at(partial, "quantize", f"{pairs['quantize']} needs device_map", "add device_map: auto")
+    if partial.value("engine") == "accelerate" and pairs.get("enable_streaming") == "true":
+        what = f"true breaks every request with a single prompt in {BUILTIN}"
+        yield _value(partial, "enable_streaming", what, "write huggingface")
+
+
+def _at(partial: Partial, name: str, what: str, hint: str) -> Problem:
+    path = f"options.{name}"
+    place = partial.place(path)
+    return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)
+
+
+def _value(partial: Partial, name: str, what: str, hint: str) -> Problem:
+    path = f"options.{name}"
+    place = partial.value_place(path)
+    return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)

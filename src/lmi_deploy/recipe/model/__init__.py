@@ -1,0 +1,1 @@
+"""The recipe, declared once: every key with its type, meaning and example."""

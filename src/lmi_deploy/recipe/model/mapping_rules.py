@@ -1,0 +1,135 @@
+"""Rules for keys and values of the user's own: options, properties, environment variables, tags."""
+
+from __future__ import annotations
+
+import re
+
+from lmi_deploy.catalog import limits
+from lmi_deploy.domain.artifact import SLOT
+from lmi_deploy.recipe.model.scalar_types import Wrong
+from lmi_deploy.recipe.secret_detection import names_secret
+from lmi_deploy.recipe.yaml.tree import quoted
+
+_PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,127}")
+_HUB_TOKENS = frozenset(("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN"))
+_NO_SECRET = "looks like a secret, and none belongs into a recipe: it would be stored and shown"
+_HUB_TOKEN_HINT = "leave it out: lmi fetches the weights before the container starts"
+_AWS_HINT = "leave it out: the container has the credentials of the endpoint's role"
+_SECRET_HINT = (
+    "store it in AWS Secrets Manager, set {name}_SECRET_NAME to its name and read it in the handler "
+    "(docs/how-to/use-secrets.md)"
+)
+OPTION_HOMES = {
+    "model_id": "model_id",
+    "model_dir": "model_id",
+    "s3url": "model_id",
+    "revision": "revision",
+    "task": "task",
+    "tensor_parallel_degree": "tensor_parallel_degree",
+    "trust_remote_code": "trust_remote_code",
+    "trust_insecure_model_files": "files.allow_pickle",
+    "entryPoint": "handler",
+    "predict_timeout": "timeouts.predict",
+    "model_loading_timeout": "timeouts.model_loading",
+}
+"""Options that the tool writes from a key of the recipe's own."""
+_OWN_ENVIRONMENT = {
+    "HF_MODEL_ID": "model_id",
+    "HF_REVISION": "revision",
+    "HF_TASK": "task",
+    "TENSOR_PARALLEL_DEGREE": "tensor_parallel_degree",
+    "HF_MODEL_TRUST_REMOTE_CODE": "trust_remote_code",
+    "PREDICT_TIMEOUT": "timeouts.predict",
+    "MODEL_LOADING_TIMEOUT": "timeouts.model_loading",
+    "DJL_ENTRY_POINT": "handler",
+}
+
+
+def option_key(key: str) -> str:
+    """The name of an option, without its prefix."""
+    if key.startswith("option."):
+        raise Wrong("the prefix is added by itself", f"write {key.removeprefix('option.')}")
+    if key in OPTION_HOMES:
+        raise Wrong("is written from a key of its own", f"use {OPTION_HOMES[key]}")
+    return _property(key)
+
+
+def property_key(key: str) -> str:
+    """The name of one of the server's own keys."""
+    if key.startswith("option."):
+        raise Wrong("is an option", f"write {key.removeprefix('option.')} under options")
+    if key == "engine":
+        raise Wrong("is written from a key of its own", "use engine")
+    return _property(key)
+
+
+def property_value(value: str) -> str:
+    """A value for serving.properties: anything but the mark that the target replaces by the weights' location."""
+    if SLOT in value:
+        raise Wrong(f"holds {SLOT}", "only the target says where the weights are: use model_id")
+    return value
+
+
+def environment_key(key: str) -> str:
+    """The name of an environment variable that neither is a secret nor goes around the recipe."""
+    mistake = limits.text_mistake("environment_key", key)
+    if mistake:
+        raise Wrong(f"{quoted(key)} is no name of an environment variable: {mistake}")
+    if names_secret(key):
+        raise Wrong(f"the value of {key} {_NO_SECRET}", _secret_hint(key))
+    if key in _OWN_ENVIRONMENT:
+        raise Wrong("is written from a key of its own", f"use {_OWN_ENVIRONMENT[key]}")
+    if key.startswith("OPTION_"):
+        raise Wrong(
+            "sets an option past all checks", f"write {key.removeprefix('OPTION_').lower()} under options"
+        )
+    return key
+
+
+def environment_value(value: str) -> str:
+    """A value that SageMaker takes."""
+    return _ruled("environment_value", value)
+
+
+def tag_key(key: str) -> str:
+    """The name of a tag."""
+    if key.lower().startswith("aws:"):
+        raise Wrong("names that start with aws: are Amazon's own")
+    if key.lower().startswith("lmi:"):
+        raise Wrong("names that start with lmi: are those by which lmi finds its own")
+    # A tag's key may well be called project-key.
+    if names_secret(key) and not key.lower().endswith("key"):
+        raise Wrong(
+            f"the value of {key} {_NO_SECRET}", "leave it out: everybody who may list tags can read it"
+        )
+    return _ruled("tag_key", key)
+
+
+def tag_value(value: str) -> str:
+    """The value of a tag."""
+    return _ruled("tag_value", value)
+
+
+def _ruled(kind: str, text: str) -> str:
+    mistake = limits.text_mistake(kind, text)
+    if mistake:
+        raise Wrong(mistake)
+    return text
+
+
+def _secret_hint(name: str) -> str:
+    if name.upper() in _HUB_TOKENS:
+        return _HUB_TOKEN_HINT
+    if name.upper().startswith("AWS_"):
+        return _AWS_HINT
+    return _SECRET_HINT.format(name=name.upper())
+
+
+def _property(key: str) -> str:
+    if names_secret(key):
+        raise Wrong(f"the value of {key} {_NO_SECRET}", _secret_hint(key))
+    if not _PROPERTY.fullmatch(key):
+        raise Wrong(
+            f"{quoted(key)} is no key of serving.properties", "letters, digits, dots, dashes and underscores"
+        )
+    return key

@@ -1,0 +1,81 @@
+"""`--set key=value`: one key overridden from the command line, its value YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lmi_deploy.errors.problem import Problem
+from lmi_deploy.recipe.model.field_types import Group, PairsOf
+from lmi_deploy.recipe.yaml.composer import Composer
+from lmi_deploy.recipe.yaml.source import opened
+from lmi_deploy.recipe.yaml.tree import Entry, Node, Place, Scalar, Table
+
+
+def applied(sets: Sequence[str], table: Table, declaration: Group, problems: list[Problem]) -> Table:
+    """The recipe with every `--set` applied in turn; mistakes in their form go to `problems`."""
+    for number, text in enumerate(sets, start=1):
+        origin = f"--set:{number}"
+        path, mistake = _path(text, origin, declaration)
+        if mistake is not None:
+            problems.append(mistake)
+        elif not any(part.startswith("x-") for part in path):
+            value = _value(text, origin, problems)
+            table = _put(table, path, value, Place(origin, 0, 1)) if value else table
+    return table
+
+
+def _path(text: str, origin: str, declaration: Group) -> tuple[list[str], Problem | None]:
+    left, equals, _ = text.partition("=")
+    parts = left.strip().split(".")
+    if not equals or not all(parts) or not left.isprintable():
+        return [], _problem(origin, "not of the form key=value", "such as endpoint.port=8080")
+    if parts[0] == "overlays":
+        return [], _problem(
+            origin, "an overlay is chosen with --overlay", "set the key itself: it comes after the overlay"
+        )
+    return _keys(parts, declaration), None
+
+
+def _keys(parts: list[str], declaration: Group) -> list[str]:
+    """The dotted path as keys; below free pairs the dots belong to the key itself."""
+    group = declaration
+    for index, part in enumerate(parts):
+        key = group.find(part)
+        if key is None:
+            break
+        if isinstance(key.shape, PairsOf):
+            rest = ".".join(parts[index + 1 :])
+            return [*parts[: index + 1], rest] if rest else parts
+        if not isinstance(key.shape, Group):
+            break
+        group = key.shape
+    return parts
+
+
+def _value(text: str, origin: str, problems: list[Problem]) -> Node | None:
+    left, _, right = text.partition("=")
+    source = opened(right, origin, shift=len(left) + 1)
+    if isinstance(source, Problem):
+        problems.append(source)
+        return None
+    composer = Composer(source)
+    node = composer.compose()
+    problems += composer.problems
+    if node is None and not composer.problems:
+        return Scalar(source.place(0, 0), "", plain=True)
+    return node
+
+
+def _put(table: Table, path: list[str], value: Node, place: Place) -> Table:
+    """The table with `value` at `path`; what stood there is replaced, its neighbours stay."""
+    name, *rest = path
+    if rest:
+        below = table.entries.get(name)
+        group = below.value if below and isinstance(below.value, Table) else Table(place, {})
+        value = _put(group, rest, value, place)
+        place = below.place if below else place
+    return Table(table.place, {**table.entries, name: Entry(place, value)})
+
+
+def _problem(origin: str, what: str, hint: str) -> Problem:
+    return Problem(origin=origin, line=0, column=1, key="", what=what, hint=hint)

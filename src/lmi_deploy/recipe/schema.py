@@ -1,0 +1,86 @@
+"""The recipe's JSON Schema (2020-12) for editors, from the same declaration that reads recipes.
+
+An editor has YAML's own idea of a value (`1.10` is a number to it), so the schema is a little wider than `parse`, never
+narrower. pydantic builds it; `parse` itself does without, because importing it takes longer than reading the recipe.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, create_model
+
+from lmi_deploy.domain.naming import NAME
+from lmi_deploy.recipe.model.declaration import RECIPE
+from lmi_deploy.recipe.model.field_types import Group, Key
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+TITLE = "Recipe of lmi"
+
+
+def json_schema() -> dict[str, Any]:
+    """The whole schema, ready for `json.dumps`; a copy is docs/reference/recipe.schema.json (`make reference`)."""
+    kind: Any = dict[str, _model(RECIPE, part=True)]  # type: ignore[misc]
+    doc = "Keys that are laid over the recipe with --overlay NAME."
+    overlays: tuple[Any, Any] = (kind, Field(default={}, description=doc, json_schema_extra=_closed))
+    recipe = _model(RECIPE, part=False, overlays=overlays)
+    return {"$schema": DIALECT, **recipe.model_json_schema(), "title": TITLE}
+
+
+def default(group: Group, key: Key) -> Any:
+    """What core's noun holds where the key is left out; None where that is for resolve to find."""
+    field = next(f for f in dataclasses.fields(group.noun) if f.name == key.name)
+    return None if field.default is dataclasses.MISSING or field.default == () else field.default
+
+
+def _model(group: Group, *, part: bool, **more: Any) -> type[BaseModel]:
+    """`part`: an overlay's view, in which nothing is required."""
+    part = part and _requires(group)
+    fields: dict[str, Any] = {key.name: _field(group, key, part=part) for key in group.keys}
+    config = ConfigDict(extra="forbid", json_schema_extra={"patternProperties": {"^x-": {}}})
+    name = ("Overlay" if group is RECIPE else f"{group.noun.__name__}Part") if part else group.noun.__name__
+    return create_model(name, __config__=config, **fields, **more)
+
+
+def _requires(group: Group) -> bool:
+    return any(key.required or (isinstance(key.shape, Group) and _requires(key.shape)) for key in group.keys)
+
+
+def _field(group: Group, key: Key, *, part: bool) -> tuple[Any, Any]:
+    shape = key.shape
+    kind = (
+        _model(shape, part=part)
+        if isinstance(shape, Group)
+        else Annotated[Any, WithJsonSchema(shape.schema())]
+    )
+    known = default(group, key)
+    extra = {"default": known} if known is not None and not isinstance(shape, Group) else {}
+    required = key.required and not part
+
+    def finish(schema: dict[str, Any]) -> None:
+        _no_default(schema)
+        schema.update(extra)
+
+    start = ... if required else None
+    return kind, Field(start, title=key.name, description=described(key), json_schema_extra=finish)
+
+
+def described(key: Key) -> str:
+    """The key's meaning, with what is not built yet."""
+    if key.later is None:
+        return key.doc
+    only = f" for {', '.join(key.later.values)}" if key.later.values else ""
+    return f"{key.doc} Not yet{only}: {key.later.reason}."
+
+
+def _closed(schema: dict[str, Any]) -> None:
+    _no_default(schema)
+    overlay = schema["additionalProperties"]
+    schema["patternProperties"] = {"^x-": {}, f"^(?!x-){NAME.pattern}$": overlay}
+    schema["additionalProperties"] = False
+
+
+def _no_default(schema: dict[str, Any]) -> None:
+    """pydantic states `default: null` for everything that may be left out, which tells an editor's user nothing."""
+    schema.pop("default", None)

@@ -1,0 +1,1 @@
+"""YAML text to a tree of what was written: composed, never constructed."""

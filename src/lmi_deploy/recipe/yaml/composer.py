@@ -1,0 +1,181 @@
+"""YAML text to a tree of what was written: composed, never constructed.
+
+The parser's events are read one at a time and nothing is recursive, so neither a bomb nor a tower of brackets costs
+more than the first of them that is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+import yaml
+
+from lmi_deploy.errors.problem import Problem
+from lmi_deploy.recipe.yaml.source import MAX_DEPTH, MAX_VALUES, Source
+from lmi_deploy.recipe.yaml.tree import Entry, Items, Node, Place, Scalar, Spoiled, Table
+
+_UNSAYABLE = re.compile("[\x00\ud800-\udfff]")
+LOADER: type[yaml.CLoader] | type[yaml.Loader] = getattr(yaml, "CLoader", yaml.Loader)
+
+
+class Composer:
+    """Collects the problems of one text; `tree` is None where nothing usable was found."""
+
+    def __init__(self, source: Source, loader: type[yaml.CLoader] | type[yaml.Loader] = LOADER) -> None:
+        self._loader = loader
+        self.problems: list[Problem] = []
+        self._source = source
+        self._open: list[_Frame] = []
+        self._root: Node | None = None
+        self._values = 0
+        self._documents = 0
+
+    def compose(self) -> Node | None:
+        try:
+            for event in _events(self._loader(self._source.text)):
+                if not self._take(event):
+                    break
+        except yaml.MarkedYAMLError as exc:
+            self.problems.append(self._source.syntax(exc))
+            return None
+        return None if self._open else self._root
+
+    def _take(self, event: yaml.Event) -> bool:
+        """Put one event into the tree; False where reading on makes no sense."""
+        if isinstance(event, yaml.DocumentStartEvent):
+            return self._document(event)
+        if isinstance(event, yaml.NodeEvent):
+            return self._node(event, self._place(event))
+        if isinstance(event, yaml.CollectionEndEvent):
+            self._add(self._open.pop().node())
+        return True
+
+    def _document(self, event: yaml.Event) -> bool:
+        self._documents += 1
+        if self._documents == 1:
+            return True
+        self._tell(
+            self._place(event), "a second document starts here", "a recipe is one document: remove the ---"
+        )
+        return False
+
+    def _node(self, event: yaml.NodeEvent, place: Place) -> bool:
+        self._values += 1
+        if self._values > MAX_VALUES:
+            return self._stop(place, f"more than {MAX_VALUES} values", "no recipe needs as many")
+        spoiled = self._refused(event, place)
+        if isinstance(event, (yaml.ScalarEvent, yaml.AliasEvent)):
+            self._add(Spoiled(place) if spoiled else self._scalar(event, place))
+            return True
+        if len(self._open) >= MAX_DEPTH:
+            return self._stop(place, f"nested deeper than {MAX_DEPTH} levels", "")
+        self._open.append(_Frame(self._tell, place, listing=isinstance(event, yaml.SequenceStartEvent)))
+        return True
+
+    def _scalar(self, event: yaml.NodeEvent, place: Place) -> Node:
+        text = str(event.value)  # type: ignore[attr-defined]
+        if _UNSAYABLE.search(text):
+            self._tell(place, "holds a NUL or half a surrogate pair", "no server can be told such a text")
+            return Spoiled(place)
+        return Scalar(place, text, plain=not event.style)  # type: ignore[attr-defined]
+
+    def _refused(self, event: yaml.NodeEvent, place: Place) -> bool:
+        if event.start_mark and self._source.tab_before(event.start_mark):
+            self._tell(place, "a tab indents this line", "YAML is indented with spaces")
+        if isinstance(event, yaml.AliasEvent):
+            self._tell(place, f"alias *{str(event.anchor)[:60]}", "aliases are refused: write the value out")
+            return True
+        if event.anchor:
+            self._tell(
+                place,
+                f"anchor &{str(event.anchor)[:60]}",
+                "anchors are refused: write the value where it is used",
+            )
+        tag = getattr(event, "tag", None)
+        if tag:
+            shown = tag.replace("tag:yaml.org,2002:", "!!")[:60]
+            self._tell(place, f"tag {shown}", "tags are refused: every value is the text that is written")
+        return False
+
+    def _add(self, node: Node) -> None:
+        if self._open:
+            self._open[-1].add(node)
+        else:
+            self._root = node
+
+    def _stop(self, place: Place, what: str, hint: str) -> bool:
+        self._tell(place, what, hint)
+        return False
+
+    def _place(self, event: yaml.Event) -> Place:
+        mark = event.start_mark
+        return self._source.place(mark.line, mark.column) if mark else self._source.place(0, 0)
+
+    def _path(self) -> str:
+        return ".".join(frame.pending for frame in self._open if frame.pending)
+
+    def _tell(self, place: Place, what: str, hint: str = "") -> None:
+        self.problems.append(
+            Problem(
+                origin=place.origin,
+                line=place.line,
+                column=place.column,
+                key=self._path(),
+                what=what,
+                hint=hint,
+            )
+        )
+
+
+class _Frame:
+    """A list or mapping whose end has not come yet."""
+
+    def __init__(self, tell: Callable[[Place, str, str], None], place: Place, *, listing: bool) -> None:
+        self._tell, self._place, self._listing = tell, place, listing
+        self._items: list[Node] = []
+        self._entries: dict[str, Entry] = {}
+        self._key: Node | None = None
+
+    @property
+    def pending(self) -> str:
+        """The key whose value is being read."""
+        return self._key.text[:60] if isinstance(self._key, Scalar) else ""
+
+    def add(self, node: Node) -> None:
+        if self._listing:
+            self._items.append(node)
+        elif self._key is None:
+            self._key = node
+        else:
+            self._pair(self._key, node)
+            self._key = None
+
+    def node(self) -> Node:
+        return Items(self._place, tuple(self._items)) if self._listing else Table(self._place, self._entries)
+
+    def _pair(self, key: Node, value: Node) -> None:
+        if isinstance(key, Spoiled) or (isinstance(key, Scalar) and key.text.startswith("x-")):
+            return
+        if not isinstance(key, Scalar):
+            self._tell(key.place, "a list or mapping as a key", "a key is one word")
+        elif key.plain and key.text == "<<":
+            self._tell(
+                key.place, "merge key <<", "merge keys are refused: write the keys out, or use overlays"
+            )
+        elif key.text in self._entries:
+            first = self._entries[key.text].place
+            where = f"line {first.line}" if first.line else f"column {first.column}"
+            self._tell(key.place, "the key is there twice", f"first in {where}")
+        else:
+            self._entries[key.text] = Entry(key.place, value)
+
+
+def _events(loader: yaml.CLoader | yaml.Loader) -> Iterator[yaml.Event]:
+    try:
+        while loader.check_event():
+            event = loader.get_event()
+            if event is not None:
+                yield event
+    finally:
+        loader.dispose()

@@ -1,0 +1,97 @@
+"""The text of a recipe before it is YAML: decoded, bounded, and able to say where a character stands."""
+
+from __future__ import annotations
+
+import re
+from typing import Protocol
+
+import yaml
+
+from lmi_deploy.errors.problem import Problem
+from lmi_deploy.recipe.yaml.tree import Place
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 50
+MAX_VALUES = 2_000
+"""Far beyond any recipe, and what keeps the worst file within 50 ms."""
+
+_UNPRINTABLE = re.compile(r"[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+
+
+class Mark(Protocol):
+    """A place as PyYAML's parsers give it, all three from 0 and in characters."""
+
+    index: int
+    line: int
+    column: int
+
+
+class Source:
+    """One text to compose. `shift` is where it starts in a `--set` argument; None for a file."""
+
+    def __init__(self, text: str, origin: str, *, shift: int | None = None) -> None:
+        self.text = text
+        self.origin = origin
+        self._shift = shift
+
+    def place(self, line: int, column: int) -> Place:
+        """From the parser's line and column, which count from 0."""
+        if self._shift is not None:
+            return Place(self.origin, 0, self._shift + column + 1)
+        return Place(self.origin, line + 1, column + 1)
+
+    def tab_before(self, mark: Mark) -> bool:
+        """Whether the indentation in front of `mark` holds a tab."""
+        before = self.text[mark.index - mark.column : mark.index]
+        return "\t" in before and not before.strip(" \t")
+
+    def syntax(self, exc: yaml.MarkedYAMLError) -> Problem:
+        """The parser's own complaint, at its place."""
+        mark = exc.problem_mark or exc.context_mark
+        what = exc.problem or exc.context or "unreadable"
+        context = f" {exc.context}" if exc.context and exc.problem else ""
+        place = self.place(mark.line, mark.column) if mark else self.place(0, 0)
+        if mark and (self.text[mark.index : mark.index + 1] == "\t" or self.tab_before(mark)):
+            return _problem(place, "a tab indents this line", "YAML is indented with spaces")
+        return _problem(place, f"not YAML: {what}{context}", "")
+
+
+def opened(text: bytes | str, origin: str, *, shift: int | None = None) -> Source | Problem:
+    """The text ready to compose, or the one reason why it is not. `shift`: see Source."""
+    size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
+    start = _at("", 0, origin, shift)
+    if size > MAX_BYTES:
+        return _problem(
+            start, "more than 1 MiB", "a recipe is a page of text: give its path, not the model's"
+        )
+    if isinstance(text, bytes):
+        decoded = _decoded(text, origin)
+        if isinstance(decoded, Problem):
+            return decoded
+        text = decoded
+    text = text.removeprefix("\ufeff")
+    bad = _UNPRINTABLE.search(text)
+    if bad:
+        place = _at(text, bad.start(), origin, shift)
+        return _problem(place, f"control character U+{ord(bad[0]):04X}", "remove it")
+    return Source(text, origin, shift=shift)
+
+
+def _decoded(raw: bytes, origin: str) -> str | Problem:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as exc:
+        before = raw[: exc.start].decode("utf-8")
+        place = _at(before, len(before), origin)
+        return _problem(place, f"byte 0x{raw[exc.start]:02x} is not UTF-8", "save the file as UTF-8")
+
+
+def _at(text: str, index: int, origin: str, shift: int | None = None) -> Place:
+    if shift is not None:
+        return Place(origin, 0, shift + index + 1)
+    before = text[:index].replace("\r\n", "\n").replace("\r", "\n")
+    return Place(origin, before.count("\n") + 1, len(before) - before.rfind("\n"))
+
+
+def _problem(place: Place, what: str, hint: str) -> Problem:
+    return Problem(origin=place.origin, line=place.line, column=place.column, key="", what=what, hint=hint)

@@ -1,0 +1,1 @@
+"""Runtime container: docker, podman or finch."""

@@ -1,0 +1,1 @@
+"""Runtime djl-serving: an installed DJLServing."""

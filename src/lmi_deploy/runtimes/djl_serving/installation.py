@@ -1,0 +1,77 @@
+"""Where an installed DJLServing lies, and the files and variables that it is started with."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.domain.java_properties import parse_properties, write_properties
+from lmi_deploy.ports.model_server import Launch
+from lmi_deploy.runtimes.health import MODEL_NAME
+
+_OURS = ("inference_address", "management_address", "model_store", "load_models")
+"""Keys that say where it listens and what it loads; as SERVING_* they would override the file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installation:
+    """`home` is None for one that is only found on PATH: its start script knows its own."""
+
+    program: Path
+    home: Path | None
+
+
+def find_installation(environ: Mapping[str, str]) -> Installation | str:
+    """DJL_SERVING_HOME, else PATH; why there is none, in words."""
+    named = environ.get("DJL_SERVING_HOME")
+    if not named:
+        found = shutil.which("djl-serving", path=environ.get("PATH", ""))
+        if found is None:
+            return "DJL_SERVING_HOME is not set and there is no djl-serving on PATH"
+        return Installation(program=Path(found), home=None)
+    program = Path(named, "bin", "serving")
+    if not os.access(program, os.X_OK):
+        return f"DJL_SERVING_HOME is {named}, but there is no program {program}"
+    if _java(environ) is None:
+        return "it needs a Java, but JAVA_HOME names none and there is no java on PATH"
+    return Installation(program=program, home=Path(named))
+
+
+def settings_file(launch: Launch, port: int, theirs: Path | None) -> bytes:
+    """config.properties: the user's own keys, then the address and the one model."""
+    pairs = parse_properties(theirs.read_bytes()) if theirs else {}
+    address = f"http://{launch.host}:{port}"
+    pairs["inference_address"] = address
+    pairs.setdefault("management_address", address)
+    pairs["model_store"] = str(launch.model_folder.resolve())
+    # The list is cut at blanks and commas, which a file URL does not hold.
+    pairs["load_models"] = f"{MODEL_NAME}={launch.model_folder.resolve().as_uri()}"
+    return write_properties(pairs.items())
+
+
+def variables(
+    launch: Launch, installation: Installation, base: Mapping[str, str], *, temporary: Path
+) -> dict[str, str]:
+    """As the container would have them. `temporary` is of this server alone: in one that they share, two
+    servers take each other's workers for left-overs and kill them."""
+    kept = {**base, **launch.environment}
+    for key in _OURS:
+        kept.pop(f"SERVING_{key.upper()}", None)
+    own = shlex.quote(f"-Djava.io.tmpdir={temporary}")
+    kept["JAVA_OPTS"] = f"{kept.get('JAVA_OPTS', '')} {own}".strip()
+    kept["PYTHON_EXECUTABLE"] = str(launch.python)
+    kept["DJL_CACHE_DIR"] = str(launch.home / "djl-cache")
+    if installation.home is not None:
+        kept.setdefault("MODEL_SERVER_HOME", str(installation.home))
+    return kept
+
+
+def _java(environ: Mapping[str, str]) -> str | None:
+    home = environ.get("JAVA_HOME")
+    if home:
+        return shutil.which("java", path=str(Path(home, "bin")))
+    return shutil.which("java", path=environ.get("PATH", ""))

@@ -1,0 +1,177 @@
+"""Runtime `djl-serving`: an installed DJLServing, with a configuration, a temporary folder and a log of its own."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.errors import DeployFailed
+from lmi_deploy.ports.model_server import Launch
+from lmi_deploy.ports.processes import Process, Processes, Report
+from lmi_deploy.runtimes.djl_serving.installation import Installation, settings_file, variables
+from lmi_deploy.runtimes.health import Health, health
+from lmi_deploy.runtimes.server_dirs import (
+    ASKED_FOR,
+    chosen_port,
+    failure_at_start,
+    failure_of,
+    forget,
+    fresh_run_folder,
+    not_running,
+    port_at_start,
+    read_note,
+    run_folder,
+    write_note,
+)
+
+RUNTIME = "djl-serving"
+WATCHED = """
+here=$1; shift
+echo $$ > "$here/pid.partial"; mv "$here/pid.partial" "$here/pid"
+"$@" & child=$!
+trap 'kill -TERM "$child"' TERM INT
+wait "$child"; code=$?
+while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
+echo "$code" > "$here/exit.partial"; mv "$here/exit.partial" "$here/exit"
+exit "$code"
+"""
+"""A shell around the server: only a parent learns how a program ended, and the command that started it is gone."""
+_NOTES = ("process.json", "listening.json", "pid", "exit")
+
+
+class DjlServing:
+    """A `ModelServer`; `find` gives the installation, or says why there is none."""
+
+    def __init__(
+        self,
+        processes: Processes,
+        environment: Mapping[str, str],
+        find: Callable[[], Installation | str],
+    ) -> None:
+        """`environment` is what every server starts with, secrets taken out of it already."""
+        self._processes = processes
+        self._environment = environment
+        self._find = find
+
+    def start(self, launch: Launch) -> SeenServer:
+        installation = self._installation()
+        launch.home.mkdir(parents=True, exist_ok=True)
+        forget(launch.home, *_NOTES)
+        port = port_at_start(launch)
+        if port is None:
+            return self.look(launch.home)
+        argv = self._prepared(launch, installation, port)
+        write_note(
+            launch.home / "listening.json",
+            {"host": launch.host, "port": port, "folder": str(launch.model_folder.resolve())},
+        )
+        process = self._processes.start(
+            ["/bin/sh", "-c", WATCHED, RUNTIME, str(launch.home), *argv],
+            log=self.log(launch.home),
+            cwd=launch.home,
+            environment=self._variables(launch, installation),
+        )
+        write_note(launch.home / "process.json", asdict(process))
+        return self.look(launch.home)
+
+    def look(self, home: Path) -> SeenServer:
+        process = self._process(home)
+        if process is None:
+            return not_running(home, self._trouble(home), runtime=RUNTIME)
+        place = read_note(home / "listening.json")
+        seen = health(str(place.get("host")), int(place.get("port", 0)))
+        if seen.folder and seen.folder != place.get("folder"):
+            # Between our look at the port and the end of loading somebody else took it: ours will end of it.
+            seen = Health(phase="starting", message=f"another server answers at port {place['port']}")
+        return SeenServer(
+            server=home.name,
+            phase=seen.phase,
+            pid=process.pid,
+            port=None if seen.phase == "starting" else int(place["port"]),
+            in_flight=seen.in_flight,
+            memory=self._processes.memory(process),
+            message=seen.message,
+            runtime=RUNTIME,
+            counted=False,
+        )
+
+    def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
+        raise DeployFailed(
+            f"{home.name} could not take {host}:{port} from {previous.name}: an installed DJLServing cannot be "
+            "handed a listening socket",
+            hint="`lmi up` starts it once more, at the address",
+        )
+
+    def stop(self, home: Path, *, grace: float) -> None:
+        process = self._process(home)
+        if process is not None:
+            self._processes.end(process, grace=grace)
+        shutil.rmtree(run_folder(home), ignore_errors=True)
+        forget(home, *_NOTES)
+
+    def failure(self, home: Path) -> str:
+        return failure_of(home, self._trouble(home), self.log(home))
+
+    def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
+        installation = self._installation()
+        try:
+            port = chosen_port(launch.host, launch.port)
+            argv = self._prepared(launch, installation, port)
+            return self._processes.foreground(
+                argv, environment=self._variables(launch, installation), report=report
+            )
+        except OSError as reason:
+            raise DeployFailed(
+                f"{launch.host}:{launch.port}: {reason.strerror}", hint="choose another --port"
+            ) from None
+        finally:
+            shutil.rmtree(run_folder(launch.home), ignore_errors=True)
+
+    def log(self, home: Path) -> Path:
+        return home / "server.log"
+
+    def _installation(self) -> Installation:
+        found = self._find()
+        if isinstance(found, str):
+            raise DeployFailed(
+                f"there is no DJLServing here: {found}", hint="install one, or use runtime embedded"
+            )
+        return found
+
+    def _prepared(self, launch: Launch, installation: Installation, port: int) -> list[str]:
+        """The command line; its file and its private folder are made."""
+        fresh_run_folder(launch.home)
+        file = launch.home / "config.properties"
+        file.write_bytes(settings_file(launch, port, launch.settings))
+        return [str(installation.program), "-f", str(file)]
+
+    def _variables(self, launch: Launch, installation: Installation) -> dict[str, str]:
+        return variables(launch, installation, self._environment, temporary=run_folder(launch.home))
+
+    def _process(self, home: Path) -> Process | None:
+        """By the note, else by the number that the shell wrote (we were killed before the note)."""
+        note = read_note(home / "process.json")
+        if note:
+            process = Process(pid=int(note["pid"]), started=str(note["started"]))
+            return process if self._processes.alive(process) else None
+        number = _number(home / "pid")
+        return None if number is None else self._processes.identify(number)
+
+    def _trouble(self, home: Path) -> str:
+        """Why it ended, in one line; empty where it runs, or ended as it was asked to."""
+        told = failure_at_start(home)
+        code = _number(home / "exit")
+        if told or code is None or code in ASKED_FOR:
+            return told
+        killed = ": killed, for want of memory or by SERVING_FAIL_FAST" if code == 137 else ""
+        return f"DJLServing ended with exit code {code}{killed}"
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None

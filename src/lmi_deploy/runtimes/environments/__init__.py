@@ -1,0 +1,1 @@
+"""Python environments for workers, and DJL's Python engine."""

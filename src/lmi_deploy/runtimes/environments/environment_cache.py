@@ -1,0 +1,256 @@
+"""Serving environments and DJL's Python engine in the user's cache: made once, whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from lmi_deploy.domain.dataclass_json import dump, load
+from lmi_deploy.domain.events import Event, Line, Notice
+from lmi_deploy.errors import DeployFailed, NotFound, Refused
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.host.disk import disk_use, gigabytes, write_whole
+from lmi_deploy.host.file_lock import flocked, overwrite
+from lmi_deploy.host.processes import end
+from lmi_deploy.ports.environments import CacheEntry
+from lmi_deploy.ports.processes import Process
+from lmi_deploy.runtimes.environments import cache_entries, engine_archive, maven
+from lmi_deploy.runtimes.environments.environment_install import (
+    Choice,
+    Installation,
+    choose,
+    from_wheelhouse,
+    on_one_disk,
+    require_room,
+)
+from lmi_deploy.runtimes.environments.uv import Install, Uv
+
+_MARKER = ".complete.json"
+_ENGINE = "djl-python-"
+_GRACE = 2.0
+
+
+class LocalEnvironments:
+    """`<cache>/environments/<environment>/`, `<cache>/engines/djl-python-<version>/`, `<cache>/samples/<name>/`.
+
+    Models out of a bucket lie beside them, in `<cache>/models/<label>/<commit>/`: listed and freed here, too.
+    """
+
+    def __init__(self, cache: Path, environ: Mapping[str, str], wheelhouse: Path | None) -> None:
+        self._environments = cache / "environments"
+        self._engines = cache / "engines"
+        self._samples = cache / "samples"
+        self._models = cache / "models"
+        self._environ = environ
+        self._wheelhouse = wheelhouse
+
+    def ready(self, environment: str) -> bool:
+        return (self._home(environment) / _MARKER).is_file() and self.python(environment).exists()
+
+    def python(self, environment: str) -> Path:
+        return self._home(environment) / "bin" / "python"
+
+    def build(
+        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str
+    ) -> Generator[Event, None, str]:
+        with ExitStack() as stack:
+            lock = self._environments / f".{environment}.lock"
+            try:
+                held = stack.enter_context(flocked(lock, wait=False))
+            except BlockingIOError:
+                yield Notice(
+                    text=f"another lmi is building serving environment {environment}: waiting for it"
+                )
+                held = stack.enter_context(flocked(lock, wait=True))
+            if _end_orphan(held):
+                self._uv().sweep()
+            if self.ready(environment):
+                return "already there"
+            return (yield from self._build_alone(environment, packages, requirements, key=key, held=held))
+
+    def engine_ready(self, version: str) -> bool:
+        return engine_archive.is_whole(self.engine(version))
+
+    def engine(self, version: str) -> Path:
+        return self._engines / f"{_ENGINE}{version}"
+
+    def install_engine(self, version: str, *, key: str) -> Generator[Event, None, str]:
+        folder = self.engine(version)
+        if self.engine_ready(version):
+            return "already there"
+        yield Line(key=key, text=f"{maven.GROUP}:{maven.ARTIFACT}:{version} -> {folder}")
+        with engine_archive.scratch_beside(self._engines / "maven") as scratch:
+            jar = self._jar(version, scratch)
+            engine_archive.unpack(jar, folder)
+            return f"{gigabytes(jar.stat().st_size)}, sha256 {maven.SHA256[version][:12]} as pinned"
+
+    def entries(self) -> tuple[CacheEntry, ...]:
+        return tuple(self._found())
+
+    def remove(self, name: str) -> int:
+        entry = next((found for found in self._found(sizes=False) if found.name == name), None)
+        if entry is None:
+            raise NotFound(
+                f"{name}: nothing of that name is kept here", hint="`lmi cache ls` shows what there is"
+            )
+        if entry.kind == "log":
+            return cache_entries.remove_file(entry.path)
+        if entry.kind != "environment":
+            return cache_entries.remove_folder(entry.path)
+        return self._remove_environment(entry.path)
+
+    def _build_alone(
+        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str, held: IO[str]
+    ) -> Generator[Event, None, str]:
+        home, began = self._home(environment), time.monotonic()
+        cache_entries.remove_folder(home)
+        uv = self._uv()
+        choice = self._choice(packages, requirements, uv)
+        yield Notice(text=_announcement(home, choice))
+        uv_cache = uv.cache()
+        try:
+            uv.create(home, sys.executable)
+            text = "\n".join((*packages, requirements))
+            (home / "requirements.txt").write_text(text, encoding="utf-8")
+            wanted = Install(
+                requirements=home / "requirements.txt",
+                backend=choice.backend,
+                wheelhouse=self._wheelhouse,
+                copy=not on_one_disk(home, uv_cache) and not self._environ.get("UV_LINK_MODE"),
+            )
+            require_room(
+                choice.expected, home, uv_cache, linked=lambda: not wanted.copy and uv.has_all(home, wanted)
+            )
+            count = yield from self._install(uv, wanted, choice.expected, key=key, held=held)
+            took = time.monotonic() - began
+            size = _complete(home, wanted, packages, uv=uv.version(), seconds=took)
+        finally:
+            if not self.ready(environment):
+                cache_entries.remove_folder(home)
+                uv.sweep()
+        counted = "1 package" if count == 1 else f"{count} packages"
+        return f"{counted}, {gigabytes(size)}, {took:.0f} s"
+
+    def _install(
+        self, uv: Uv, wanted: Install, expected: int, *, key: str, held: IO[str]
+    ) -> Generator[Event, None, int]:
+        home = wanted.requirements.parent
+        log = home.with_name(f"{home.name}.log")
+        code = 0
+        try:
+            with (
+                log.open("w", encoding="utf-8", buffering=1) as out,
+                uv.install(home, wanted) as running,
+            ):
+                overwrite(held, json.dumps(dump(running.process)))
+                seen = Installation(key=key, expected=expected, log=out)
+                code = yield from seen.follow(running)
+        finally:
+            if not code:
+                log.unlink(missing_ok=True)
+        if code:
+            raise _failure(home.name, seen, log)
+        return seen.packages
+
+    def _uv(self) -> Uv:
+        return Uv(self._environ, self._environments)
+
+    def _choice(self, packages: tuple[str, ...], requirements: str, uv: Uv) -> Choice:
+        if self._wheelhouse:
+            return from_wheelhouse(self._wheelhouse)
+        return choose(packages, requirements, self._environ, uv)
+
+    def _jar(self, version: str, scratch: Path) -> Path:
+        if self._wheelhouse:
+            return maven.wheelhouse_jar(version, self._wheelhouse)
+        return maven.engine_jar(version, environ=self._environ, scratch=scratch)
+
+    def _home(self, environment: str) -> Path:
+        return self._environments / environment
+
+    def _found(self, *, sizes: bool = True) -> Iterator[CacheEntry]:
+        for path in cache_entries.folders(self._environments):
+            note = "" if self.ready(path.name) else "unfinished"
+            yield cache_entries.entry("environment", path, note, sizes=sizes)
+        for path in sorted(self._environments.glob("*.log")):
+            yield cache_entries.entry("log", path, "of a failed installation", sizes=sizes)
+        for path in cache_entries.folders(self._engines):
+            unfinished = path.name.startswith(engine_archive.SCRATCH)
+            yield cache_entries.entry("engine", path, "unfinished" if unfinished else "", sizes=sizes)
+        for path in cache_entries.folders(self._samples):
+            yield cache_entries.entry("sample", path, "", sizes=sizes)
+        for label in cache_entries.folders(self._models):
+            for path in cache_entries.folders(label):
+                yield replace(
+                    cache_entries.entry("model", path, "", sizes=sizes), name=f"{label.name}/{path.name}"
+                )
+
+    def _remove_environment(self, home: Path) -> int:
+        try:
+            with flocked(home.with_name(f".{home.name}.lock"), wait=False):
+                (home / _MARKER).unlink(missing_ok=True)
+                return cache_entries.remove_folder(home)
+        except BlockingIOError as exc:
+            raise Refused(
+                f"{home.name}: being built right now", hint="wait until it is built, or end that lmi"
+            ) from exc
+
+
+def _end_orphan(held: IO[str]) -> bool:
+    """End the installer of a builder that was killed: it writes where we are about to. Whether there was one."""
+    try:
+        orphan = load(Process, json.loads(held.read()))
+    except ValueError:
+        return False
+    end(orphan, grace=_GRACE, clock=SystemClock())
+    return True
+
+
+def _announcement(home: Path, choice: Choice) -> str:
+    words = f" ({choice.words})" if choice.words else ""
+    size = (
+        f"about {gigabytes(choice.expected)} on disk" if choice.words else "its size is not known beforehand"
+    )
+    return f"building the worker's serving environment, once: {size}{words}, in {home}"
+
+
+def _complete(home: Path, wanted: Install, packages: tuple[str, ...], *, uv: str, seconds: float) -> int:
+    """Written last: without it the environment does not exist."""
+    size = disk_use(home).size
+    facts = {
+        "packages": list(packages),
+        "requirements": hashlib.sha256(wanted.requirements.read_bytes()).hexdigest(),
+        "torch": wanted.backend or "registry",
+        "size": size,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "uv": uv,
+        "seconds": round(seconds, 1),
+    }
+    write_whole(home / _MARKER, json.dumps(facts, indent=1) + "\n")
+    return size
+
+
+def _failure(environment: str, seen: Installation, log: Path) -> DeployFailed:
+    said = " ".join(
+        line.strip() for line in seen.lines if line.startswith(("error:", "  cause:", "  ×", "  ╰─▶"))
+    )
+    unreachable = any("dns error" in line or "error sending request" in line for line in seen.lines)
+    remedy = (
+        "see that the package registry is reachable (uv's own settings and PIP_INDEX_URL count), "
+        "or set LMI_WHEELHOUSE to a folder with the wheels"
+        if unreachable
+        else "correct the recipe's requirements"
+    )
+    return DeployFailed(
+        f"serving environment {environment}: the installation failed{': ' if said else ''}{said[:300]}",
+        hint=f"{remedy}; the whole log is {log}",
+        details=seen.last_words(),
+    )

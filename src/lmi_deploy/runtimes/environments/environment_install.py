@@ -1,0 +1,122 @@
+"""What is to be said and seen to before and while an environment is installed: builds of torch, room, progress."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from lmi_deploy.domain.events import Event, Line, Progress
+from lmi_deploy.errors import DeployFailed
+from lmi_deploy.errors.url_credentials import mask_urls
+from lmi_deploy.host.disk import free_space, gigabytes, nearest
+from lmi_deploy.host.process_output import Running
+from lmi_deploy.runtimes.environments.uv import Uv
+
+# Measured on Linux x86-64 with torch 2.13, transformers 4.57 and what they ask for, 2026-11.
+_CUDA_BUILD, _CPU_BUILD = 5_000_000_000, 1_000_000_000
+_LEAST = 50_000_000
+_TORCH = re.compile(r"^\s*(torch|torchvision|torchaudio|accelerate|peft)\b", re.MULTILINE | re.IGNORECASE)
+_RESOLVED = re.compile(r"Resolved (\d+) packages?")
+_INSTALLED = re.compile(r"Installed (\d+) packages?")
+_TICK = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """`expected` in bytes; `words` say where torch comes from, for the Notice before the first build."""
+
+    backend: str = ""
+    expected: int = _LEAST
+    words: str = ""
+
+
+def choose(packages: tuple[str, ...], requirements: str, environ: Mapping[str, str], uv: Uv) -> Choice:
+    """Which builds of torch: CPU ones where there is no NVIDIA device and PyTorch's own index answers."""
+    if not _TORCH.search("\n".join((*packages, requirements))):
+        return Choice()
+    if environ.get("UV_TORCH_BACKEND"):
+        return Choice(expected=_CPU_BUILD, words="torch as UV_TORCH_BACKEND says")
+    device = shutil.which("nvidia-smi", path=environ.get("PATH")) is not None
+    if uv.torch_index_answers("auto" if device else "cpu"):
+        if device:
+            return Choice(
+                backend="auto", expected=_CUDA_BUILD, words="torch for the NVIDIA device of this machine"
+            )
+        return Choice(
+            backend="cpu", expected=_CPU_BUILD, words="torch built for CPU, from PyTorch's own index"
+        )
+    if sys.platform == "darwin":
+        return Choice(expected=_CPU_BUILD, words="torch from the package registry")
+    return Choice(
+        expected=_CUDA_BUILD,
+        words="torch from the package registry, built for CUDA, which runs on CPU too: PyTorch's own index, "
+        "with a build of some 200 MB for CPU alone, does not answer",
+    )
+
+
+def from_wheelhouse(wheelhouse: Path) -> Choice:
+    """Unpacked wheels take about three times their size."""
+    if not wheelhouse.is_dir():
+        raise DeployFailed(
+            f"{wheelhouse}: no such folder", hint="LMI_WHEELHOUSE names the folder with the wheels"
+        )
+    size = sum(wheel.stat().st_size for wheel in wheelhouse.glob("*.whl"))
+    return Choice(expected=max(3 * size, _LEAST), words=f"wheels from {wheelhouse} alone")
+
+
+def require_room(expected: int, *places: Path, linked: Callable[[], bool]) -> None:
+    """Refuse to begin what the disk cannot hold; `linked` says whether the files are on that disk already."""
+    for place in places:
+        if (free := free_space(place)) < expected and not linked():
+            raise DeployFailed(
+                f"{nearest(place)}: {gigabytes(free)} free, the serving environment needs about {gigabytes(expected)}",
+                hint="free some space (`lmi cache ls` shows what lmi keeps, `uv cache clean` what uv keeps), "
+                "or set LMI_CACHE_HOME to a folder on a larger disk",
+            )
+
+
+def on_one_disk(first: Path, second: Path) -> bool:
+    return nearest(first).stat().st_dev == nearest(second).stat().st_dev
+
+
+@dataclass(slots=True, kw_only=True)
+class Installation:
+    """One run of the installer, as events; what it said stays in `lines` and in the log."""
+
+    key: str
+    expected: int
+    log: IO[str]
+    lines: list[str] = field(default_factory=list)
+    packages: int = 0
+    _resolved: str = "resolving"
+
+    def follow(self, running: Running) -> Generator[Event, None, int]:
+        for line in running.lines(tick=_TICK):
+            if line is None:
+                yield from self._heartbeat(running.written())
+            elif line:
+                yield self._line(mask_urls(line))
+        return running.exit_code()
+
+    def last_words(self, count: int = 20) -> list[str]:
+        return self.lines[-count:]
+
+    def _line(self, line: str) -> Line:
+        self.log.write(f"{line}\n")
+        self.lines.append(line)
+        if found := _RESOLVED.match(line):
+            self._resolved = f"{found[1]} packages"
+        if found := _INSTALLED.match(line):
+            self.packages = int(found[1])
+        return Line(key=self.key, text=line)
+
+    def _heartbeat(self, written: int | None) -> Iterator[Event]:
+        if written is not None:
+            # What is in uv's cache already is not written again: the total is at most this.
+            total = float(self.expected) if written <= self.expected and self.expected > _LEAST else None
+            yield Progress(key=self.key, done=float(written), total=total, unit="bytes", note=self._resolved)

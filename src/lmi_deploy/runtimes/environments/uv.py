@@ -1,0 +1,141 @@
+"""uv: makes virtual environments and installs into them."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.errors import DeployFailed, LmiError, NotInstalled
+from lmi_deploy.errors.url_credentials import mask_urls
+from lmi_deploy.host.process_output import Running
+
+_PIP_NAMES = {
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
+    "PIP_CERT": "SSL_CERT_FILE",
+}
+_UV_OWN_NAMES = {"UV_DEFAULT_INDEX": "UV_INDEX_URL", "UV_INDEX": "UV_EXTRA_INDEX_URL"}
+"""Older names that uv still reads: where the user set one of them, pip's setting is not put over it."""
+_PROBE_SECONDS = "3"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Install:
+    """`backend` is uv's word for the builds of torch to take; empty for whatever the registry has."""
+
+    requirements: Path
+    backend: str = ""
+    wheelhouse: Path | None = None
+    copy: bool = False
+    """Copy out of uv's cache, which is on another disk, instead of linking."""
+
+
+class Uv:
+    """`folder` is where it runs: a place where no project's own settings apply, only the user's."""
+
+    def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
+        self._binary = _binary()
+        self._environ = settings(environ)
+        self._folder = folder
+
+    def version(self) -> str:
+        return self._ask("--version").removeprefix("uv ").split(" ")[0]
+
+    def cache(self) -> Path:
+        return Path(self._ask("cache", "dir"))
+
+    def create(self, venv: Path, python: str) -> None:
+        """An empty environment on an interpreter that is here: a toolchain is never downloaded."""
+        done = self._run("venv", "--quiet", "--no-python-downloads", "--python", python, str(venv))
+        if done.returncode:
+            raise DeployFailed(
+                f"{venv}: uv could not make an environment on {python}",
+                hint="the worker runs on the Python that lmi runs on: see that it is whole",
+                details=mask_urls(done.stderr).splitlines(),
+            )
+
+    def install(self, venv: Path, wanted: Install) -> Running:
+        """The running installation; it prints what it does, and its exit code says how it ended."""
+        argv = [self._binary, *_install(venv, wanted), "--no-progress", "--color", "never"]
+        return Running(argv, environ=self._environ, cwd=self._folder)
+
+    def has_all(self, venv: Path, wanted: Install) -> bool:
+        """Whether uv's cache holds every file of it: nothing would be fetched."""
+        done = self._run(*_install(venv, wanted), "--dry-run")
+        return done.returncode == 0 and "Would download" not in done.stderr
+
+    def torch_index_answers(self, backend: str) -> bool:
+        """Whether PyTorch's own index can be reached: asked once, of uv itself, so that its proxies count."""
+        hurry = {
+            "UV_HTTP_TIMEOUT": _PROBE_SECONDS,
+            "UV_HTTP_CONNECT_TIMEOUT": _PROBE_SECONDS,
+            "UV_HTTP_RETRIES": "0",
+        }
+        argv = ["pip", "compile", "-", "--quiet", "--no-deps", "--torch-backend", backend]
+        try:
+            return (
+                self._run(*argv, text="torch\n", environ=hurry, limit=4 * float(_PROBE_SECONDS)).returncode
+                == 0
+            )
+        except subprocess.TimeoutExpired:
+            return False
+
+    def sweep(self) -> None:
+        """Remove what a killed uv left half fetched in its cache, unless another uv is at work there."""
+        cache = self.cache()
+        # Every uv holds this lock, shared, while it uses the cache: alone, all temporary folders are orphans.
+        with suppress(OSError), (cache / ".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for left in cache.glob(".tmp*/"):
+                shutil.rmtree(left, ignore_errors=True)
+
+    def _ask(self, *argv: str) -> str:
+        done = self._run(*argv)
+        if done.returncode:
+            raise LmiError(f"uv {' '.join(argv)} failed", hint=done.stderr.strip())
+        return done.stdout.strip()
+
+    def _run(
+        self, *argv: str, text: str = "", environ: Mapping[str, str] | None = None, limit: float = 60.0
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [self._binary, *argv],
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=limit,
+            env={**self._environ, **(environ or {})},
+            cwd=self._folder,
+        )
+
+
+def settings(environ: Mapping[str, str]) -> dict[str, str]:
+    """The user's environment for uv: their own uv settings as they are, pip's where uv has none."""
+    mine = {**environ, "UV_PYTHON_DOWNLOADS": "never"}
+    for theirs, ours in _PIP_NAMES.items():
+        if environ.get(theirs) and not environ.get(ours) and not environ.get(_UV_OWN_NAMES.get(ours, ours)):
+            mine[ours] = environ[theirs]
+    return mine
+
+
+def _binary() -> str:
+    try:
+        from uv import find_uv_bin
+
+        return str(find_uv_bin())
+    except (ImportError, FileNotFoundError) as exc:
+        raise NotInstalled("uv") from exc
+
+
+def _install(venv: Path, wanted: Install) -> list[str]:
+    argv = ["pip", "install", "--python", str(venv / "bin" / "python"), "-r", str(wanted.requirements)]
+    argv += ["--torch-backend", wanted.backend] if wanted.backend else []
+    argv += ["--link-mode", "copy"] if wanted.copy else []
+    if wanted.wheelhouse:
+        argv += ["--no-index", "--find-links", str(wanted.wheelhouse), "--only-binary", ":all:"]
+    return argv

@@ -1,0 +1,128 @@
+"""What a server's home folder, and the private folder that belongs to it, hold: notes, sockets, last lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import stat
+import tempfile
+from pathlib import Path
+from typing import Any, Literal
+
+from lmi_deploy.domain.naming import digest, short
+from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.errors import DeployFailed
+from lmi_deploy.ports.model_server import Launch
+
+LAST_LINES = 40
+ASKED_FOR = frozenset({0, 130, 143})
+"""Exit codes of an end that somebody asked for."""
+_FAILURE = "failure.json"
+_WORKER = re.compile(r"^.*?\bW-\d+-\S+-std(?:out|err): ")
+"""What DJLServing's log puts before a line of its worker."""
+
+
+def run_folder(home: Path) -> Path:
+    """A private folder with a short path: a unix socket's path may have 103 bytes at most (macOS)."""
+    return Path(tempfile.gettempdir(), f"lmi-{os.getuid()}", short(digest(str(home.resolve())), 12))
+
+
+def is_private(folder: Path) -> bool:
+    """Whether it is a folder of this user that no other user can look into; a link to one is not."""
+    try:
+        found = folder.lstat()
+    except OSError:
+        return False
+    closed = stat.S_IMODE(found.st_mode) & 0o077 == 0
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and closed
+
+
+def fresh_run_folder(home: Path) -> Path:
+    """The same, empty. Refused where another user made the folder around it, or a link in its place."""
+    run = run_folder(home)
+    try:
+        run.parent.mkdir(mode=0o700)
+    except FileExistsError:
+        _close(run.parent)
+    shutil.rmtree(run, ignore_errors=True)
+    run.mkdir(mode=0o700)
+    return run
+
+
+def _close(folder: Path) -> None:
+    """Take away what others may do with a folder of ours."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        what = "is a link" if stat.S_ISLNK(found.st_mode) else "belongs to another user or is no folder"
+        raise DeployFailed(
+            f"{folder}: {what}, so the sockets of a server would not be safe in it",
+            hint="set TMPDIR to a folder of your own",
+        )
+    if stat.S_IMODE(found.st_mode) != 0o700:
+        folder.chmod(0o700)
+
+
+def write_note(path: Path, value: dict[str, Any]) -> None:
+    """Whole or not at all."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(value))
+    partial.replace(path)
+
+
+def read_note(path: Path) -> dict[str, Any]:
+    """Empty where there is none."""
+    try:
+        value = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def last_lines(log: Path) -> list[str]:
+    """The end of a log, its worker's lines as the worker wrote them; empty where there is none."""
+    try:
+        lines = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+    except OSError:
+        return []
+    return [_WORKER.sub("", line) for line in lines]
+
+
+def port_at_start(launch: Launch) -> int | None:
+    """The port to listen at; None where it cannot be had, which is then what this start failed of."""
+    try:
+        return chosen_port(launch.host, launch.port)
+    except OSError as reason:
+        message = f"{launch.host}:{launch.port}: {reason.strerror}"
+        write_note(launch.home / _FAILURE, {"message": message})
+        return None
+
+
+def failure_at_start(home: Path) -> str:
+    return str(read_note(home / _FAILURE).get("message", ""))
+
+
+def failure_of(home: Path, trouble: str, log: Path) -> str:
+    """`trouble`, and what the log ends with; that of a start that did not come to one stands for itself."""
+    return "\n".join([trouble, *last_lines(log)]) if trouble and not failure_at_start(home) else trouble
+
+
+def not_running(home: Path, trouble: str, *, runtime: str) -> SeenServer:
+    phase: Literal["failed", "gone"] = "failed" if trouble else "gone"
+    return SeenServer(server=home.name, phase=phase, pid=None, port=None, runtime=runtime)
+
+
+def forget(home: Path, *notes: str) -> None:
+    for name in (_FAILURE, *notes):
+        (home / name).unlink(missing_ok=True)
+
+
+def chosen_port(host: str, port: int) -> int:
+    """The port itself, or a free one for 0. OSError where somebody listens there."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As the servers do: an address whose last connections are only just closed is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((host, port))
+        return int(probe.getsockname()[1])

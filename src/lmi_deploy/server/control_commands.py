@@ -1,0 +1,117 @@
+"""What the control socket can be asked: status, take over, stop, and what DJLServing's management API answers."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+import os
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lmi_deploy.server.control import Borrowed, ControlError, Said, Verb
+from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.http.listener import Listener
+from lmi_deploy.server.http.parser import Request
+from lmi_deploy.server.http.responses import refusal_reply
+from lmi_deploy.server.inference import Counts
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.management import Management
+from lmi_deploy.server.models.registry import Models
+from lmi_deploy.server.workers.report import died_unnoticed, workers_of
+
+_UNNOTICED = "the worker's Python process is gone (as in the cloud, it takes a request to find out)"
+
+
+@dataclass(slots=True)
+class State:
+    """Where the server is in its life."""
+
+    phase: str = "loading"
+    message: str = ""
+    started_at: str = field(
+        default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """The verbs of the control socket, over the parts of a running server."""
+
+    state: State
+    model: str
+    labels: Mapping[str, str]
+    models: Models
+    counts: Counts
+    listener: Listener
+    management: Management
+    end: Callable[[], None]
+    log: Log
+
+    def verbs(self) -> Mapping[str, Verb]:
+        return {
+            "status": self.status,
+            "take_over": self.take_over,
+            "stop": self.stop,
+            "manage": self.manage,
+        }
+
+    async def status(self, _: Said) -> Said:
+        counts = self.counts
+        why = self._why_failed() if self.state.phase == "ready" else ""
+        return {
+            "phase": "failed" if why else self.state.phase,
+            "pid": os.getpid(),
+            "port": self.listener.port,
+            "model": self.model,
+            "labels": dict(self.labels),
+            "requests": {"served": counts.served, "failed": counts.failed, "in_flight": counts.in_flight},
+            "workers": workers_of(self.models),
+            "started_at": self.state.started_at,
+            "message": why or self.state.message,
+        }
+
+    def _why_failed(self) -> str:
+        """Of a server that listens; empty where its models answer."""
+        failed = next((pool for pool in self.models if pool.failed), None)
+        if failed is not None:
+            return failed.why_failed or "the model failed"
+        return _UNNOTICED if died_unnoticed(self.models) else ""
+
+    async def stop(self, _: Said) -> Said:
+        self.end()
+        return {"phase": "draining"}
+
+    async def take_over(self, asked: Said) -> Said:
+        """Accept on the listening socket of another server, which then drains and ends."""
+        if self.state.phase != "ready":
+            raise ControlError(f"this server is {self.state.phase}: only a ready one can take over")
+        borrowed = Borrowed(str(asked.get("from")))
+        try:
+            listening = await asyncio.to_thread(borrowed.fetch)
+            await self.listener.replace(listening)
+            borrowed.thank()
+        finally:
+            borrowed.close()
+        self.log.event("took over", port=self.listener.port, of=asked.get("from"))
+        return {"port": self.listener.port}
+
+    async def manage(self, asked: Said) -> Said:
+        """A request to the management API, as `method`, `target` and JSON `body`; its `status` and `body`."""
+        body = asked.get("body")
+        headers = [("content-type", "application/json")] if body is not None else []
+        raw = json.dumps(body).encode() if body is not None else b""
+        request = Request(str(asked.get("method") or "GET"), str(asked.get("target")), headers, raw)
+        try:
+            reply = await self.management.reply(request)
+        except Refusal as refusal:
+            reply = refusal_reply(refusal, refusal.status)
+        return {"status": reply.status, "body": reply.body.decode("utf-8", "replace")}
+
+    def give_socket(self) -> socket.socket:
+        """Our listening socket, for the server that takes over."""
+        listening = self.listener.listening
+        if self.state.phase != "ready" or listening is None:
+            raise ControlError(f"this server is {self.state.phase}: it has no socket to hand over")
+        return listening

@@ -1,0 +1,1 @@
+"""The HTTP front end of the embedded server."""

@@ -1,0 +1,247 @@
+"""One client connection: requests in, answers out, in order, with back-pressure."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Sequence
+
+from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.http import responses
+from lmi_deploy.server.http.parser import Malformed, Request
+from lmi_deploy.server.http.request_reader import BadExpectation, Idle, RequestReader, TooLarge, TooSlow
+from lmi_deploy.server.http.responses import Reply
+from lmi_deploy.server.http.stream import Stream
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.settings import ServerSettings
+from lmi_deploy.server.workers.protocol import Pair
+
+# The real server keeps what a slow client has not read in memory, without a limit; here up to this much a connection.
+WRITE_AHEAD = 64 * 1024 * 1024
+
+Application = Callable[["Exchange"], Awaitable[None]]
+
+
+class Hangup(Exception):
+    """The connection is reset: the answer cannot be finished, and the client must notice."""
+
+
+class Exchange:
+    """One request and the means to answer it."""
+
+    def __init__(self, connection: Connection, request: Request) -> None:
+        self.request = request
+        given = request.header(connection.settings.request_id_key.lower())
+        self.request_id = given if given is not None else str(uuid.uuid4())
+        self.status = 0
+        self._connection = connection
+        connection.told_id = self.request_id
+
+    def gone(self) -> bool:
+        """Whether the client has left."""
+        return self._connection.gone()
+
+    async def reply(self, reply: Reply) -> None:
+        """The whole answer at once."""
+        keep = reply.status < 400 and not self._connection.draining
+        chunked = any(n.lower() == "transfer-encoding" and v.lower() == "chunked" for n, v in reply.headers)
+        size = [("content-length", str(len(reply.body)))] if responses.has_length(reply.status) else []
+        body = reply.body if responses.has_body(reply.status) and self.request.method != "HEAD" else b""
+        if chunked and body:
+            body = responses.chunk(body) + responses.LAST_CHUNK
+        await self._send(
+            reply.status, reply.reason, headers=reply.headers, framing=size, keep=keep, body=body
+        )
+
+    async def start_stream(self, status: int, reason: str, headers: Sequence[Pair]) -> None:
+        """The head of an answer whose length is not known."""
+        coding = [("transfer-encoding", "chunked")]
+        await self._send(
+            status, reason, headers=headers, framing=coding, keep=not self._connection.draining, body=b""
+        )
+
+    async def send_chunk(self, blob: bytes) -> None:
+        if blob and self.request.method != "HEAD":
+            await self._connection.send(responses.chunk(blob))
+
+    async def end_stream(self) -> None:
+        if self.request.method != "HEAD":
+            await self._connection.send(responses.LAST_CHUNK)
+
+    async def _send(
+        self,
+        status: int,
+        reason: str,
+        *,
+        headers: Sequence[Pair],
+        framing: list[Pair],
+        keep: bool,
+        body: bytes,
+    ) -> None:
+        self.status = status
+        self._connection.keep = keep
+        told, self._connection.told_id = self._connection.told_id, None
+        named = [("x-request-id", told)] if told is not None else []
+        named += [*self._cors(headers), *responses.NEVER_CACHED]
+        closing = [("connection", "keep-alive" if keep else "close")]
+        head = responses.head(
+            status, reason or responses.reason_of(status), [*headers, *named, *framing, *closing]
+        )
+        await self._connection.send(head + body)
+
+    def _cors(self, headers: Sequence[Pair]) -> Sequence[Pair]:
+        cors = self._connection.settings.cors
+        theirs = {name.lower() for name, _ in headers} if cors else set()
+        return [pair for pair in cors if pair[0] not in theirs]
+
+
+class Connection(Stream):
+    """Serves one client until it leaves, an error closes the connection, or the server drains."""
+
+    def __init__(
+        self,
+        settings: ServerSettings,
+        application: Application,
+        opened: Callable[[Connection], None],
+        log: Log,
+    ) -> None:
+        super().__init__()
+        self.settings = settings
+        self.keep = True
+        self.draining = False
+        self._between = True
+        # As in the real server: of requests that came together, the first answer carries the last one's id.
+        self.told_id: str | None = None
+        self._aside: set[asyncio.Task[None]] = set()
+        self._application = application
+        self._opened = opened
+        self._log = log
+        self._requests = RequestReader(self, max_body=settings.max_request_size, limits=settings.time_limits)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport.set_write_buffer_limits(high=WRITE_AHEAD)
+        self._opened(self)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing was asked that is not answered."""
+        return self._between and not self._aside
+
+    def gone(self) -> bool:
+        """Whether the client has left."""
+        return self.closing or (self.at_end and not self.have)
+
+    @property
+    def left(self) -> bool:
+        """Whether the client left before its request was answered."""
+        return self.at_end and not self.have and not self.idle
+
+    async def run(self) -> None:
+        """Requests one after the other; never raises for what a client does."""
+        try:
+            while self.keep and not self.draining:
+                await self._one()
+            if self.draining and self._aside:
+                await asyncio.wait(self._aside)
+        except (OSError, EOFError, Hangup):
+            self.abort()
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        except Exception as exc:  # noqa: BLE001 (whatever it is, the socket is not left open)
+            self._failed(exc)
+        finally:
+            for task in self._aside:
+                task.cancel()
+        await self._leave()
+
+    async def _leave(self) -> None:
+        """Close once the client has read what was written, or does not read it."""
+        limits = self.settings.time_limits
+        self.close()
+        try:
+            async with asyncio.timeout(limits.body + self.unsent / limits.slowest):
+                await self.closed()
+        except TimeoutError:
+            self.abort()
+            await self.closed()
+
+    async def send(self, raw: bytes) -> None:
+        """Hand bytes to the socket; waits when the client is far behind, and gives up when it stands still."""
+        if self.closing:
+            raise Hangup
+        self.write(raw)
+        if not self.full:
+            return
+        try:
+            async with asyncio.timeout(self.settings.chunked_read_timeout):
+                await self.drain()
+        except TimeoutError as exc:
+            raise Hangup from exc
+
+    async def _one(self) -> None:
+        self._between = True
+        try:
+            request = await self._requests.head()
+            if request is None:
+                self.keep = False
+                return
+            self._between = False
+            request = await self._requests.body(request)
+        except Idle:
+            self.keep = bool(self._aside)  # what waits for its answer is no idle client
+        except TooSlow:
+            await self._bare(408, "Request Timeout", keep=False)
+        except Malformed as exc:
+            await self._malformed(exc.request or Request("GET", "/", []))
+        except TooLarge as exc:
+            await self._too_large(exc)
+        except BadExpectation:
+            await self._bare(417, "Expectation Failed", keep=False)
+        else:
+            await self._answer(Exchange(self, request))
+
+    async def _answer(self, exchange: Exchange) -> None:
+        """As the real server: requests that came in one piece are answered when they are done, in any order."""
+        if not self.have and not self._aside:
+            await self._application(exchange)
+            return
+        task = asyncio.create_task(self._beside(exchange))
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+        await asyncio.sleep(0)  # it is begun before the next one is read
+
+    async def _beside(self, exchange: Exchange) -> None:
+        try:
+            await self._application(exchange)
+        except (OSError, EOFError, Hangup):
+            self.abort()
+        except Exception as exc:  # noqa: BLE001 (as in `run`)
+            self._failed(exc)
+        if exchange.status >= 400 or (self.draining and len(self._aside) == 1):
+            self.close()
+
+    def _failed(self, exc: Exception) -> None:
+        self._log.defect("a connection failed, and is closed", exc)
+        self.abort()
+
+    async def _malformed(self, request: Request) -> None:
+        message = "Invalid HTTP message."
+        refusal = Refusal(400, "BadRequestException", message, reason=message)
+        await Exchange(self, request).reply(responses.refusal_reply(refusal, 400))
+
+    async def _too_large(self, refused: TooLarge) -> None:
+        """Answered before the body came: a client may wait for that."""
+        closing = [("connection", "close")] if refused.closing else []
+        keep = refused.skip is not None
+        await self._bare(413, "Request Entity Too Large", keep=keep, headers=closing)
+        if refused.skip is not None:
+            try:
+                await self._requests.skip(refused.skip)
+            except TooSlow:
+                self.keep = False
+
+    async def _bare(self, status: int, reason: str, *, keep: bool, headers: Sequence[Pair] = ()) -> None:
+        self.keep = keep
+        await self.send(responses.head(status, reason, [("content-length", "0"), *headers]))

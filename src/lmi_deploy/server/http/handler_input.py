@@ -1,0 +1,73 @@
+"""An HTTP request as the handler sees it: properties from headers, content from query, form and body."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from lmi_deploy.server import error_responses
+from lmi_deploy.server.http import form_parsing
+from lmi_deploy.server.http.parser import Request
+from lmi_deploy.server.workers.batches import alphabetical
+from lmi_deploy.server.workers.protocol import Entry, Pair
+
+ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
+
+
+@dataclass(slots=True)
+class ModelInput:
+    """What goes to the worker, and the path that was asked for."""
+
+    path: str
+    content: list[Entry] = field(repr=False)
+    named: dict[str, Pair]
+    query: Sequence[Entry] = ()
+
+    def value(self, name: str) -> str | None:
+        """A property by its name in any letter case."""
+        found = self.named.get(name.lower())
+        return found[1] if found else None
+
+    def stated(self, name: str) -> str | None:
+        """In the query, else in a header."""
+        found = next((blob.decode("utf-8", "replace") for key, blob in self.query if key == name), None)
+        return found or self.value(name)
+
+    def entry(self, name: str) -> str | None:
+        """The text of the first content entry of that name."""
+        return next((blob.decode("utf-8", "replace") for key, blob in self.content if key == name), None)
+
+    def set(self, name: str, value: str) -> None:
+        """The last value wins, under the first letter case."""
+        lowered = name.lower()
+        self.named[lowered] = (self.named[lowered][0] if lowered in self.named else name, value)
+
+    def properties(self) -> list[Pair]:
+        return alphabetical(list(self.named.values()))
+
+
+def read_input(request: Request, request_id: str, *, named: bool = False) -> ModelInput:
+    """`Refusal` where the real server refuses the request before any worker sees it."""
+    path, entries = form_parsing.split_target(request.target)
+    asked = ModelInput(path, list(entries), {}, entries)
+    for name, value in request.headers:
+        if name.lower() == ATTRIBUTES:
+            _add_attributes(asked, value)
+        elif not (name.lower() == "transfer-encoding" and not request.sized):
+            asked.set(name, value)
+    form = form_parsing.form_entries(request.header("content-type"), request.body)
+    if "handler" in asked.named and not named:
+        message = "The handler can't be overridden in a request"
+        raise error_responses.Refusal(400, "BadRequestException", message, reason=message)
+    if not request.sized:
+        asked.set("content-length", str(len(request.body)))
+    asked.set("requestId", request_id)
+    asked.content += form if form is not None else [("data", request.body)]
+    return asked
+
+
+def _add_attributes(asked: ModelInput, text: str) -> None:
+    for pair in text.split(";"):
+        name, equals, value = pair.partition("=")
+        if equals:
+            asked.set(name.strip(), value.strip())

@@ -1,0 +1,116 @@
+"""The listening socket and the connections that came through it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from typing import Any
+
+from lmi_deploy.server.http.connection import Application, Connection
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.settings import ServerSettings
+
+BACKLOG = 1024
+LEFT_CHECK = 0.2  # seconds between two looks for clients that left
+LINGER = 1.0  # seconds in which a kept connection may still ask, after its port went to another server
+
+
+class Listener:
+    """Accepts on one socket at a time; the socket can be given away or replaced."""
+
+    def __init__(self, settings: ServerSettings, application: Application, log: Log) -> None:
+        self._settings = settings
+        self._application = application
+        self._log = log
+        self.port = 0  # told even after the socket went to another server
+        self._socket: socket.socket | None = None
+        self._server: asyncio.Server | None = None
+        self._connections: dict[Connection, asyncio.Task[None]] = {}
+        self._draining = False
+
+    @property
+    def listening(self) -> socket.socket | None:
+        return self._socket
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._connections)
+
+    def reserve(self, host: str, port: int) -> None:
+        """Bind, but do not listen: the port is ours, and clients are still refused. OSError when it is taken."""
+        family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        own = socket.socket(family, kind, proto)
+        try:
+            _bind(own, address)
+        except OSError:
+            own.close()
+            raise
+        self._socket = own
+        self.port = own.getsockname()[1]
+
+    async def open(self) -> None:
+        """Accept clients on the reserved socket."""
+        assert self._socket is not None, "reserved before it is opened"
+        loop = asyncio.get_running_loop()
+        # The connections have it from here on: what is left of them does not keep the next server from the port.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._server = await loop.create_server(self._connection, sock=self._socket, backlog=BACKLOG)
+
+    async def replace(self, other: socket.socket) -> None:
+        """Accept on another server's socket, and drop our own."""
+        before, self._socket = self._server, other
+        self.port = other.getsockname()[1]
+        await self.open()
+        if before is not None:
+            before.close()
+
+    def close(self) -> None:
+        """Accept nothing more; a copy of the socket in another process goes on accepting."""
+        if self._server is not None:
+            self._server.close()
+        elif self._socket is not None:
+            self._socket.close()
+
+    async def drain(self, *, linger: float) -> None:
+        """Let every request in flight be answered; kept connections without one are closed after `linger` seconds."""
+        self._draining = True
+        for connection in self._connections:
+            connection.draining = True
+        if linger and self._connections:
+            await asyncio.wait(set(self._connections.values()), timeout=linger)
+        for connection in self._connections:
+            if connection.idle:
+                connection.close()
+        while self._connections:
+            for connection, task in self._connections.items():
+                if connection.left:
+                    task.cancel()  # nobody waits for this answer
+            await asyncio.wait(set(self._connections.values()), timeout=LEFT_CHECK)
+
+    def abort(self) -> None:
+        for task in self._connections.values():
+            task.cancel()
+
+    def _connection(self) -> Connection:
+        return Connection(self._settings, self._application, self._opened, self._log)
+
+    def _opened(self, connection: Connection) -> None:
+        connection.draining = self._draining
+        self._connections[connection] = task = asyncio.create_task(connection.run())
+        task.add_done_callback(lambda _: self._connections.pop(connection, None))
+
+
+def _bind(own: socket.socket, address: Any) -> None:
+    """First without SO_REUSEADDR: on Linux, two sockets that have it can be bound to one port while neither listens.
+
+    With it where that fails: connections that were closed a moment ago hold a port for one that has it not.
+    """
+    try:
+        own.bind(address)
+    except OSError as exc:
+        if exc.errno != errno.EADDRINUSE:
+            raise
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        own.bind(address)

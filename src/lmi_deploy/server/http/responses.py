@@ -1,0 +1,135 @@
+"""Heads and bodies of HTTP answers, byte for byte as the real server writes them."""
+
+from __future__ import annotations
+
+import http
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.workers.batches import alphabetical
+from lmi_deploy.server.workers.protocol import Answer, Pair
+
+JSON_TYPE: tuple[Pair, ...] = (("content-type", "application/json"),)
+NEVER_CACHED: tuple[Pair, ...] = (
+    ("Pragma", "no-cache"),
+    ("Cache-Control", "no-cache; no-store, must-revalidate, private"),
+    ("Expires", "Thu, 01 Jan 1970 00:00:00 UTC"),
+)
+_OURS = {"content-length", "connection", "x-request-id", "pragma", "cache-control", "expires"}
+# Gson writes these as escapes so that JSON may stand inside HTML.
+_HTML_SAFE = {char: f"\\u{ord(char):04x}" for char in "'<>&=\u2028\u2029"}
+_NO_TOKEN = re.compile(r"[^!#$%&'*+\-.^_`|~0-9A-Za-z]")
+_NO_VALUE = re.compile(r"^[\x00-\x20\x7f]|[\x00-\x08\x0a-\x1f\x7f]")
+_LINE_END = re.compile(r"[\r\n]")
+_REASONS = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One whole answer."""
+
+    status: int
+    headers: Sequence[Pair] = ()
+    body: bytes = field(default=b"", repr=False)
+    reason: str = ""
+
+
+def pretty(value: object) -> bytes:
+    """The server's own JSON: two spaces, HTML-safe, a newline at the end."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return (text.translate({ord(char): escape for char, escape in _HTML_SAFE.items()}) + "\n").encode()
+
+
+def json_reply(value: object, status: int = 200, reason: str = "") -> Reply:
+    return Reply(status, JSON_TYPE, pretty(value), reason)
+
+
+def refusal_reply(refusal: Refusal, status: int) -> Reply:
+    """`{code, type, message}`; a message of None is left out."""
+    told = {"code": status, "type": refusal.kind, "message": refusal.message}
+    return json_reply({k: v for k, v in told.items() if v is not None}, status, refusal.reason or "")
+
+
+def handler_headers(properties: Iterable[Pair]) -> list[Pair]:
+    """What a handler set, sorted: the first letter case and the last value of each; never what is the server's to say.
+
+    Raises `Refusal` for a name or value that cannot stand in an HTTP head.
+    """
+    kept: dict[str, Pair] = {}
+    for name, value in properties:
+        _check_header(name, value)
+        lowered = name.lower()
+        kept[lowered] = (kept[lowered][0] if lowered in kept else name, value)
+    return alphabetical([pair for lowered, pair in kept.items() if lowered not in _OURS])
+
+
+def _check_header(name: str, value: str) -> None:
+    if not name:
+        raise _illegal("empty headers are not allowed []")
+    if bad := _NO_TOKEN.search(name):
+        found = f"0x{ord(bad[0]):x} at index {bad.start()} of header '{name}'."
+        raise _illegal(
+            f'a header name can only contain "token" characters, but found invalid character {found}'
+        )
+    if bad := _NO_VALUE.search(value):
+        raise _illegal(
+            f"a header value contains prohibited character 0x{ord(bad[0]):x} at index {bad.start()}."
+        )
+
+
+def _illegal(message: str) -> Refusal:
+    return Refusal(500, "IllegalArgumentException", message)
+
+
+def reason_told(answer: Answer) -> str:
+    """The handler's message, which is the reason of every status but 200."""
+    return "" if answer.code == 200 else answer.message
+
+
+def reason_of(status: int) -> str:
+    if status in _REASONS:
+        return _REASONS[status]
+    try:
+        return http.HTTPStatus(status).phrase
+    except ValueError:
+        return _class_of(status)
+
+
+def _class_of(status: int) -> str:
+    names = {1: "Informational", 2: "Success", 3: "Redirection", 4: "Client Error", 5: "Server Error"}
+    return f"{names.get(status // 100, 'Unknown Status')} ({status})"
+
+
+def head(status: int, reason: str, headers: Iterable[Pair]) -> bytes:
+    """Status line and headers, ready for the socket."""
+    lines = ["", *(f"{name}: {value}" for name, value in headers), "", ""]
+    first = f"HTTP/1.1 {status} {reason}".encode("ascii", "replace")
+    return first + "\r\n".join(lines).encode("latin-1", "replace")
+
+
+def check_status(status: int, reason: str) -> None:
+    """`Refusal` for what is no HTTP status by the real server's library."""
+    if status < 0:
+        raise _illegal(f"code : {status} (expected: >= 0)")
+    if _LINE_END.search(reason):
+        raise _illegal(f"reasonPhrase contains one of the following prohibited characters: \\r\\n: {reason}")
+
+
+def has_length(status: int) -> bool:
+    """Whether an answer of this status tells the length of its body."""
+    return status in (101, 304) or (status != 204 and not 100 <= status < 200)
+
+
+def has_body(status: int) -> bool:
+    """Whether it has one on the wire; the real server's 304 tells a length and sends nothing."""
+    return has_length(status) and status != 304
+
+
+def chunk(blob: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(blob), blob)
+
+
+LAST_CHUNK = b"0\r\n\r\n"

@@ -1,0 +1,1 @@
+"""Which models the embedded server serves, and with which properties."""

@@ -1,0 +1,159 @@
+"""LoRA adapters of one model: which are registered, and what a worker's handler is asked about them.
+
+After `Adapter`, `PyAdapter` and `ModelInfo` of DJLServing (deepjavalibrary/djl-serving, folder wlm) and the functions
+`register_adapter`, `update_adapter` and `unregister_adapter` of its Python side (djl_python/huggingface.py and
+async_utils.py in 0.34, adapter_manager_mixin.py in 0.36).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lmi_deploy.server import error_responses
+from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.models.properties import ModelSettings, hash_order
+from lmi_deploy.server.models.property_values import true
+from lmi_deploy.server.workers.batches import alphabetical
+from lmi_deploy.server.workers.job_queue import Job
+from lmi_deploy.server.workers.protocol import Answer, Pair
+from lmi_deploy.server.workers.sync_worker import Shift, Spent
+from lmi_deploy.server.workers.worker import LoadFailure
+
+FOLDER = "adapters"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """One adapter. `options` is the whole query it was registered with: the handler gets it as content."""
+
+    name: str
+    src: str
+    alias: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def preload(self) -> bool:
+        return true(self.options.get("preload", "true"))
+
+    @property
+    def pin(self) -> bool:
+        return true(self.options.get("pin", "false"))
+
+    def described(self) -> dict[str, object]:
+        """As GET /models/NAME/adapters/NAME shows it."""
+        return {"name": self.name, "src": self.src, "preload": self.preload, "pin": self.pin}
+
+    def updated(self, options: Mapping[str, str], alias: str | None) -> Adapter:
+        """With new options over the old ones; the name stays."""
+        options = {**self.options, **options}
+        src = options.get("src", self.src)
+        return dataclasses.replace(self, src=src, alias=alias or self.alias, options=options)
+
+    def registering(self) -> Job:
+        return self._call("register_adapter", ("src", self.src), content=self.options)
+
+    def updating(self) -> Job:
+        return self._call("update_adapter", ("src", self.src), content=self.options)
+
+    def unregistering(self) -> Job:
+        return self._call("unregister_adapter")
+
+    def _call(self, handler: str, *also: Pair, content: Mapping[str, str] | None = None) -> Job:
+        """A call of one of the handler's functions; it does not share a batch with requests of clients."""
+        properties = [("handler", handler), ("name", self.name), *also]
+        if self.alias is not None:
+            properties.append(("alias", self.alias))
+        entries = [(key, content[key].encode()) for key in hash_order(content)] if content else []
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        return Job(alphabetical(properties), [*entries], lambda: False, future, alone=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the handler answered; 300 and more is a failure."""
+
+    code: int
+    message: str
+
+
+async def outcome_of(job: Job, settings: ModelSettings) -> Outcome:
+    """The handler's answer; `Refusal` when there is none within predict_timeout, which a synchronous worker sees to.
+
+    A synchronous handler tells it by code and message of its Output, an asynchronous one by the first piece.
+    """
+    try:
+        async with asyncio.timeout(settings.limits.predict_timeout if settings.async_mode else None):
+            answer = await job.answer
+            if not answer.streamed:
+                return Outcome(answer.code, answer.message)
+            frame = await job.frames.get()
+    except TimeoutError as exc:
+        raise error_responses.timed_out() from exc
+    finally:
+        job.abandon()
+    if frame.lost:
+        raise error_responses.disconnected()
+    text = frame.blob.decode("utf-8", "replace").strip()
+    failed_because = answer.code >= 300 and answer.message not in ("", "OK")
+    return Outcome(answer.code, answer.message if failed_because else text)
+
+
+class Adapters:
+    """Those of one model, by name; every worker that starts is told of all of them."""
+
+    def __init__(self, settings: ModelSettings, failed: Callable[[str, str], None]) -> None:
+        """What lies in the model's folder `adapters` is registered from the start.
+
+        `failed` is told name and reason of each that a worker does not take at its start.
+        """
+        folder = settings.folder / FOLDER
+        found = sorted(folder.iterdir()) if folder.is_dir() else []
+        self._kept = {path.name: Adapter(name=path.name, src=str(path)) for path in found}
+        self._settings = settings
+        self._failed = failed
+
+    def __iter__(self) -> Iterator[Adapter]:
+        """In the order of the real server's hash table."""
+        return iter([self._kept[name] for name in hash_order(self._kept)])
+
+    def named(self, name: str) -> Adapter | None:
+        return self._kept.get(name)
+
+    def add(self, adapter: Adapter) -> None:
+        """`Refusal` 409 for a name that is taken."""
+        if adapter.name in self._kept:
+            message = (
+                f"The adapter {adapter.alias or adapter.name} already exists. If you want to replace it, please "
+                "unregister before registering a new adapter with the same name."
+            )
+            raise Refusal(409, "IllegalArgumentException", message)
+        self._kept[adapter.name] = adapter
+
+    def replace(self, adapter: Adapter) -> None:
+        self._kept[adapter.name] = adapter
+
+    def remove(self, name: str) -> None:
+        self._kept.pop(name, None)
+
+    def refused(self, name: str | None) -> str:
+        """Why a request whose query or form names this adapter is not run; empty where it is."""
+        return f"The adapter {name} has not been registered" if name not in (None, *self._kept) else ""
+
+    async def introduce_to(self, shift: Shift) -> None:
+        """Register all of them with a worker that has just started; `LoadFailure` when it does not outlive that."""
+        for adapter in self:
+            job = adapter.registering()
+            try:
+                await shift.serve((job,), lambda: None)
+                outcome = await outcome_of(job, self._settings)
+            except Spent as exc:
+                why = f"register_adapter of {adapter.name}: {exc.told}"
+                raise LoadFailure("adapters", why, worker_exit=None, last_lines=()) from exc
+            except Refusal as exc:
+                self._failed(adapter.name, str(exc))
+            else:
+                if outcome.code >= 300:
+                    self._failed(adapter.name, f"{outcome.code} {outcome.message}")

@@ -1,0 +1,255 @@
+"""What `serving.properties` and the environment together say about one model.
+
+The precedence is the real server's: SageMaker's own variables beat the file, the file beats `OPTION_*`, `SERVING_*` and
+`ARGS_*`; a default that nobody wrote is applied here but not told to the handler.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from lmi_deploy.domain.java_properties import parse_properties
+from lmi_deploy.server.models.lmi_defaults import is_engine, recommended, service
+from lmi_deploy.server.models.property_values import BadSettings, integer, number, true
+from lmi_deploy.server.workers.devices import Place, mpi, placed
+
+PROPERTIES_FILE = "serving.properties"
+BUILT_IN_HANDLER = "djl_python.huggingface"
+
+_SHOUTED = re.compile(r"[A-Z_0-9]+")
+_SERVING = {"SERVING_MIN_WORKERS": "minWorkers", "SERVING_MAX_WORKERS": "maxWorkers"}
+_SAGEMAKER = {
+    "SAGEMAKER_NUM_MODEL_WORKERS": ("minWorkers", "maxWorkers"),
+    "SAGEMAKER_STARTUP_TIMEOUT": ("option.model_loading_timeout",),
+    "SAGEMAKER_MODEL_SERVER_TIMEOUT_SECONDS": ("option.predict_timeout",),
+    "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT": ("option.default_accept",),
+}
+_WORKERS = {f"{device}{bound}Workers" for device in ("", "cpu.") for bound in ("min", "max")}
+_HEALTH_OVERRIDES = ("SERVING_HEALTH_CHECK_OVERRIDE", "SAGEMAKER_HEALTH_CHECK_OVERRIDE")
+
+
+class UnknownEngine(BadSettings):
+    """Nothing in the folder says by what it is to be served."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Numbers that steer the queue and the workers of one model; times in seconds."""
+
+    batch_size: int
+    max_batch_delay: float
+    max_idle_time: float
+    job_queue_size: int
+    retry_threshold: int
+    predict_timeout: float
+    model_loading_timeout: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSettings:
+    """One model, resolved: nothing after this reads the file or the environment for it."""
+
+    name: str
+    version: str | None = None
+    folder: Path
+    entry_point: str
+    recommended_entry_point: str
+    handler: str
+    async_mode: bool
+    never_fails: bool
+    initialise: Mapping[str, str]
+    limits: Limits
+    places: tuple[Place, ...]
+    one_engine: bool = False
+    """Its worker is a whole inference engine, and nothing says how many workers there are."""
+    parallel_loading: bool = False
+    mpi: bool = False
+    enable_lora: bool = False
+    url: str = ""
+    """Where it was registered from, as it was written; empty for a model of the start."""
+    pipeline_parallel_degree: int = 1
+    python: str | None = None
+    """The model's own interpreter."""
+    extra_environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What a model is resolved against, besides its own files.
+
+    `defaults` are the server's own (config.properties, SERVING_*); `over` is said by a registration and beats the file.
+    """
+
+    defaults: Mapping[str, str]
+    environ: Mapping[str, str]
+    gpus: int = 0
+    over: Mapping[str, str] = field(default_factory=dict)
+
+
+def merged_properties(folder: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The file's keys with the environment's laid under and over them."""
+    path = folder / PROPERTIES_FILE
+    found = parse_properties(path.read_bytes()) if path.is_file() else {}
+    for key, value in _from_environment(environ).items():
+        found.setdefault(key, value)
+    for name, keys in _SAGEMAKER.items():
+        if name in environ:
+            found.update(dict.fromkeys(keys, environ[name]))
+    return found
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in environ.items():
+        if name.startswith("OPTION_"):
+            found[_option_key(name.removeprefix("OPTION_"))] = value
+        elif name.startswith("ARGS_"):
+            found[name.removeprefix("ARGS_").lower()] = value
+        elif name in _SERVING:
+            found[_SERVING[name]] = value
+    if "TENSOR_PARALLEL_DEGREE" in environ:
+        found["option.tensor_parallel_degree"] = environ["TENSOR_PARALLEL_DEGREE"]
+    return found
+
+
+def _option_key(name: str) -> str:
+    if name == "ENGINE":
+        return "engine"
+    if name == "ENTRYPOINT":
+        return "option.entryPoint"
+    return f"option.{name.lower() if _SHOUTED.fullmatch(name) else name}"
+
+
+def resolve(folder: Path, *, name: str, around: Surroundings) -> ModelSettings:
+    """Settings of the model in `folder`."""
+    defaults, environ = around.defaults, around.environ
+    merged = merged_properties(folder, environ)
+    _check_engine(folder, {**merged, **around.over})
+    merged = recommended(folder, merged, environ) | merged
+    # What a registration says counts, but is not told to the handler.
+    said = {**merged, **around.over}
+    limits = _limits(said, defaults, environ)
+    entry, fallback = _entry_points(folder, name, merged, environ)
+    one_engine = is_engine(entry or fallback) and not _WORKERS & said.keys()
+    return ModelSettings(
+        name=name,
+        folder=folder,
+        entry_point=entry,
+        recommended_entry_point=fallback,
+        handler=merged.get("option.handler", "handle"),
+        async_mode=true(merged.get("option.async_mode", "")),
+        never_fails=any(true(environ.get(name, "")) for name in _HEALTH_OVERRIDES),
+        initialise=_initialise(merged, limits.batch_size),
+        limits=limits,
+        places=placed(said, defaults, environ, around.gpus, one_engine=one_engine),
+        one_engine=one_engine,
+        parallel_loading=true(merged.get("option.parallel_loading", "")),
+        mpi=mpi(merged),
+        enable_lora=true(merged.get("option.enable_lora", "")),
+        pipeline_parallel_degree=number([merged], "option.pipeline_parallel_degree", 1),
+        python=merged.get("option.pythonExecutable"),
+        extra_environment=_pairs(merged.get("option.env", "")),
+    )
+
+
+def _check_engine(folder: Path, merged: Mapping[str, str]) -> None:
+    engine = merged.get("engine", "Python")
+    if engine not in ("Python", "MPI"):
+        raise BadSettings(f"{folder / PROPERTIES_FILE}: Deep learning engine not found: {engine}")
+
+
+def _entry_points(
+    folder: Path, name: str, merged: Mapping[str, str], environ: Mapping[str, str]
+) -> tuple[str, str]:
+    has_model = "option.model_id" in merged or (folder / "config.json").is_file()
+    stated = merged.get("option.entryPoint") or environ.get("DJL_ENTRY_POINT", "")
+    built_in = BUILT_IN_HANDLER
+    if true(merged.get("option.async_mode", "")):
+        built_in = service(environ) or built_in
+    if stated:
+        _check_entry_point(folder, stated)
+        return stated, built_in if has_model and "option.entryPoint" not in merged else ""
+    named = ("model.py", f"{merged.get('option.modelName', name)}.py")
+    own = next((file for file in named if (folder / file).is_file()), "")
+    if not own and not has_model:
+        kind = BadSettings if "engine" in merged else UnknownEngine
+        raise kind(
+            f"{folder}: no model.py, no option.entryPoint, no option.model_id and no config.json: .py file not found"
+        )
+    return own, built_in if has_model else ""
+
+
+def _check_entry_point(folder: Path, stated: str) -> None:
+    if stated.endswith(".py") and not (folder / stated).is_file():
+        raise BadSettings(f"{folder}: entryPoint {stated} does not exist")
+
+
+def _initialise(merged: Mapping[str, str], batch_size: int) -> dict[str, str]:
+    sent = {
+        key.removeprefix("option."): value for key, value in sorted(merged.items()) if key != "option.env"
+    }
+    sent.setdefault("handler", "handle")
+    if mpi(merged):
+        sent["mpi_mode"] = "true"
+    if batch_size > 1:
+        sent["batchifier"] = "stack"
+    if "tensor_parallel_degree" in sent and "maxWorkers" not in sent:
+        sent |= {"gpu.minWorkers": "1", "gpu.maxWorkers": "1"}
+    return {key: sent[key] for key in hash_order(sent)}
+
+
+def hash_order(keys: Collection[str]) -> list[str]:
+    """The order in which a Java HashMap tells its keys, put in as given: handlers and clients see it."""
+    size = 16
+    while len(keys) > size * 0.75:
+        size *= 2
+    return sorted(keys, key=lambda key: _java_hash(key) & (size - 1))
+
+
+def _java_hash(text: str) -> int:
+    code = 0
+    for char in text:
+        code = (31 * code + ord(char)) & 0xFFFFFFFF
+    return code ^ (code >> 16)
+
+
+def _pairs(text: str) -> dict[str, str]:
+    split = (pair.partition("=") for pair in text.split(",") if "=" in pair)
+    return {key.strip(): value.strip() for key, _, value in split}
+
+
+def _limits(merged: Mapping[str, str], defaults: Mapping[str, str], environ: Mapping[str, str]) -> Limits:
+    stated = partial(number, (merged, defaults))
+    threshold = integer("SERVING_RETRY_THRESHOLD", environ.get("SERVING_RETRY_THRESHOLD", "0"))
+    predict = _seconds(environ.get("PREDICT_TIMEOUT"), 120)
+    loading = _seconds(environ.get("MODEL_LOADING_TIMEOUT"), 240)
+    queue = stated("job_queue_size", 1000)
+    if queue < 1:
+        raise BadSettings(f"job_queue_size={queue}: the queue needs room for 1 request or more")
+    return Limits(
+        batch_size=stated("batch_size", 1, "max_dynamic_batch_size"),
+        max_batch_delay=stated("max_batch_delay", 100) / 1000,
+        max_idle_time=stated("max_idle_time", 60),
+        job_queue_size=queue,
+        retry_threshold=_retry_threshold(merged, defaults, threshold),
+        predict_timeout=_seconds(merged.get("option.predict_timeout"), predict),
+        model_loading_timeout=_seconds(merged.get("option.model_loading_timeout"), loading),
+    )
+
+
+def _retry_threshold(merged: Mapping[str, str], defaults: Mapping[str, str], fallback: int) -> int:
+    """A blank after this number does no harm in the real server."""
+    stated = merged.get("retry_threshold", defaults.get("retry_threshold"))
+    return fallback if stated is None else integer("retry_threshold", stated.strip())
+
+
+def _seconds(text: str | None, usual: int) -> int:
+    """Unlike any other number, a time limit that is none is passed over in silence."""
+    try:
+        return int(text) if text is not None else usual
+    except ValueError:
+        return usual

@@ -1,0 +1,94 @@
+"""POST /models, read: which folder, under which name, and what is said over its own settings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lmi_deploy.server import error_responses
+from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.http.parser import Request
+from lmi_deploy.server.models.model_name import name_in
+
+_NUMBERS = {
+    "batch_size": "batch_size",
+    "job_queue_size": "job_queue_size",
+    "max_batch_delay": "max_batch_delay",
+    "max_idle_time": "max_idle_time",
+    "min_worker": "minWorkers",
+    "max_worker": "maxWorkers",
+}
+_TEXTS = {"engine": "engine", "device": "load_on_devices"}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_NULL_URL = 'Cannot invoke "String.startsWith(String)" because "<parameter1>" is null'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overrides:
+    """What a registration says over the model's own file; the handler is not told of it."""
+
+    version: str | None = None
+    url: str = ""
+    keys: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """One call of POST /models."""
+
+    url: str
+    name: str
+    synchronous: bool
+    over: Overrides
+
+    @property
+    def version(self) -> str | None:
+        return self.over.version
+
+    @property
+    def scheme(self) -> str:
+        found = _SCHEME.match(self.url)
+        return found[1].lower() if found else ""
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.url.removeprefix("file://").removeprefix("file:"))
+
+
+def read_registration(request: Request, query: Mapping[str, str]) -> Registration:
+    """From a JSON body, or else from the query; never from both. `Refusal` for what the real server refuses."""
+    kind = (request.header("content-type") or "").split(";")[0].strip().lower()
+    asked = _body(request.body) if kind == "application/json" else dict(query)
+    if "url" not in asked and kind == "application/json":
+        raise Refusal(500, "NullPointerException", _NULL_URL)
+    if "url" not in asked:
+        raise error_responses.bad_request("Parameter url is required.")
+    stated = {key: _integer(asked[name]) for name, key in _NUMBERS.items() if asked.get(name)}
+    keys = {key: str(number) for key, number in stated.items() if number >= 0}
+    keys |= {key: asked[name] for name, key in _TEXTS.items() if asked.get(name)}
+    return Registration(
+        url=asked["url"],
+        name=asked.get("model_name") or name_in(asked["url"]),
+        synchronous=asked.get("synchronous", "true").lower() == "true",
+        over=Overrides(version=asked.get("model_version"), url=asked["url"], keys=keys),
+    )
+
+
+def _body(raw: bytes) -> dict[str, str]:
+    try:
+        said = json.loads(raw)
+    except (ValueError, RecursionError) as exc:
+        raise Refusal(500, "JsonSyntaxException", str(exc)) from exc
+    if not isinstance(said, dict):
+        return {}
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in said.items()}
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as exc:
+        raise Refusal(409, "NumberFormatException", f'For input string: "{text}"') from exc

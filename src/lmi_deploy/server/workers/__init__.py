@@ -1,0 +1,1 @@
+"""The worker processes of the embedded server, and the protocol they speak."""

@@ -1,0 +1,170 @@
+"""A worker of the asynchronous engine: many requests at once, answers in any order, each a piece of some answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lmi_deploy.server import error_responses
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.workers.batches import alphabetical
+from lmi_deploy.server.workers.connection import WorkerLost
+from lmi_deploy.server.workers.job_queue import Frame, Job
+from lmi_deploy.server.workers.protocol import Answer, WireError, unpack_map
+from lmi_deploy.server.workers.sync_worker import Following, Spent
+from lmi_deploy.server.workers.worker import Worker
+
+TRACKING = "request_tracking_id"
+FRAMES_KEPT = 65_536  # for a client that reads slower than its answer comes; one more and it is cut off
+PENDING_KEPT = 4096
+
+
+@dataclass(slots=True)
+class _Request:
+    """A job at the worker. `data` and `last`: as its pieces said them last; a piece may leave them out."""
+
+    job: Job
+    data: str | None = None
+    last: bool = False
+
+
+class AsyncShift:
+    """Sends at once and returns; one reader hands every piece to the job it belongs to."""
+
+    def __init__(self, worker: Worker, log: Log) -> None:
+        self.lost: asyncio.Future[Spent] = asyncio.get_running_loop().create_future()
+        self.ahead: Sequence[Job] = ()  # everything is sent at once, and nothing waited for
+        self._worker = worker
+        self._log = log
+        self._pending: dict[str, _Request] = {}
+        self._reader: asyncio.Task[None] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._worker.pid
+
+    async def start(self) -> None:
+        await self._worker.start()
+        self._reader = asyncio.create_task(self._read())
+
+    async def stop(self) -> None:
+        if self._reader is not None and self._reader is not asyncio.current_task():
+            self._reader.cancel()
+        self._fail_pending()
+        await self._worker.stop()
+
+    async def finished(self) -> None:
+        while self._pending and not self.lost.done():
+            await asyncio.sleep(0.05)
+            self._forget_abandoned(0)
+
+    async def serve(self, jobs: Sequence[Job], _: Following, /) -> None:
+        for job in jobs:
+            await self._send(job)
+
+    async def _send(self, job: Job) -> None:
+        job.frames = asyncio.Queue()  # unbounded: one slow reader must not hold up the others
+        tracking = str(uuid.uuid4())
+        self._forget_abandoned(PENDING_KEPT)
+        self._pending[tracking] = _Request(job)
+        try:
+            await self._worker.send(alphabetical([*job.properties, (TRACKING, tracking)]), job.content)
+        except WorkerLost:
+            self._fail_pending()
+        except WireError as exc:
+            del self._pending[tracking]
+            job.settle(error_responses.untranslatable(str(exc)))
+
+    def _forget_abandoned(self, over: int) -> None:
+        # A generator that raised never says that it ended: its entry would stay for ever.
+        if len(self._pending) > over:
+            self._pending = {
+                key: request for key, request in self._pending.items() if not request.job.abandoned
+            }
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                self._arrived(await self._worker.answer())
+        except (WorkerLost, WireError) as exc:
+            self._fail_pending()
+            if not self.lost.done():
+                self.lost.set_result(Spent(error_responses.disconnected(), str(exc)))
+
+    def _arrived(self, answer: Answer) -> None:
+        tracking = next((value for key, value in answer.properties if key == TRACKING), "")
+        request = self._pending.get(tracking)
+        if request is None:
+            self._log.warn("an answer after the last one", request_tracking_id=tracking)
+            return
+        job = request.job
+        if answer.code != 200:
+            head = Answer(answer.code, "OK", streamed=True)
+            self._end(tracking, job, head=head, blob=_failure(answer.code, answer.message))
+            return
+        try:
+            self._piece(tracking, request, answer)
+        except WireError:
+            job.settle(Answer(500, "OK", answer.properties, streamed=True))
+            raise
+
+    def _piece(self, tracking: str, request: _Request, answer: Answer) -> None:
+        """As `Request.addResponse` of the real server: what a piece leaves out stays as the one before said it."""
+        piece = unpack_map(answer.content[0][1] if answer.content else b"")
+        job = request.job
+        request.data = piece.get("data", request.data)
+        request.last = piece["last"].lower() == "true" if "last" in piece else request.last
+        if not request.data and not request.last:
+            return  # an error, too: its client waits until chunked_read_timeout, as there
+        if "code" in piece:
+            code, error = _code(piece["code"]), piece.get("error")
+            told = {"error": error, "code": code} if error is not None else {"code": code}
+            blob = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+            head = Answer(code, error or "", answer.properties, streamed=True)
+            self._end(tracking, job, head=head, blob=blob)
+            return
+        if request.data is None:
+            raise WireError("the answer of an async handler has no data")
+        job.settle(Answer(200, "OK", answer.properties, streamed=True))
+        self._deliver(job, Frame(request.data.encode(), last=request.last))
+        if request.last:
+            del self._pending[tracking]
+
+    def _end(self, tracking: str, job: Job, *, head: Answer, blob: bytes) -> None:
+        job.settle(head)
+        self._deliver(job, Frame(blob, last=True))
+        self._pending.pop(tracking, None)
+
+    def _deliver(self, job: Job, frame: Frame) -> None:
+        if job.abandoned:
+            return
+        if job.frames.qsize() > FRAMES_KEPT:
+            job.abandon()
+            job.frames.put_nowait(Frame(lost=True))
+        else:
+            job.frames.put_nowait(frame)
+
+    def _fail_pending(self) -> None:
+        for tracking, request in list(self._pending.items()):
+            lost = Answer(500, "OK", streamed=True)
+            self._end(tracking, request.job, head=lost, blob=_compact(500, "Inference Engine Failure"))
+
+
+def _code(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as exc:
+        raise WireError(f"code={text}: an async handler's code is a whole number") from exc
+
+
+def _failure(code: int, message: str) -> bytes:
+    return _compact(code, f"Async Inference Failure {message}")
+
+
+def _compact(code: int, message: str) -> bytes:
+    """An Output as the real server's JSON library writes it."""
+    shown = {"code": code, "message": message, "properties": {}, "content": {"keys": [], "values": []}}
+    return json.dumps(shown | {"cancelled": False}, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,131 @@
+"""What a worker's process is started with: command line, environment, and the sockets that it will listen on."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.server.models.properties import ModelSettings
+from lmi_deploy.server.workers.devices import Place, visible
+
+FIRST_NUMBER = 19000
+WORKER_ENTRY = Path(__file__).parent / "worker_entry.py"
+MASTER = "127.0.0.1"
+SECRET_NAMES = re.compile(
+    r"^(HF_TOKEN|HUGGING_?FACE_(HUB_)?TOKEN|AWS_(SECRET_ACCESS_KEY|SESSION_TOKEN|ACCESS_KEY_ID))$"
+)
+_MPI_EXPORTS = (
+    "FI_PROVIDER=efa",
+    "RDMAV_FORK_SAFE=1",
+    "FI_EFA_USE_DEVICE_RDMA=1",
+    "LD_LIBRARY_PATH",
+    "PYTHONPATH",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Where workers come from, and where their sockets lie. `tcp`: they listen on ports, open to the network."""
+
+    folder: Path
+    python: Path
+    run_dir: Path
+    environ: Mapping[str, str]
+    largest_blob: int
+    numbers: itertools.count[int]
+    tcp: bool = False
+    log_level: str = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One worker's start. `ranks`: its processes, each on a socket of its own; 1 without MPI."""
+
+    engine: Engine
+    settings: ModelSettings
+    place: Place
+    number: int
+
+    @property
+    def ranks(self) -> int:
+        return self.place.span * self.settings.pipeline_parallel_degree if self.settings.mpi else 1
+
+    @property
+    def sockets(self) -> list[Path]:
+        base = self._socket
+        return [Path(f"{base}.{rank}") for rank in range(self.ranks)] if self.settings.mpi else [base]
+
+    @property
+    def addresses(self) -> Sequence[Path | int]:
+        """Where its processes are reached: sockets, or a port of this machine."""
+        return [self.number] if self._on_port else self.sockets
+
+    def argv(self) -> list[str]:
+        python = self.settings.python or str(self.engine.python)
+        engine = (python, str(WORKER_ENTRY), str(self.engine.folder / "djl_python_engine.py"))
+        if self.settings.mpi:
+            return [*self._mpirun(), *engine, *self._model(), *self._where(), *self._degrees(), *self._tail()]
+        device = "0" if self.place.span else str(self.place.device.number)
+        return [
+            *engine, *self._where(), *self._model(),
+            "--device-id", device, "--cluster-size", "1", *self._tail(),
+        ]  # fmt: skip
+
+    def environment(self) -> dict[str, str]:
+        """The server's own without what is ours to withhold, and with the engine on PYTHONPATH."""
+        settings = self.settings
+        passed = {key: value for key, value in self.engine.environ.items() if not SECRET_NAMES.match(key)}
+        before = [passed["PYTHONPATH"]] if passed.get("PYTHONPATH") else []
+        passed["PYTHONPATH"] = os.pathsep.join([*before, str(self.engine.folder), str(settings.folder)])
+        # Without this a handler's print() would lie in a pipe's buffer until it is full.
+        passed.setdefault("PYTHONUNBUFFERED", "1")
+        return passed | dict(settings.extra_environment) | self._devices()
+
+    def _devices(self) -> dict[str, str]:
+        device = self.place.device
+        if device.kind == "nc":
+            return {"NEURON_RT_VISIBLE_CORES": str(device.number)}
+        return {"CUDA_VISIBLE_DEVICES": visible(self.place, self.engine.environ)} if self.place.span else {}
+
+    @property
+    def _on_port(self) -> bool:
+        return self.engine.tcp and not self.settings.mpi
+
+    @property
+    def _socket(self) -> Path:
+        return self.engine.run_dir / f"djl_sock.{self.number}"
+
+    def _where(self) -> list[str]:
+        if self._on_port:
+            return ["--sock-type", "tcp", "--port", str(self.number)]
+        return ["--sock-type", "unix", "--sock-name", str(self._socket)]
+
+    def _model(self) -> list[str]:
+        return ["--model-dir", str(self.settings.folder), "--entry-point", self.settings.entry_point]
+
+    def _tail(self) -> list[str]:
+        return [
+            *("--recommended-entry-point", self.settings.recommended_entry_point),
+            *("--log-level", self.engine.log_level),
+            "--async-mode" if self.settings.async_mode else "--no-async-mode",
+        ]
+
+    def _degrees(self) -> list[str]:
+        pipeline = str(self.settings.pipeline_parallel_degree)
+        return [
+            *("--tensor-parallel-degree", str(self.place.span), "--pipeline-parallel-degree", pipeline),
+            *("--cluster-size", "1"),
+        ]
+
+    def _mpirun(self) -> list[str]:
+        told = [f"CUDA_VISIBLE_DEVICES={visible(self.place, self.engine.environ)}", f"MASTER_ADDR={MASTER}"]
+        exports = [*_MPI_EXPORTS, *told, f"MASTER_PORT={self.number}", "MKL_DYNAMIC=FALSE"]
+        return [
+            *("mpirun", "-np", str(self.ranks), "--allow-run-as-root", "--bind-to", "none"),
+            *("--mca", "btl_vader_single_copy_mechanism", "none", "--tag-output"),
+            *(word for export in exports for word in ("-x", export)),
+        ]

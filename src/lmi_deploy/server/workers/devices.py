@@ -1,0 +1,149 @@
+"""On which devices a model's workers run, and how many on each."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lmi_deploy.server.models.property_values import BadSettings, integer, number, true
+
+_PATIENCE = 10.0
+_NAMED = re.compile(r"(gpu|nc)?(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """As a handler and GET /models/NAME are told of it."""
+
+    kind: str = "cpu"
+    number: int = -1
+
+    def __str__(self) -> str:
+        """As DJLServing's log has it."""
+        return "cpu()" if self.kind == "cpu" else f"{self.kind}({self.number})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A device with the bounds for its workers. `span`: how many devices one worker has from this on; 0: not split."""
+
+    device: Device
+    low: int
+    high: int
+    span: int = 0
+
+
+def gpus_here(environ: Mapping[str, str]) -> int:
+    """NVIDIA devices that a process started with this environment can see. Asks the driver's tool; blocking."""
+    tool = shutil.which("nvidia-smi", path=environ.get("PATH"))
+    if tool is None:
+        return 0
+    asked = [tool, "--query-gpu=index", "--format=csv,noheader"]
+    try:
+        seen = subprocess.run(
+            asked, capture_output=True, text=True, timeout=_PATIENCE, env=dict(environ), check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    shown = _shown(environ)
+    found = len(seen.stdout.split())
+    return found if shown is None else min(found, len(shown))
+
+
+def visible(place: Place, environ: Mapping[str, str]) -> str:
+    """CUDA_VISIBLE_DEVICES of a worker that is split over several devices, in the names the server itself was given."""
+    wanted = range(place.device.number, place.device.number + place.span)
+    shown = _shown(environ)
+    return ",".join(str(one) if shown is None else shown[one] for one in wanted)
+
+
+def placed(
+    merged: Mapping[str, str],
+    defaults: Mapping[str, str],
+    environ: Mapping[str, str],
+    gpus: int,
+    *,
+    one_engine: bool = False,
+) -> tuple[Place, ...]:
+    """`BadSettings` where there are not enough devices, as the real server does not start then.
+
+    `one_engine`: a worker is a whole inference engine, so a processor has no more of them than a GPU unless stated.
+    """
+    degree = _degree(merged, gpus)
+    if mpi(merged):
+        return _under_mpi(merged, degree, gpus)
+    stated = merged.get("load_on_devices", defaults.get("load_on_devices", "*"))
+    devices = _every(degree, gpus) if stated == "*" else [_named(name) for name in stated.split(";") if name]
+    usual = 1 if one_engine else _cpu_workers(environ)
+    # A device that is named twice is one group of workers.
+    return tuple(_place(device, merged, usual, degree) for device in dict.fromkeys(devices) or [Device()])
+
+
+def mpi(merged: Mapping[str, str]) -> bool:
+    return merged.get("engine") == "MPI" or true(merged.get("option.mpi_mode", ""))
+
+
+def _shown(environ: Mapping[str, str]) -> list[str] | None:
+    stated = environ.get("CUDA_VISIBLE_DEVICES")
+    return None if stated is None else [name.strip() for name in stated.split(",") if name.strip()]
+
+
+def _degree(merged: Mapping[str, str], gpus: int) -> int:
+    stated = merged.get("option.tensor_parallel_degree", "0")
+    return gpus if stated == "max" else integer("option.tensor_parallel_degree", stated)
+
+
+def _every(degree: int, gpus: int) -> list[Device]:
+    step = max(degree, 1)
+    if gpus and gpus < step:
+        raise BadSettings(f"GPU devices are not enough to run {degree} partitions.")
+    return [Device("gpu", first) for first in range(0, gpus - step + 1, step)]
+
+
+def _named(name: str) -> Device:
+    name = name.strip().lower()
+    if name in ("-1", "cpu"):
+        return Device()
+    found = _NAMED.fullmatch(name)
+    if found is None:
+        raise BadSettings(f"load_on_devices: {name}: a number, gpuN, ncN, cpu or -1 is expected")
+    return Device(found[1] or "gpu", int(found[2]))
+
+
+def _place(device: Device, merged: Mapping[str, str], usual: int, degree: int) -> Place:
+    """`usual`: how many workers a processor has where nothing is stated."""
+    # The real server ignores minWorkers and maxWorkers of config.properties: only the model's own count.
+    sources = (merged,)
+    usual = usual if device.kind == "cpu" else 1
+    low = number(sources, f"{device.kind}.minWorkers", number(sources, "minWorkers", 1))
+    high = number(sources, f"{device.kind}.maxWorkers", number(sources, "maxWorkers", usual))
+    if device.kind == "gpu" and degree and not {"maxWorkers", "gpu.maxWorkers"} & merged.keys():
+        low = high = 1
+    span = degree if device.kind == "gpu" else 0
+    return Place(device=device, low=min(low, high), high=high, span=span)
+
+
+def _under_mpi(merged: Mapping[str, str], degree: int, gpus: int) -> tuple[Place, ...]:
+    degree = degree or gpus
+    if not gpus or gpus < degree:
+        raise BadSettings(
+            f"engine=MPI: GPU devices are not enough to run {degree} partitions: {gpus} here. "
+            "It runs one process per GPU under mpirun; engine=Python needs no GPU"
+        )
+    most = gpus // degree
+    wanted = number([merged], "gpu.maxWorkers", number([merged], "maxWorkers", most))
+    if wanted > most:
+        raise BadSettings(f"We can only expand worker to {most} but the value is set to {wanted}")
+    firsts: Sequence[int] = range(0, wanted * degree, degree)
+    return tuple(Place(device=Device("gpu", one), low=1, high=1, span=degree) for one in firsts)
+
+
+def _cpu_workers(environ: Mapping[str, str]) -> int:
+    threads = environ.get("OMP_NUM_THREADS", "")
+    if threads.isdigit() and int(threads) > 0:
+        return max(1, (os.cpu_count() or 1) // int(threads))
+    return 2

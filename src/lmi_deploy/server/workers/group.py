@@ -1,0 +1,59 @@
+"""The workers of one model on one device."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import enum
+from dataclasses import dataclass, field
+
+from lmi_deploy.server.workers.devices import Place
+from lmi_deploy.server.workers.sync_worker import Shift
+
+REVIVED_AFTER = 60.0  # seconds for which a dead worker keeps its place
+
+
+class Status(enum.StrEnum):
+    """What /models tells of a model."""
+
+    PENDING = "PENDING"
+    READY = "READY"
+    FAILED = "FAILED"
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One place for a worker, and what became of it."""
+
+    number: int
+    temporary: bool
+    shift: Shift
+    started_at: datetime.datetime
+    alive: bool = True
+    busy: bool = False
+    died: float = 0.0
+    task: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    def leave(self) -> None:
+        """It takes no further jobs."""
+        self.alive = False
+        self.died = asyncio.get_running_loop().time()
+
+
+class Group:
+    """Its bounds, which management may move, and its slots, the dead ones among them for a while."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.low, self.high = place.low, place.high
+        self.slots: list[Slot] = []
+        self.scaling = asyncio.Lock()
+
+    @property
+    def running(self) -> list[Slot]:
+        return [slot for slot in self.slots if slot.alive]
+
+    def room(self, now: float) -> int:
+        """How many workers more it may have; the dead keep their place for a minute."""
+        self.slots = [slot for slot in self.slots if slot.alive or now - slot.died < REVIVED_AFTER]
+        return self.high - len(self.slots)

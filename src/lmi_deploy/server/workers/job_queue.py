@@ -1,0 +1,164 @@
+"""Requests on their way to a worker: one job each, and the line they wait in, first come first served."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from lmi_deploy.server.workers.protocol import Answer, Entry, Pair
+
+FRAMES_AHEAD = 16
+
+
+class ClientGone(Exception):
+    """Nobody waits for this job's answer any more."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """One piece of a streamed answer. `lost`: the worker went away instead of sending the rest."""
+
+    blob: bytes = field(default=b"", repr=False)
+    last: bool = False
+    lost: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """What a client asked, and where its answer is put."""
+
+    properties: list[Pair]
+    content: list[Entry]
+    gone: Callable[[], bool]
+    answer: asyncio.Future[Answer]
+    frames: asyncio.Queue[Frame] = field(default_factory=lambda: asyncio.Queue(FRAMES_AHEAD))
+    abandoned: bool = False
+    begun: float = 0.0
+    """When it began to wait, by the loop's clock."""
+    alone: bool = False
+    """Whether it shares no batch with others: it calls another function of the handler."""
+
+    def settle(self, outcome: Answer | BaseException) -> None:
+        """The head of the answer, or why there is none; nothing when it is settled already."""
+        if self.answer.done():
+            return
+        if isinstance(outcome, BaseException):
+            self.answer.set_exception(outcome)
+            # A client that left does not fetch the failure; that is no reason for asyncio to complain.
+            self.answer.exception()
+        else:
+            self.answer.set_result(outcome)
+
+    async def deliver(self, frame: Frame) -> None:
+        """Pass a frame on; waits while the client reads slower than the worker sends."""
+        if not self.abandoned:
+            await self.frames.put(frame)
+
+    def abandon(self) -> None:
+        """The client has gone: what still comes is dropped, and nobody waits for it to be read."""
+        self.abandoned = True
+        while not self.frames.empty():
+            self.frames.get_nowait()
+
+
+class JobQueue:
+    """First in, first out; several takers; a job whose client has gone is skipped."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._jobs: deque[Job] = deque()
+        self._takers: deque[asyncio.Future[None]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    @property
+    def room(self) -> int:
+        return self.size - len(self._jobs)
+
+    def put(self, job: Job) -> None:
+        self._jobs.append(job)
+        self._wake()
+
+    def put_back(self, jobs: Sequence[Job]) -> None:
+        """Jobs that were taken and not begun, before all others."""
+        self._jobs.extendleft(reversed(jobs))
+        self._wake()
+
+    async def take(self, *, most: int, delay: float, idle: float | None) -> list[Job]:
+        """Up to `most` jobs: the first as soon as there is one, the others within `delay` seconds after it.
+
+        Empty when `idle` seconds pass without a job.
+        """
+        while (first := await self._one(idle)) is not None:
+            batch = [first]
+            try:
+                await self._fill(batch, most, asyncio.get_running_loop().time() + delay)
+            except asyncio.CancelledError:
+                self.put_back(batch)
+                raise
+            # While a batch is filling, a client of it may leave: as in the real server, its job is left out.
+            if kept := [job for job in batch if len(batch) == 1 or self._awaited(job)]:
+                return kept
+        return []
+
+    def _awaited(self, job: Job) -> bool:
+        if gone := job.gone():
+            job.settle(ClientGone())
+        return not gone
+
+    async def _fill(self, batch: list[Job], most: int, until: float) -> None:
+        while len(batch) < most:
+            job = await self._one(until - asyncio.get_running_loop().time())
+            if job is None:
+                return
+            batch.append(job)
+
+    def drain(self) -> list[Job]:
+        """Everything that waits, taken out at once."""
+        waiting = list(self._jobs)
+        self._jobs.clear()
+        return waiting
+
+    async def _one(self, limit: float | None) -> Job | None:
+        job = self.next()
+        if job is not None:
+            return job
+        if limit is None:
+            return await self._waited()
+        try:
+            async with asyncio.timeout(limit):
+                return await self._waited()
+        except TimeoutError:
+            return None
+
+    async def _waited(self) -> Job:
+        while True:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._takers.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._wake()  # woken and timed out in the same moment: the job is for the next taker
+                raise
+            job = self.next()
+            if job is not None:
+                return job
+
+    def next(self) -> Job | None:
+        """The first whose client is still there, without waiting for one."""
+        while self._jobs:
+            job = self._jobs.popleft()
+            if self._awaited(job):
+                return job
+        return None
+
+    def _wake(self) -> None:
+        while self._takers:
+            turn = self._takers.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return

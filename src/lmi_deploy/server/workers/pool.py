@@ -1,0 +1,300 @@
+"""The workers of one model: started, fed from the queue, lost, and given up as the real server does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime
+import itertools
+from collections.abc import Callable, Coroutine, Sequence
+
+from lmi_deploy.server import error_responses
+from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.metrics import Metrics
+from lmi_deploy.server.models.adapters import Adapters
+from lmi_deploy.server.models.properties import ModelSettings
+from lmi_deploy.server.workers.devices import Place
+from lmi_deploy.server.workers.group import Group, Slot, Status
+from lmi_deploy.server.workers.job_queue import Job, JobQueue
+from lmi_deploy.server.workers.pool_log import PoolLog
+from lmi_deploy.server.workers.sync_worker import Shift, Spent
+from lmi_deploy.server.workers.worker import LoadFailure
+
+NewShift = Callable[[ModelSettings, Place], Shift]
+
+
+class Pool:
+    """Admission, workers and state of one model."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        new_shift: NewShift,
+        *,
+        log: PoolLog,
+        numbers: itertools.count[int],
+        metrics: Metrics,
+    ) -> None:
+        self.settings = settings
+        self._log = log
+        self.status, self.why_failed = Status.PENDING, ""
+        self.groups = [Group(place) for place in settings.places]
+        self.adapters = Adapters(settings, log.adapter_failed)
+        self.queue = JobQueue(settings.limits.job_queue_size)
+        self._new_shift = new_shift
+        self._numbers = numbers
+        self._metrics = metrics
+        self.read_in = 0.0  # seconds
+        self.begun = False
+        self.starting: list[Shift] = []
+        self._failures = 0
+        self._told = LoadFailure.told
+        self._settled = asyncio.Event()
+        self._reviving = asyncio.Lock()
+        self._growing = asyncio.Lock()
+        self._early: asyncio.Task[None] | None = None
+        self._background: set[asyncio.Task[None]] = set()
+
+    @property
+    def slots(self) -> list[Slot]:
+        return [slot for group in self.groups for slot in group.slots]
+
+    @property
+    def high(self) -> int:
+        return sum(group.high for group in self.groups)
+
+    @property
+    def running(self) -> list[Slot]:
+        return [slot for slot in self.slots if slot.alive]
+
+    @property
+    def failed(self) -> bool:
+        return self.status is Status.FAILED
+
+    async def load(self) -> None:
+        """Start the least number of workers, one after the other; `LoadFailure` ends it."""
+        begun = asyncio.get_running_loop().time()
+        try:
+            self.begun = True
+            await self._start()
+        except LoadFailure as exc:
+            self._told = exc.told
+            self._fail(str(exc))
+            await self.stop()
+            raise
+        self.status = Status.READY
+        self._settled.set()
+        loading = asyncio.get_running_loop().time() - begun
+        self._metrics.loaded(self.settings.name, read=self.read_in, loading=loading)
+
+    async def submit(self, job: Job) -> None:
+        """Let the job wait for a worker; `Refusal` when it may not."""
+        name = self.settings.name
+        if self.status is Status.PENDING:
+            await self._too_early()
+        if self.failed:
+            raise error_responses.not_ready(name)
+        if self.high == 0:
+            raise error_responses.shut_down(name)
+        if self._reviving.locked():
+            async with self._reviving:
+                pass  # an asynchronous worker that died is being replaced: nobody is refused for that
+            if self.failed:
+                raise error_responses.not_ready(name)
+        running = self.running
+        if self._full(running):
+            await self._grow_now()
+            raise error_responses.at_capacity(name)
+        job.begun = asyncio.get_running_loop().time()
+        self.queue.put(job)
+        if len(self.queue) > 2 * self.settings.limits.batch_size and len(running) < self.high:
+            self._later(self._grow_now())
+
+    async def scale(self, low: int, high: int) -> None:
+        """New bounds for each device, -1 for as it is; `low` counts even where it is over `high`, as there."""
+        for group in self.groups:
+            group.low = low if low >= 0 else group.low
+            group.high = high if high >= 0 else group.high
+            for slot in group.running[max(group.low, group.high) :]:
+                await self._retire(slot)
+            await self._fill(group, group.low)
+
+    async def stop(self) -> None:
+        """End every worker now; what waits is refused."""
+        for group in self.groups:
+            group.high = 0
+        if self._early is not None:
+            self._early.cancel()
+            await asyncio.wait({self._early})
+        for slot in self.slots:
+            slot.alive = False
+            if slot.task is not None:
+                slot.task.cancel()
+        await asyncio.gather(*(slot.shift.stop() for slot in self.slots))
+        self._refuse_waiting(error_responses.shut_down(self.settings.name))
+
+    async def _start(self) -> None:
+        if not self.settings.parallel_loading:
+            for group in self.groups:
+                await self._fill(group, group.low)
+            return
+        tasks = [asyncio.create_task(self._fill(group, group.low)) for group in self.groups]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+    async def _too_early(self) -> None:
+        """As the real server: a request while the workers start starts one more, waits for it, and is refused."""
+        if self.begun and self._early is None:
+            self._early = asyncio.create_task(self._one_more())
+        await self._settled.wait()
+        if self._early is not None:
+            await asyncio.wait({self._early})
+        if self.status is Status.FAILED:
+            raise error_responses.not_loaded(self._told)
+        raise error_responses.at_capacity(self.settings.name)
+
+    async def _one_more(self) -> None:
+        group = self.groups[0]
+        self._log.early()
+        with contextlib.suppress(LoadFailure):  # then the first one fails as well, and is told of
+            await self._add(group, temporary=True)
+
+    def _full(self, running: Sequence[Slot]) -> bool:
+        return (
+            not running
+            or self.queue.room < 1
+            or (self.queue.room == 1 and all(slot.busy for slot in running))
+        )
+
+    def _later(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _grow_now(self) -> None:
+        """One worker more where there is most room for one; as in the real server, one for each request that asks."""
+        async with self._growing:
+            now = asyncio.get_running_loop().time()
+            group = max(self.groups, key=lambda one: one.room(now))
+            if group.room(now) < 1 or self.status is not Status.READY:
+                return
+            self._log.growing(len(group.running) + 1)
+            try:
+                await self._fill(group, len(group.running) + 1)
+            except LoadFailure as exc:
+                self._log.did_not_grow(exc)
+
+    async def _fill(self, group: Group, wanted: int) -> None:
+        async with group.scaling:
+            while len(group.running) < wanted:
+                await self._add(group, temporary=len(group.running) >= group.low)
+
+    async def _add(self, group: Group, *, temporary: bool) -> None:
+        shift = self._new_shift(self.settings, group.place)
+        self.starting.append(shift)
+        started = datetime.datetime.now(datetime.UTC)
+        try:
+            await shift.start()
+            await self.adapters.introduce_to(shift)
+        except BaseException:
+            await shift.stop()
+            raise
+        finally:
+            self.starting.remove(shift)
+        slot = Slot(next(self._numbers), temporary, shift, started)
+        group.slots.append(slot)
+        slot.task = asyncio.create_task(self._work(slot))
+        self._log.started(slot, f"{group.place.device}")
+        shift.lost.add_done_callback(lambda lost: self._died_alone(slot, lost))
+
+    def _died_alone(self, slot: Slot, lost: asyncio.Future[Spent]) -> None:
+        if slot.alive and not lost.cancelled():
+            self._later(self._replace(slot, lost.result()))
+
+    async def _replace(self, slot: Slot, spent: Spent) -> None:
+        """A worker of the asynchronous engine died: unlike a synchronous one it is started again at once."""
+        if slot.task is not None:
+            slot.task.cancel()
+        async with self._reviving:
+            self._lose(slot, (), spent)
+            await slot.shift.stop()  # all that it started is gone before another one needs its memory
+            for group in self.groups:
+                group.slots = [one for one in group.slots if one is not slot]
+            await self._grow_now()
+
+    async def _work(self, slot: Slot) -> None:
+        """A worker's life: take jobs, answer them, until it is lost or idle for too long."""
+        limits = self.settings.limits
+        delay = limits.max_batch_delay if limits.batch_size > 1 else 0.0
+        while slot.alive or slot.shift.ahead:
+            idle = limits.max_idle_time if slot.temporary else None
+            jobs = slot.shift.ahead or await self.queue.take(most=limits.batch_size, delay=delay, idle=idle)
+            if not jobs:
+                self._log.idle(slot, idle)
+                await self._retire(slot)
+                return
+            await self._serve(slot, jobs)
+            if len(self.running) > 1 and not self.settings.async_mode:
+                # A worker in the middle of a stream leaves the next request to the others.
+                await slot.shift.finished()
+        await slot.shift.finished()
+        await slot.shift.stop()
+
+    async def _serve(self, slot: Slot, jobs: Sequence[Job]) -> None:
+        slot.busy = True
+        begun = asyncio.get_running_loop().time()
+        try:
+            await slot.shift.serve(jobs, self._following)
+        except Spent as exc:
+            self._lose(slot, jobs, exc)
+        except asyncio.CancelledError:
+            for job in (*jobs, *slot.shift.ahead):
+                job.settle(error_responses.shut_down(self.settings.name))
+            raise
+        finally:
+            slot.busy = False
+        if self._metrics.kept:
+            ended = asyncio.get_running_loop().time()
+            for job in jobs:
+                self._metrics.served(self.settings.name, queued=begun - job.begun, whole=ended - job.begun)
+
+    def _following(self) -> Job | None:
+        """The next job, when this is the one worker to do it."""
+        alone = self.settings.limits.batch_size == 1 and len(self.running) == 1
+        return self.queue.next() if alone else None
+
+    def _lose(self, slot: Slot, jobs: Sequence[Job], spent: Spent) -> None:
+        slot.leave()
+        self.queue.put_back(slot.shift.ahead)
+        slot.shift.ahead = ()
+        self._failures += spent.counted
+        failed = self._failures > self.settings.limits.retry_threshold and not self.settings.never_fails
+        if failed:
+            self._fail(spent.told)
+        self._log.lost(slot, spent, failures=self._failures, failed=failed)
+        for job in jobs:
+            job.settle(spent.refusal)
+        if not self.running:
+            self._refuse_waiting(spent.refusal)
+
+    def _fail(self, why: str) -> None:
+        self.status = Status.FAILED
+        self.why_failed = why
+        self._settled.set()
+        self._refuse_waiting(error_responses.not_ready(self.settings.name))
+
+    def _refuse_waiting(self, refusal: Refusal) -> None:
+        for job in self.queue.drain():
+            job.settle(refusal)
+
+    async def _retire(self, slot: Slot) -> None:
+        slot.leave()
+        if slot.task is not None and slot.task is not asyncio.current_task() and not slot.busy:
+            slot.task.cancel()
+        await slot.shift.finished()
+        if not slot.busy:
+            await slot.shift.stop()

@@ -1,0 +1,67 @@
+"""What is logged of the workers of one model: in our words, and in the lines that DJLServing 0.36 was seen to write."""
+
+from __future__ import annotations
+
+from lmi_deploy.server import cloud_differences
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.workers.group import Slot
+from lmi_deploy.server.workers.sync_worker import Spent
+
+
+class PoolLog:
+    """`number` is the model's: DJLServing counts them from 1."""
+
+    def __init__(self, log: Log, model: str, number: int) -> None:
+        self._log = log
+        self._model = model
+        self._shown = f"{model} (M-{number:04d}, READY)"
+
+    def early(self) -> None:
+        self._log.warn(cloud_differences.EARLY, model=self._model)
+
+    def started(self, slot: Slot, device: str) -> None:
+        text = f"Starting worker thread {_thread(slot)} for model {self._shown} on device {device}"
+        self._log.djl("WorkerThread", text)
+
+    def growing(self, workers: int) -> None:
+        self._log.event(cloud_differences.ANOTHER, model=self._model, workers=workers)
+        self._log.djl("WorkLoadManager", f"Scaling up workers for model {self._shown} to {workers} ")
+
+    def did_not_grow(self, why: Exception) -> None:
+        self._log.error("a further worker did not start", model=self._model, why=why)
+
+    def idle(self, slot: Slot, seconds: float | None) -> None:
+        self._log.event("worker idle", model=self._model, pid=slot.shift.pid, seconds=seconds)
+        self._log.djl("WorkerThread", f"Shutting down temporary worker {_thread(slot)}")
+
+    def adapter_failed(self, name: str, why: str) -> None:
+        self._log.error(
+            "an adapter is not registered with a worker", model=self._model, adapter=name, why=why
+        )
+
+    def lost(self, slot: Slot, spent: Spent, *, failures: int, failed: bool) -> None:
+        """`failures` of this model, this one among them; `failed`: it was one too many."""
+        self._as_djl_tells_a_loss(slot, spent, failures)
+        if failed:
+            self._log.error(cloud_differences.FAILED, model=self._model, why=spent.told)
+        else:
+            self._log.warn(cloud_differences.LOST, model=self._model, why=spent.told, failures=failures)
+
+    def _as_djl_tells_a_loss(self, slot: Slot, spent: Spent, failures: int) -> None:
+        cause = spent.refusal.message or ""
+        kind = cause.partition(":")[0]
+        self._log.djl("PyProcess", f"predict[init=false] exception: {kind}", level="ERROR")
+        self._log.djl("PyProcess", f"Stop process: -1:{slot.shift.pid}, failure=true")
+        self._log.djl("PyProcess", f"Failure count: {failures - 1}")
+        self._log.djl("PyProcess", "Restart python process ...")
+        self._log.djl(
+            "WorkerThread",
+            f"{_thread(slot)}: Server error",
+            level="ERROR",
+            causes=(f"ai.djl.engine.EngineException: {cause}", f"Caused by: {cause}"),
+        )
+        self._log.djl("WorkerThread", f"Shutting down temporary worker {_thread(slot)}")
+
+
+def _thread(slot: Slot) -> str:
+    return f"WT-{slot.number:04d}"

@@ -1,0 +1,50 @@
+"""What the control socket tells of the workers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import psutil
+
+from lmi_deploy.server.workers.pool import Pool
+
+
+def workers_of(pools: Iterable[Pool]) -> list[dict[str, object]]:
+    """Process id, resident bytes and phase of every worker that lives or is being started."""
+    found: list[dict[str, object]] = []
+    for pool in pools:
+        for shift in pool.starting:
+            if shift.pid is not None:
+                found.append(_worker(shift.pid, "loading"))
+        for slot in pool.running:
+            found.append(_worker(slot.shift.pid, "busy" if slot.busy else "ready"))
+    return found
+
+
+def died_unnoticed(pools: Iterable[Pool]) -> bool:
+    """Whether a model has lost its last worker since it was last asked anything.
+
+    HTTP clients are not told before they ask, as with the real server; whoever looks after the deployment is.
+    """
+    return any(pool.running and not any(_ours(slot.shift.pid) for slot in pool.running) for pool in pools)
+
+
+def _ours(pid: int | None) -> bool:
+    """A child of this process that runs: the number alone may be another's by now."""
+    try:
+        process = psutil.Process(pid) if pid else None
+        return process is not None and process.ppid() == os.getpid()
+    except psutil.Error:
+        return False
+
+
+def _worker(pid: int | None, phase: str) -> dict[str, object]:
+    return {"pid": pid, "rss_bytes": _resident(pid), "phase": phase}
+
+
+def _resident(pid: int | None) -> int | None:
+    try:
+        return int(psutil.Process(pid).memory_info().rss) if pid else None
+    except psutil.Error:
+        return None

@@ -1,0 +1,248 @@
+"""One worker: a process of DJL's Python engine and the one connection to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import re
+from collections import deque
+from pathlib import Path
+
+from lmi_deploy.server import error_responses
+from lmi_deploy.server.log import Log
+from lmi_deploy.server.models.properties import ModelSettings
+from lmi_deploy.server.workers.command import FIRST_NUMBER, Command, Engine
+from lmi_deploy.server.workers.connection import Line, WorkerLost, connected
+from lmi_deploy.server.workers.devices import Place
+from lmi_deploy.server.workers.process import WorkerProcess, WorkerProcesses
+from lmi_deploy.server.workers.protocol import Answer, Entry, Pair, pack_request
+
+STARTED = "Python engine started."
+START_LIMIT = 120.0
+KEPT_LINES = 40
+LONGEST_SOCKET_PATH = 103  # sockaddr_un holds 104 bytes on macOS, the terminating zero among them
+
+_LEVEL = re.compile(r"^(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)::")
+
+
+class LoadFailure(Exception):
+    """The worker did not come to serve; `last_lines` are its own last words.
+
+    `told` is for clients: the real server's few words.
+    """
+
+    told = "Failed to loaded model."
+
+    def __init__(
+        self, phase: str, message: str, *, worker_exit: int | None, last_lines: tuple[str, ...]
+    ) -> None:
+        super().__init__(message)
+        self.phase = phase
+        self.worker_exit = worker_exit
+        self.last_lines = last_lines
+
+
+class Worker:
+    """Start it, ask it one thing at a time, end it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        settings: ModelSettings,
+        place: Place,
+        log: Log,
+        *,
+        processes: WorkerProcesses,
+    ) -> None:
+        self._engine = engine
+        self._processes = processes
+        self._settings = settings
+        self._log = log
+        self._command = Command(engine, settings, place, FIRST_NUMBER + next(engine.numbers))
+        self._process: WorkerProcess | None = None
+        self._lines: list[Line] = []
+        self._unheard = self._command.ranks
+        self._pumps: list[asyncio.Task[None]] = []
+        self._last: deque[str] = deque(maxlen=KEPT_LINES)
+        self._started = asyncio.Event()
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None else None
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._process.returncode if self._process is not None else None
+
+    @property
+    def disconnected(self) -> bool:
+        """Whether it closed its connection while it was asked nothing."""
+        return bool(self._lines) and self._lines[0].at_end
+
+    @property
+    def last_lines(self) -> tuple[str, ...]:
+        return tuple(self._last)
+
+    async def start(self) -> None:
+        """Process, handshake, connection and the handler's warm-up call; `LoadFailure` if one of them fails."""
+        await self._spawn()
+        await self._handshake()
+        await self._connect()
+        await self._initialise()
+        self._log.djl("PyProcess", f"Model [{self._settings.name}] initialized.")
+
+    async def send(self, properties: list[Pair], content: list[Entry], until: float = math.inf) -> None:
+        """Write one request; `WorkerLost` when nobody reads it, TimeoutError when it is not read by `until`."""
+        await self._line().send(pack_request(properties, content), until)
+
+    async def answer(self, until: float = math.inf) -> Answer:
+        """The next answer; `WorkerLost` when there will be none, TimeoutError at `until` by the loop's clock."""
+        return await self._line().answer(until)
+
+    async def frame(self) -> tuple[bool, bytes]:
+        """The next frame of a stream."""
+        return await self._line().frame()
+
+    async def stop(self) -> None:
+        """End the process and all that it started: close its connection, SIGTERM, SIGKILL; remove its files."""
+        for line in self._lines:
+            line.close()
+        if self._process is not None:
+            self._log.djl("PyProcess", f"Stop process: -1:{self.pid}, failure=false")
+            await self._process.end()
+        await asyncio.wait(self._pumps, timeout=0.5) if self._pumps else None
+        for pump in self._pumps:
+            pump.cancel()
+        for socket in self._command.sockets:
+            for path in (socket, Path(f"{socket}.pid")):
+                path.unlink(missing_ok=True)
+
+    async def obituary(self) -> str:
+        """How the process ended, once its connection did."""
+        await self._quiet()
+        return (
+            f"the Python process ended with exit code {self.exit_code}"
+            if self.exit_code is not None
+            else "cut off"
+        )
+
+    def _line(self) -> Line:
+        """Under MPI the first process's: the others are given their part by it."""
+        if not self._lines:
+            raise WorkerLost("Backend Python process is stopped.")
+        return self._lines[0]
+
+    async def _spawn(self) -> None:
+        longest = max(map(str, self._command.sockets), key=len)
+        if len(longest) > LONGEST_SOCKET_PATH:
+            why = f"{longest}: over {LONGEST_SOCKET_PATH} characters, too long for a socket"
+            raise self._failure("start", why)
+        argv = self._command.argv()
+        self._log.djl("PyProcess", f"Start process: {self._command.number} - retry: 0")
+        try:
+            self._process = await self._processes.start(
+                argv, cwd=self._settings.folder, environment=self._command.environment()
+            )
+        except OSError as exc:
+            raise self._failure("start", f"cannot run {argv[0]}: {exc.strerror or exc}") from exc
+        self._log.event("worker started", pid=self._process.pid, model=self._settings.name)
+        for stream, name in ((self._process.stdout, "stdout"), (self._process.stderr, "stderr")):
+            if stream is not None:
+                self._pumps.append(asyncio.create_task(self._pump(stream, name)))
+
+    async def _handshake(self) -> None:
+        process = self._running()
+        ready = asyncio.create_task(self._started.wait())
+        gone = asyncio.create_task(process.wait())
+        try:
+            await asyncio.wait({ready, gone}, timeout=START_LIMIT, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            ready.cancel()
+            gone.cancel()
+        if not self._started.is_set():
+            await self._quiet()
+            why = (
+                "ended" if process.returncode is not None else f"did not report in within {START_LIMIT:.0f} s"
+            )
+            raise self._failure("start", f"the Python process {why} before it served: see its last lines")
+
+    async def _connect(self) -> None:
+        places = self._command.addresses
+        try:
+            for place in places:
+                self._lines.append(await connected(place, largest=self._engine.largest_blob))
+        except OSError as exc:
+            await self._quiet()
+            why = f"the worker's socket {places[len(self._lines)]} does not answer: {exc}"
+            raise self._failure("start", why) from exc
+
+    async def _initialise(self) -> None:
+        limit = self._settings.limits.model_loading_timeout
+        try:
+            answers = await asyncio.wait_for(self._warmed_up(), limit)
+        except TimeoutError as exc:
+            message = f"model_loading_timeout: the warm-up call took longer than {limit:.0f} s"
+            raise self._failure("initialise", message, error_responses.timed_out().message) from exc
+        except WorkerLost as exc:
+            await self._quiet()
+            message = f"the Python process ended with exit code {self.exit_code} during the warm-up call"
+            raise self._failure("initialise", message, error_responses.disconnected().message) from exc
+        for answer in answers:
+            if answer.code >= 300:
+                await self._quiet()
+                told = f"Failed to initialize model: {answer.message}"
+                raise self._failure("initialise", f"Failed to initialize model: {_why(answer)}", told)
+
+    async def _warmed_up(self) -> list[Answer]:
+        request = pack_request(list(self._settings.initialise.items()), [])
+        for line in self._lines:
+            await line.send(request)
+        return [await line.answer() for line in self._lines]
+
+    def _running(self) -> WorkerProcess:
+        if self._process is None:
+            raise WorkerLost("Backend Python process is stopped.")
+        return self._process
+
+    async def _quiet(self) -> None:
+        """Let a dying worker finish its sentences: its last lines are what the user needs."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._running().wait(), 0.5)
+        await asyncio.wait(self._pumps, timeout=0.2) if self._pumps else None
+
+    def _failure(self, phase: str, message: str, told: str | None = None) -> LoadFailure:
+        failure = LoadFailure(phase, message, worker_exit=self.exit_code, last_lines=self.last_lines)
+        if told is not None:
+            failure.told = told
+        return failure
+
+    async def _pump(self, stream: asyncio.StreamReader, name: str) -> None:
+        rest = b""
+        while piece := await stream.read(1 << 16):
+            *lines, rest = (rest + piece).split(b"\n")
+            if len(rest) > 1 << 16:
+                lines, rest = [*lines, rest], b""
+            for line in lines:
+                self._heard(line.decode("utf-8", "replace").rstrip("\r"), name)
+        if rest:
+            self._heard(rest.decode("utf-8", "replace"), name)
+
+    def _heard(self, line: str, name: str) -> None:
+        if "ModelServerTelemetry:" in line:
+            return
+        if STARTED in line:
+            self._unheard -= 1
+            if self._unheard < 0:
+                return
+            if not self._unheard:
+                self._started.set()
+        self._last.append(line)
+        own = _LEVEL.match(line)
+        level = own.group(1) if own else "WARN" if name == "stderr" else "INFO"
+        self._log.worker(self.pid or 0, line, level=level, model=self._settings.name, stream=name)
+
+
+def _why(answer: Answer) -> str:
+    body = answer.body().decode("utf-8", "replace").strip()
+    return f"{answer.code} {answer.message}" + (f": {body}" if body else "")

@@ -1,0 +1,1 @@
+"""Where model files come from: the Hub, a local folder, an S3 prefix."""

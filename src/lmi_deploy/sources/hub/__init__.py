@@ -1,0 +1,6 @@
+"""The Hugging Face Hub behind the port `Hub`: listing, small reads, and files brought into the user's own cache."""
+
+from lmi_deploy.sources.hub.client import HuggingFaceHub
+from lmi_deploy.sources.hub.settings import HubSettings
+
+__all__ = ["HubSettings", "HuggingFaceHub"]

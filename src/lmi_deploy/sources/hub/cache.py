@@ -1,0 +1,176 @@
+"""The user's own Hub cache, in the layout of huggingface_hub: blobs by oid, snapshots of links, refs."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterable
+from pathlib import Path
+from uuid import uuid4
+
+from lmi_deploy.domain.content_hashes import start_digest
+from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.safe_paths import check_relative_path
+
+CHUNK = 4 << 20
+_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Made by lmi, in the layout of huggingface_hub.\n"
+
+
+class RepoCache:
+    """One model's folder in the cache. Paths must have passed `check_relative_path`."""
+
+    def __init__(self, root: Path, model_id: str, *, symlinks: bool = True) -> None:
+        self.root = root
+        self._name = "--".join(["models", *model_id.split("/")])
+        self._symlinks = symlinks
+        self.aside: list[tuple[FileEntry, Path]] = []
+        """Files that were put out of the way, and where they are now."""
+        self.folder = root / self._name
+
+    def snapshot(self, commit: str) -> Path:
+        return self.folder / "snapshots" / commit
+
+    def pointer(self, commit: str, entry: FileEntry) -> Path:
+        return self.snapshot(commit) / entry.path
+
+    def blob(self, entry: FileEntry) -> Path:
+        return self.folder / "blobs" / entry.oid
+
+    def partial(self, entry: FileEntry) -> Path:
+        return self.folder / "blobs" / f"{entry.oid}.incomplete"
+
+    def whole(self, commit: str, entry: FileEntry) -> Path | None:
+        """Where the file lies with its right size, in this snapshot or as a blob of another."""
+        for path in (self.pointer(commit, entry), self.blob(entry)):
+            if _size(path) == entry.size:
+                return path
+        return None
+
+    def begun(self, entry: FileEntry) -> int:
+        """Bytes that an earlier run left."""
+        size = _size(self.partial(entry)) or 0
+        return size if size <= entry.size else 0
+
+    def prepare(self) -> None:
+        (self.folder / "blobs").mkdir(parents=True, exist_ok=True)
+        tag = self.root / "CACHEDIR.TAG"
+        if not tag.exists():
+            tag.write_text(_TAG, "utf-8")
+
+    @contextlib.contextmanager
+    def locked(self, entry: FileEntry) -> Generator[None]:
+        """The lock that huggingface_hub takes for the same blob."""
+        lock = importlib.import_module("huggingface_hub.utils").WeakFileLock
+        file = self.root / ".locks" / self._name / f"{entry.oid}.lock"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with lock(file):
+            yield
+
+    def link(self, commit: str, entry: FileEntry) -> None:
+        """Give the blob its place in the snapshot; a place that is taken rightly is left alone."""
+        pointer = self.pointer(commit, entry)
+        if _size(pointer) == entry.size:
+            return
+        pointer.parent.mkdir(parents=True, exist_ok=True)
+        self.put_aside(pointer, entry)
+        blob = self.blob(entry)
+        if self._symlinks:
+            with contextlib.suppress(OSError):
+                pointer.symlink_to(os.path.relpath(blob, pointer.parent))
+                return
+        if not pointer.exists():
+            # A file system without links: the file itself goes there, as huggingface_hub does it.
+            shutil.move(blob, pointer)
+
+    def put_aside(self, path: Path, entry: FileEntry) -> None:
+        """Free the name of a file that is not what it says. The cache is others' too: the bytes are kept.
+
+        Of a link it is the blob of this folder that goes; what lies elsewhere stays there, and loses the link.
+        """
+        blob = self.blob(entry)
+        if path.is_symlink():
+            of_ours = path.resolve() == blob.resolve()
+            path.unlink()
+            path = blob if of_ours else path
+        if path.is_file():
+            aside = blob.with_suffix(".damaged")
+            aside.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(aside)
+            self.aside.append((entry, aside))
+
+    def write_ref(self, revision: str, commit: str) -> None:
+        """What the branch or tag stood for; skipped quietly where the cache is for reading only."""
+        if (
+            revision == commit
+            or check_relative_path(revision) is not None
+            or self.read_ref(revision) == commit
+        ):
+            return
+        ref = self.folder / "refs" / revision
+        with contextlib.suppress(OSError):
+            ref.parent.mkdir(parents=True, exist_ok=True)
+            part = ref.with_name(f"{ref.name}.{uuid4().hex[:8]}.tmp")
+            part.write_text(commit, "utf-8")
+            part.replace(ref)
+
+    def read_ref(self, revision: str) -> str | None:
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            return (self.folder / "refs" / revision).read_text("utf-8").strip()
+        return None
+
+
+def _size(path: Path) -> int | None:
+    with contextlib.suppress(OSError):
+        return path.stat().st_size
+    return None
+
+
+def hash_file(path: Path, entry: FileEntry, report: Callable[[int], None]) -> str:
+    """The hash of the file as its source would give it; `report` hears of the bytes read so far."""
+    digest, done = start_digest(entry.kind, path.stat().st_size), 0
+    with path.open("rb", buffering=0) as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+            done += len(chunk)
+            report(done)
+    return digest.hexdigest()
+
+
+class Ledger:
+    """Files that were hashed and found right, so that they are hashed once; a changed file is another."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._lines = set(self._read())
+
+    def _read(self) -> Iterable[str]:
+        if self._file is not None:
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                return self._file.read_text("utf-8").splitlines()
+        return ()
+
+    def knows(self, path: Path, entry: FileEntry) -> bool:
+        return _mark(path, entry) in self._lines
+
+    def add(self, path: Path, entry: FileEntry) -> None:
+        mark = _mark(path, entry)
+        self._lines.add(mark)
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                with self._file.open("a", encoding="utf-8") as file:
+                    file.write(f"{mark}\n")
+
+
+def _mark(path: Path, entry: FileEntry) -> str:
+    status = path.stat()
+    return f"{entry.oid} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+
+
+def free_bytes(folder: Path) -> int:
+    """Free space where `folder` lies or will lie."""
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free

@@ -1,0 +1,145 @@
+"""Requests to the Hub through its own library's client, and every failure of them in our words.
+
+Redirects are followed by each request anew: a signed address is never kept, shown or logged, so it cannot be
+used after its time either.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import platform
+import ssl
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from lmi_deploy import __version__
+from lmi_deploy.errors import UsageRefused
+from lmi_deploy.sources.hub.errors import Refusal, Subject, translate
+from lmi_deploy.sources.hub.retry import Broken, Unreachable
+from lmi_deploy.sources.hub.settings import HubSettings
+
+MOST_OF_AN_ERROR = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A good answer: `first` are the headers of the Hub itself, where a redirect led on from there."""
+
+    status: int
+    headers: Mapping[str, str]
+    first: Mapping[str, str]
+    chunks: Iterator[bytes]
+
+
+class Connection:
+    """Opens lazily: nothing of the vendor is imported before the first request."""
+
+    def __init__(self, settings: HubSettings) -> None:
+        self.settings = settings
+
+    @contextmanager
+    def get(self, address: str, subject: Subject, headers: Mapping[str, str]) -> Generator[Reply]:
+        """One GET below the endpoint. Raises Broken where another attempt may help, else an LmiError."""
+        timeout = (
+            self.settings.answer_seconds,
+            self.settings.stall_seconds,
+            self.settings.stall_seconds,
+            None,
+        )
+        sent = {**self.headers, **headers, "Accept-Encoding": "identity"}
+        url = self.settings.endpoint + address
+        try:
+            with self._session.stream(
+                "GET", url, headers=sent, timeout=timeout, follow_redirects=True
+            ) as got:
+                if got.status_code >= 400:
+                    raise translate(_refusal(got), subject, self.settings)
+                first = got.history[0].headers if got.history else got.headers
+                yield Reply(got.status_code, got.headers, first, got.iter_bytes())
+        except self._vendor.RequestError as exc:
+            raise self._failure(exc) from exc
+
+    @cached_property
+    def _session(self) -> Any:
+        from huggingface_hub import get_session
+
+        _hush()
+        bundle = self.settings.ca_bundle
+        try:
+            if bundle is None:
+                return get_session()
+            authority = trusted(bundle)
+        except OSError as exc:
+            raise UsageRefused(
+                f"certificates: {bundle or 'the file of SSL_CERT_FILE'}: {exc.strerror or exc}",
+                hint="SSL_CERT_FILE, REQUESTS_CA_BUNDLE or CURL_CA_BUNDLE must name a file of PEM certificates",
+            ) from exc
+        return self._vendor.Client(verify=authority, follow_redirects=True, timeout=None)
+
+    @cached_property
+    def _vendor(self) -> Any:
+        """The HTTP package under huggingface_hub (its name changed between releases)."""
+        from huggingface_hub.errors import HfHubHTTPError
+
+        below = next(base for base in HfHubHTTPError.__mro__ if base.__name__ == "HTTPError")
+        return importlib.import_module(below.__module__.partition(".")[0])
+
+    @property
+    def headers(self) -> dict[str, str]:
+        # Not the vendor's build_hf_headers: it asks the Hub for a list first, with 3 s of patience, to name the
+        # program that it runs under.
+        headers = {"User-Agent": f"lmi-deploy/{__version__}; python/{platform.python_version()}"}
+        if self.settings.token is not None:
+            headers["Authorization"] = f"Bearer {self.settings.token.value}"
+        return headers
+
+    def _failure(self, exc: Exception) -> Broken:
+        kind, text = type(exc).__name__, " ".join(str(exc).split())[:200]
+        if kind == "ReadTimeout":
+            return Broken(f"no byte for {self.settings.stall_seconds:g} s")
+        if kind == "ConnectTimeout":
+            text = f"no connection within {self.settings.answer_seconds:g} s"
+        elif kind not in ("ConnectError", "ProxyError", "UnsupportedProtocol"):
+            return Broken(text or kind)
+        return Unreachable(text or kind, **remedy(kind, text))
+
+
+def trusted(bundle: Path) -> ssl.SSLContext:
+    if bundle.is_dir():
+        return ssl.create_default_context(capath=str(bundle))
+    return ssl.create_default_context(cafile=str(bundle))
+
+
+def remedy(kind: str, text: str) -> Any:
+    if "CERTIFICATE" in text.upper():
+        hint = "the certificate is not trusted: where a proxy opens TLS, SSL_CERT_FILE must name its authority's file"
+        return {"hint": hint, "hopeless": True}
+    if "[SSL" in text.upper():
+        hint = "check that HF_ENDPOINT, or the proxy of HTTPS_PROXY, speaks TLS: https:// and its port"
+        return {"hint": hint, "hopeless": "WRONG_VERSION" in text.upper()}
+    if kind == "ProxyError":
+        return {"hint": "a proxy refused: see HTTPS_PROXY, HTTP_PROXY and NO_PROXY", "hopeless": True}
+    return {
+        "hint": "check the network, HTTPS_PROXY and HF_ENDPOINT; HF_HUB_OFFLINE=1 uses what is in the cache"
+    }
+
+
+def _refusal(got: Any) -> Refusal:
+    body = b""
+    for chunk in got.iter_bytes():
+        body += chunk
+        if len(body) > MOST_OF_AN_ERROR:
+            break
+    elsewhere = bool(got.history) and got.url.netloc != got.history[0].url.netloc
+    return Refusal(got.status_code, got.headers, body, elsewhere)
+
+
+def _hush() -> None:
+    """The vendor logs every address at INFO, signatures and all; nobody may turn that on by accident."""
+    for name in ("httpx", "httpx2", "httpcore", "httpcore2"):
+        logging.getLogger(name).setLevel(logging.WARNING)

@@ -1,0 +1,229 @@
+"""One file, from the Hub into the cache: resumed, checked against its oid, and only then given its name."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+
+from lmi_deploy.domain.content_hashes import start_digest
+from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.errors import IntegrityError, TransferFailed
+from lmi_deploy.sources.hub.cache import CHUNK, RepoCache, hash_file
+from lmi_deploy.sources.hub.range_reader import Streamer
+from lmi_deploy.sources.hub.ranges import Span
+from lmi_deploy.sources.hub.retry import Attempts, Broken, Damaged, GaveUp, Pace, Unreachable
+from lmi_deploy.sources.hub.settings import HubSettings
+
+Report = Callable[[int], None]
+GO_ON = "run the same command again: it goes on from what is kept"
+BAD_BYTES = "something between here and the Hub changes bytes (a proxy?), or the Hub's own copy is bad"
+SEGMENT = 8 << 30
+"""Bytes asked for at once: the stores behind the Hub refuse answers of more than 50 GB."""
+
+
+class Partial:
+    """The file on its way, under a name that says so. What is written to it survives a kill."""
+
+    def __init__(self, path: Path, entry: FileEntry) -> None:
+        self.path = path
+        self._entry = entry
+        self._digest = start_digest(entry.kind, entry.size)
+        self.position = 0
+        self._file: FileIO | None = None
+
+    @contextlib.contextmanager
+    def opened(self) -> Generator[None]:
+        with self.path.open("ab", buffering=0) as file:
+            self._file = file
+            yield
+        self._file = None
+
+    def resume(self, report: Report) -> None:
+        """Take over what an earlier run left, hashing it on the way."""
+        size = self.path.stat().st_size
+        if size > self._entry.size:
+            self.restart()
+            return
+        with self.path.open("rb", buffering=0) as file:
+            while chunk := file.read(CHUNK):
+                self._digest.update(chunk)
+                self.position += len(chunk)
+                report(self.position)
+
+    def restart(self) -> None:
+        self._opened_file().truncate(0)
+        self._digest = start_digest(self._entry.kind, self._entry.size)
+        self.position = 0
+
+    def take(self, piece: bytes | memoryview) -> None:
+        if self.position + len(piece) > self._entry.size:
+            raise Damaged(f"more than the {self._entry.size} bytes that were listed came")
+        left = piece
+        while left:
+            left = left[self._opened_file().write(left) :]
+        self._digest.update(piece)
+        self.position += len(piece)
+
+    def check(self) -> None:
+        got = self._digest.hexdigest()
+        if got != self._entry.oid:
+            raise Damaged(f"its {self._entry.kind} is {got}, the Hub says {self._entry.oid}", got=got)
+
+    def _opened_file(self) -> FileIO:
+        if self._file is None:
+            raise RuntimeError("the partial file is not open")
+        return self._file
+
+
+@dataclass(frozen=True, slots=True)
+class Downloader:
+    """What all files of one `fetch` have in common."""
+
+    streamer: Streamer
+    listing: ModelListing
+    cache: RepoCache
+    pace: Pace
+    segment: int = SEGMENT
+
+    @property
+    def settings(self) -> HubSettings:
+        return self.streamer.connection.settings
+
+    def bring(self, entry: FileEntry, report: Report) -> None:
+        """Make the blob be there, whole and right. Raises TransferFailed, IntegrityError or AccessError."""
+        try:
+            with self.cache.locked(entry):
+                if not self._completed_meanwhile(entry, report):
+                    self._bring(entry, report)
+                self.cache.link(self.listing.commit, entry)
+        except OSError as exc:
+            raise self.disk_error(exc, entry) from exc
+
+    def _completed_meanwhile(self, entry: FileEntry, report: Report) -> bool:
+        """Whether another program made the blob while this one waited for its lock, and the bytes are right.
+
+        huggingface_hub hashes none of what it completes. What is wrong is put aside.
+        """
+        while (path := self.cache.whole(self.listing.commit, entry)) is not None:
+            if self.recheck(entry, path, report) == entry.oid:
+                return True
+            self.cache.put_aside(path, entry)
+        report(0)
+        return False
+
+    def _bring(self, entry: FileEntry, report: Report) -> None:
+        partial = Partial(self.cache.partial(entry), entry)
+        try:
+            with partial.opened():
+                partial.resume(report)
+                self._complete_or_again(partial, entry, report)
+            self.cache.put_aside(self.cache.blob(entry), entry)
+            partial.path.replace(self.cache.blob(entry))
+        finally:
+            if partial.position == 0:
+                # Refused before the first byte: nothing worth keeping.
+                partial.path.unlink(missing_ok=True)
+
+    def _complete_or_again(self, partial: Partial, entry: FileEntry, report: Report) -> None:
+        try:
+            self._complete(partial, entry, report)
+        except Damaged:
+            # Whatever lies there may be what is wrong: once more, from nothing.
+            partial.restart()
+            self._again(partial, entry, report)
+
+    def _again(self, partial: Partial, entry: FileEntry, report: Report) -> None:
+        try:
+            self._complete(partial, entry, report)
+        except Damaged as exc:
+            partial.path.unlink(missing_ok=True)
+            raise damaged(self.listing, entry, exc, self.settings.endpoint) from exc
+
+    def _complete(self, partial: Partial, entry: FileEntry, report: Report) -> None:
+        attempts = Attempts(self.pace)
+        while partial.position < entry.size:
+            before = partial.position
+            try:
+                self._segment(partial, entry, report)
+            except Damaged:
+                raise
+            except Broken as exc:
+                self._failed(attempts, exc, partial, before)
+        partial.check()
+
+    def _failed(self, attempts: Attempts, broken: Broken, partial: Partial, before: int) -> None:
+        try:
+            attempts.failed(broken, gained=max(0, partial.position - before))
+        except GaveUp as exc:
+            raise TransferFailed(
+                f"{broken.why}, {exc.count} times in a row; {partial.position} bytes are kept",
+                hint=broken.hint if isinstance(broken, Unreachable) else GO_ON,
+            ) from exc
+
+    def _segment(self, partial: Partial, entry: FileEntry, report: Report) -> None:
+        self.pace.wait()
+        stop = min(entry.size, partial.position + self.segment)
+        span = Span(partial.position, stop, whole=partial.position == 0 and stop == entry.size)
+        with self.streamer.span(self.listing, entry, span) as (start, pieces):
+            if start != partial.position:
+                partial.restart()
+            for piece in pieces:
+                partial.take(piece)
+                report(partial.position)
+                self.pace.check()
+        if partial.position < stop:
+            raise Broken(f"the answer ended {stop - partial.position} bytes early")
+
+    def recheck(self, entry: FileEntry, path: Path, report: Report) -> str:
+        """The hash of a file that was there already."""
+
+        def watched(done: int) -> None:
+            self.pace.check()
+            report(done)
+
+        return hash_file(path, entry, watched)
+
+    def put_aside(self, path: Path, entry: FileEntry, got: str) -> None:
+        """A file of the cache that has another hash; IntegrityError where it must stay."""
+        if self.settings.offline:
+            raise damaged_offline(self.listing, entry, path, got)
+        try:
+            with self.cache.locked(entry):
+                self.cache.put_aside(path, entry)
+        except OSError as exc:
+            raise IntegrityError(
+                f"{_another(self.listing, entry, path, got)}, and it cannot be put aside: {exc.strerror or exc}",
+                hint="let HF_HUB_CACHE name a folder that is yours; or put the right file there",
+            ) from exc
+
+    def disk_error(self, exc: OSError, entry: FileEntry) -> TransferFailed:
+        why = exc.strerror or str(exc)
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            why = f"{why}, it has {entry.size} bytes"
+        return TransferFailed(
+            f"{entry.path}: the cache at {self.cache.root} fails: {why}",
+            hint="make room there, or let HF_HUB_CACHE name a folder with enough of it",
+        )
+
+
+def damaged_offline(listing: ModelListing, entry: FileEntry, path: Path, got: str) -> IntegrityError:
+    return IntegrityError(
+        f"{_another(listing, entry, path, got)}, and HF_HUB_OFFLINE is set",
+        hint="unset HF_HUB_OFFLINE and run it again: it is put aside and fetched anew; or put the right file there",
+    )
+
+
+def _another(listing: ModelListing, entry: FileEntry, path: Path, got: str) -> str:
+    return f"{listing.model_id}: {entry.path}: {path} has {entry.kind} {got}, the Hub says {entry.oid}"
+
+
+def damaged(listing: ModelListing, entry: FileEntry, exc: Damaged, endpoint: str) -> IntegrityError:
+    hashes = f"{entry.kind} {exc.got} came, the Hub says {entry.oid}" if exc.got else exc.why
+    return IntegrityError(
+        f"{listing.model_id}: {entry.path}: {hashes}; fetched twice, not kept",
+        hint=f"{BAD_BYTES}: see {endpoint}/{listing.model_id}/blob/{listing.commit}/{entry.path}",
+    )

@@ -1,0 +1,133 @@
+"""Connections of our own to where large files lie: bytes go from TLS straight into the caller's buffer.
+
+The vendor's client takes each byte through several layers of Python and copies it in each; for what a transfer moves
+that costs more than everything else. Behind a proxy the vendor's client is used all the same: it knows how.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import ssl
+import threading
+import weakref
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from lmi_deploy.sources.hub.connection import remedy, trusted
+from lmi_deploy.sources.hub.retry import Broken, Unreachable
+from lmi_deploy.sources.hub.settings import HubSettings
+
+FAILURES = (OSError, http.client.HTTPException)
+
+
+@dataclass(slots=True)
+class Opened:
+    """An answer whose body is still to come."""
+
+    line: http.client.HTTPConnection
+    origin: str
+    answer: http.client.HTTPResponse
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Names without regard to case."""
+        return cast("Mapping[str, str]", self.answer.headers)
+
+
+class Wire:
+    """Keeps connections that ended well, for whichever thread asks the same place next."""
+
+    def __init__(self, settings: HubSettings) -> None:
+        self._settings = settings
+        self._idle: defaultdict[str, list[http.client.HTTPConnection]] = defaultdict(list)
+        self._lock = threading.Lock()
+        weakref.finalize(self, _close, self._idle)
+
+    @staticmethod
+    def serves(url: str) -> bool:
+        """Whether no proxy is asked for on the way there."""
+        parts = urlsplit(url)
+        proxies = getproxies()
+        wanted = proxies.get(parts.scheme) or proxies.get("all")
+        return not wanted or bool(proxy_bypass(parts.hostname or ""))
+
+    def get(self, url: str, headers: Mapping[str, str]) -> Opened:
+        """One GET, no redirect followed. Raises Broken."""
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
+        if (kept := self._kept(origin)) is not None:
+            try:
+                return self._asked(kept, origin, target, headers)
+            except FAILURES:
+                kept.close()  # the other side had closed it meanwhile: that is no failure of this request
+        line = self._connected(parts)
+        try:
+            return self._asked(line, origin, target, headers)
+        except FAILURES as exc:
+            line.close()
+            raise self.failure(exc) from exc
+
+    def end(self, opened: Opened) -> None:
+        """Keep the connection where its answer was read to the end."""
+        if opened.answer.isclosed() and opened.line.sock is not None:
+            with self._lock:
+                self._idle[opened.origin].append(opened.line)
+        else:
+            opened.answer.close()
+            opened.line.close()
+
+    def failure(self, exc: Exception) -> Broken:
+        if isinstance(exc, TimeoutError):
+            return Broken(f"no byte for {self._settings.stall_seconds:g} s")
+        return Broken(" ".join(str(exc).split())[:200] or type(exc).__name__)
+
+    def _kept(self, origin: str) -> http.client.HTTPConnection | None:
+        with self._lock:
+            idle = self._idle[origin]
+            return idle.pop() if idle else None
+
+    @staticmethod
+    def _asked(
+        line: http.client.HTTPConnection, origin: str, target: str, headers: Mapping[str, str]
+    ) -> Opened:
+        line.request("GET", target, headers=dict(headers))
+        return Opened(line, origin, line.getresponse())
+
+    def _connected(self, parts: SplitResult) -> http.client.HTTPConnection:
+        host, patience = parts.hostname or "", self._settings.answer_seconds
+        line = (
+            http.client.HTTPSConnection(host, parts.port, timeout=patience, context=self._trust)
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(host, parts.port, timeout=patience)
+        )
+        try:
+            line.connect()
+        except OSError as exc:
+            line.close()
+            text = f"no connection within {patience:g} s" if isinstance(exc, TimeoutError) else str(exc)
+            raise Unreachable(text, **remedy("ConnectError", text)) from exc
+        line.sock.settimeout(self._settings.stall_seconds)
+        return line
+
+    @cached_property
+    def _trust(self) -> ssl.SSLContext:
+        if self._settings.ca_bundle is not None:
+            return trusted(self._settings.ca_bundle)
+        if os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR"):
+            return ssl.create_default_context()
+        import certifi
+
+        return ssl.create_default_context(cafile=certifi.where())
+
+
+def _close(idle: Mapping[str, list[http.client.HTTPConnection]]) -> None:
+    for lines in idle.values():
+        for line in lines:
+            line.close()

@@ -1,0 +1,90 @@
+"""Several workers at once, seen by one generator: it ticks while they work, and ends them when it is ended."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from types import TracebackType
+
+from lmi_deploy.errors import AccessError, LmiError, NotFound
+from lmi_deploy.sources.hub.retry import Stopped
+
+TICK = 0.2
+FAREWELL = 2.0
+"""Seconds that workers get to end by themselves; they are daemons, so that no stalled one keeps the command."""
+
+Task = Callable[[], None]
+
+
+class Outcome:
+    """What became of one task: nothing, or what it raised."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.raised: BaseException | None = None
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self.raised = raised
+        return True
+
+    def kept(self) -> LmiError | None:
+        """What failed, to be told at the end. Raises what would meet the other tasks, too: a refusal, or a bug."""
+        match self.raised:
+            case None | Stopped():
+                return None
+            case AccessError() | NotFound():
+                raise self.raised
+            case LmiError() as failure:
+                return failure
+            case bug:
+                raise bug
+
+
+def run_all(
+    tasks: Mapping[str, Task], *, workers: int, stop: threading.Event
+) -> Generator[Outcome | None, None, None]:
+    """Run the tasks in their order, `workers` at a time. Yields each outcome, and None on every tick between."""
+    waiting = deque(tasks.items())
+    done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+    threads = [
+        threading.Thread(target=_work, args=(waiting, done, stop), daemon=True)
+        for _ in range(min(workers, len(tasks)))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        yield from _outcomes(done, len(tasks))
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(FAREWELL / len(threads))
+
+
+def _work(waiting: deque[tuple[str, Task]], done: queue.SimpleQueue[Outcome], stop: threading.Event) -> None:
+    while not stop.is_set():
+        try:
+            name, task = waiting.popleft()
+        except IndexError:
+            return
+        outcome = Outcome(name)
+        with outcome:
+            task()
+        done.put(outcome)
+
+
+def _outcomes(done: queue.SimpleQueue[Outcome], count: int) -> Generator[Outcome | None, None, None]:
+    while count:
+        try:
+            outcome = done.get(timeout=TICK)
+        except queue.Empty:
+            yield None
+            continue
+        count -= 1
+        yield outcome

@@ -1,0 +1,113 @@
+"""A folder on this machine as a model repository: the port Hub without a network.
+
+Its commit is the digest of its files' paths, sizes and sha256, in 40 hex like the Hub's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from lmi_deploy.domain.events import Progress
+from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.naming import digest
+from lmi_deploy.domain.safe_paths import check_relative_path
+from lmi_deploy.errors import IntegrityError, NotFound
+from lmi_deploy.ports.source import Arrived
+from lmi_deploy.sources.file_reader import fill_from
+
+_BLOCK = 1 << 20
+
+
+class ModelFolder:
+    """`model_id` is the folder's path; there are no revisions."""
+
+    def listing(self, model_id: str, revision: str) -> ModelListing:
+        root, paths = _files(model_id)
+        with ThreadPoolExecutor(4) as pool:
+            files = tuple(pool.map(lambda path: _entry(path, root), paths))
+        commit = digest([(file.path, file.size, file.oid) for file in files])[:40]
+        return ModelListing(model_id=str(root.resolve()), commit=commit, files=files, source="folder")
+
+    def list_sizes(self, model_id: str) -> ModelListing:
+        root, paths = _files(model_id)
+        files = tuple(
+            FileEntry(path=path.relative_to(root).as_posix(), size=path.stat().st_size, oid="", kind="sha256")
+            for path in paths
+        )
+        return ModelListing(model_id=str(root.resolve()), commit="", files=files, source="folder")
+
+    def read(
+        self,
+        listing: ModelListing,
+        path: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        anew: bool = False,
+    ) -> bytes:
+        with (self.folder(listing) / path).open("rb") as file:
+            file.seek(start)
+            return file.read(-1 if length is None else length)
+
+    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+        return fill_from(self.folder(listing) / path, buffer, start=start)
+
+    def folder(self, listing: ModelListing) -> Path:
+        return Path(listing.model_id)
+
+    def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
+        return 0
+
+    def require_room(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
+        """The folder is the source itself: nothing comes."""
+
+    def fetch(
+        self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
+    ) -> Generator[Progress, None, Path]:
+        yield from ()
+        return self.folder(listing)
+
+    def recheck(
+        self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
+    ) -> Generator[Progress, None, bool]:
+        """The folder is the source itself: nothing is kept of it."""
+        yield from ()
+        return False
+
+
+def _files(model_id: str) -> tuple[Path, list[Path]]:
+    root = Path(model_id).expanduser()
+    if not root.is_dir():
+        raise NotFound(
+            f"{model_id}: no such folder",
+            hint="a model on the Hub is named organisation/name, without ./ before it",
+        )
+    return root, sorted(path for path in root.rglob("*") if path.is_file() and not _hidden(path, root))
+
+
+class FolderFiles:
+    """The files of a listing where they lie in one folder, whatever model the listing is of: the port Source."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+        return fill_from(self._root / path, buffer, start=start)
+
+
+def _hidden(path: Path, root: Path) -> bool:
+    return any(part.startswith(".") for part in path.relative_to(root).parts)
+
+
+def _entry(path: Path, root: Path) -> FileEntry:
+    name = path.relative_to(root).as_posix()
+    if mistake := check_relative_path(name):
+        raise IntegrityError(f"{path}: {mistake}", hint="rename the file")
+    seal = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            seal.update(block)
+    return FileEntry(path=name, size=path.stat().st_size, oid=seal.hexdigest(), kind="sha256")

@@ -1,0 +1,167 @@
+"""Files of a model out of a bucket into a folder: resumed, checked against their oids, only then given their names."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from lmi_deploy.domain.events import Event, Notice, Progress
+from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
+from lmi_deploy.host.disk import on_disk
+from lmi_deploy.host.file_lock import flocked
+from lmi_deploy.sources.hub.cache import Ledger, free_bytes, hash_file
+from lmi_deploy.sources.hub.download import Partial
+from lmi_deploy.sources.hub.retry import Damaged, Stopped
+from lmi_deploy.sources.hub.thread_pool import run_all
+
+_AT_ONCE = 8
+Chunks = Callable[[str, int], Iterator[bytes]]
+"""The bytes of a file (its path) from a position on."""
+Report = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Bringing:
+    """One model's `folder`; what is on its way lies beside it. `checked`: a ledger of files found right."""
+
+    listing: ModelListing
+    folder: Path
+    chunks: Chunks
+    checked: Path
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _failed: dict[str, LmiError] = field(default_factory=dict)
+
+    def missing(self, files: Sequence[FileEntry]) -> int:
+        return sum(entry.size for entry in files if not self._is_there(entry))
+
+    def require_room(self, files: Sequence[FileEntry]) -> None:
+        needed, free = self.missing(files), free_bytes(self.folder)
+        if needed > free:
+            raise TransferFailed(
+                f"{self.listing.model_id}: {needed} bytes are to come, {free} are free at {self.folder}",
+                hint="make room there, or let LMI_CACHE_HOME name another folder",
+            )
+
+    def all(self, files: Sequence[FileEntry], *, key: str) -> Generator[Progress, None, Path]:
+        """Each file is hashed once: when it comes, or where it lies and no ledger knows it."""
+        ledger = Ledger(self.checked)
+        left = [
+            entry
+            for entry in files
+            if not (self._is_there(entry) and ledger.knows(self.folder / entry.path, entry))
+        ]
+        if left:
+            with on_disk(self.folder):
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._coming.mkdir(parents=True, exist_ok=True)
+            with flocked(self.folder.with_name(f"{self.folder.name}.lock"), wait=True):
+                self.require_room(left)
+                yield from self._run(left, partial(self._bring, ledger), key)
+            self._sum_up(len(left))
+            shutil.rmtree(self._coming, ignore_errors=True)
+        return self.folder
+
+    def recheck(self, files: Sequence[FileEntry], *, key: str) -> Generator[Event, None, bool]:
+        """Hash again what is there, whatever the ledger says; what is damaged is removed, for this cache is ours."""
+        wrong: list[FileEntry] = []
+
+        def check(entry: FileEntry, report: Report) -> None:
+            path = self.folder / entry.path
+            with on_disk(path):
+                if hash_file(path, entry, report) != entry.oid:
+                    path.unlink()
+                    wrong.append(entry)
+
+        yield from self._run([entry for entry in files if self._is_there(entry)], check, key)
+        self._sum_up(len(files))
+        for entry in wrong:
+            yield Notice(text=f"{self.folder / entry.path}: it was damaged; removed, and fetched again")
+        return bool(wrong)
+
+    @property
+    def _coming(self) -> Path:
+        return self.folder.with_name(f"{self.folder.name}.incomplete")
+
+    def _is_there(self, entry: FileEntry) -> bool:
+        path = self.folder / entry.path
+        return path.is_file() and path.stat().st_size == entry.size
+
+    def _run(
+        self, entries: Sequence[FileEntry], work: Callable[[FileEntry, Report], None], key: str
+    ) -> Generator[Progress, None, None]:
+        at = {entry.path: 0 for entry in entries}
+        total = sum(entry.size for entry in entries)
+        tasks = {
+            entry.path: partial(work, entry, partial(at.__setitem__, entry.path))
+            for entry in sorted(entries, key=lambda entry: -entry.size)
+        }
+        with closing(run_all(tasks, workers=_AT_ONCE, stop=self._stop)) as outcomes:
+            for outcome in outcomes:
+                if outcome is not None and (failure := outcome.kept()) is not None:
+                    self._failed[outcome.name] = failure
+                yield Progress(key=key, done=sum(at.values()), total=total, unit="bytes")
+
+    def _bring(self, ledger: Ledger, entry: FileEntry, report: Report) -> None:
+        path = self.folder / entry.path
+        with on_disk(path):
+            if not (self._is_there(entry) and hash_file(path, entry, report) == entry.oid):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                coming = Partial(self._coming / f"{entry.oid}-{entry.path.replace('/', '--')[-100:]}", entry)
+                with coming.opened():
+                    coming.resume(report)
+                    self._complete(coming, entry, report)
+                coming.path.replace(path)
+            ledger.add(path, entry)
+
+    def _complete(self, coming: Partial, entry: FileEntry, report: Report) -> None:
+        try:
+            self._take(coming, entry, report)
+        except Damaged:
+            # Whatever an earlier run left may be what is wrong: once more, from nothing.
+            coming.restart()
+            try:
+                self._take(coming, entry, report)
+            except Damaged as exc:
+                coming.path.unlink(missing_ok=True)
+                raise self._damaged(entry, exc) from exc
+
+    def _take(self, coming: Partial, entry: FileEntry, report: Report) -> None:
+        for chunk in self.chunks(entry.path, coming.position) if coming.position < entry.size else ():
+            if self._stop.is_set():
+                raise Stopped
+            coming.take(chunk)
+            report(coming.position)
+        if coming.position < entry.size:
+            raise TransferFailed(
+                f"{entry.path}: the object ends after {coming.position} bytes, {entry.size} are listed",
+                hint="somebody writes to the prefix: run the same command again when it is still",
+            )
+        coming.check()
+
+    def _damaged(self, entry: FileEntry, exc: Damaged) -> IntegrityError:
+        got = f"{entry.kind} {exc.got} came, {entry.oid} is right" if exc.got else exc.why
+        return IntegrityError(
+            f"{self.listing.model_id}{entry.path}: {got}; fetched twice, not kept",
+            hint="the object is damaged, or was changed after its manifest was written: `lmi weights verify --deep`",
+        )
+
+    def _sum_up(self, count: int) -> None:
+        if not self._failed:
+            return
+        errors = list(self._failed.values())
+        first = next((error for error in errors if isinstance(error, IntegrityError)), errors[0])
+        details = [error.message for error in errors if error is not first]
+        kind = IntegrityError if isinstance(first, IntegrityError) else TransferFailed
+        raise kind(
+            first.message
+            if kind is IntegrityError
+            else f"{len(errors)} of {count} files did not arrive, {first.message}",
+            hint=f"{first.hint}; {count - len(errors)} files are whole and kept",
+            details=details,
+        ) from first

@@ -1,0 +1,224 @@
+"""A prefix in a bucket as a model repository: the port Hub.
+
+What we pushed is listed by its manifest, under its own commit and hashes; of any other prefix every object is hashed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from lmi_deploy.aws.s3.sha256_cache import Hashed
+from lmi_deploy.domain.events import Event, Progress
+from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.naming import digest
+from lmi_deploy.domain.s3_address import Prefix, read_prefix
+from lmi_deploy.domain.safe_paths import case_collisions, check_relative_path
+from lmi_deploy.domain.weights import Manifest, weights_label
+from lmi_deploy.errors import IntegrityError, NotFound, TransferFailed
+from lmi_deploy.host.disk import gigabytes
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.notify import Tell, silent
+from lmi_deploy.ports.object_store import ObjectStore, Stored
+from lmi_deploy.ports.source import Arrived, Lying
+from lmi_deploy.sources.s3_download import Bringing
+
+_AT_ONCE = 4
+_TELL_EVERY = 5.0
+"""Seconds."""
+
+ReadManifest = Callable[[ObjectStore, str], Manifest | None]
+
+
+class S3Models:
+    """`model_id` is `s3://bucket/prefix`; there are no revisions. Downloads lie in `<cache>/models/`.
+
+    `store` opens a bucket after it was seen to be ours. Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        store: Callable[[str], ObjectStore],
+        read_manifest: ReadManifest,
+        *,
+        cache: Path,
+        clock: Clock,
+        tell: Tell = silent,
+    ) -> None:
+        self._open = store
+        self._read_manifest = read_manifest
+        self._cache = cache
+        self._clock = clock
+        self._tell = tell
+        self._stores: dict[str, ObjectStore] = {}
+        self._etags: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def listing(self, model_id: str, revision: str) -> ModelListing:
+        prefix = read_prefix(model_id)
+        store = self._store(prefix)
+        found = self._objects(store, prefix)
+        if prefix.weights:
+            return _ours(self._read_manifest(store, prefix.weights), prefix, found)
+        return self._foreign(store, prefix, found)
+
+    def list_sizes(self, model_id: str) -> ModelListing:
+        prefix = read_prefix(model_id)
+        found = self._objects(self._store(prefix), prefix)
+        files = tuple(
+            FileEntry(path=one.key.removeprefix(prefix.path), size=one.size, oid="", kind="sha256")
+            for one in found
+        )
+        return ModelListing(model_id=prefix.address, commit="", files=files, source="s3")
+
+    def read(
+        self,
+        listing: ModelListing,
+        path: str,
+        *,
+        start: int = 0,
+        length: int | None = None,
+        anew: bool = False,
+    ) -> bytes:
+        prefix = read_prefix(listing.model_id)
+        key = prefix.path + path
+        chunks = self._store(prefix).read(key, start=start, length=length, etag=self._etag(prefix, key))
+        return b"".join(chunks)
+
+    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+        prefix = read_prefix(listing.model_id)
+        key = prefix.path + path
+        etag = self._etag(prefix, key)
+        done = 0
+        for chunk in self._store(prefix).read(key, start=start, length=len(buffer), etag=etag):
+            buffer[done : done + len(chunk)] = chunk
+            done += len(chunk)
+            yield Arrived(done)
+        if done < len(buffer):
+            raise TransferFailed(
+                f"s3://{prefix.bucket}/{key}: it ends at byte {start + done}, {start + len(buffer)} were there before",
+                hint="somebody writes to the prefix: run the same command again when it is still",
+            )
+
+    def lies(self, listing: ModelListing, path: str) -> Lying | None:
+        prefix = read_prefix(listing.model_id)
+        key = prefix.path + path
+        etag = self._etag(prefix, key)
+        return Lying(prefix.bucket, key, etag) if etag else None
+
+    def folder(self, listing: ModelListing) -> Path:
+        return self._cache / "models" / weights_label(listing.model_id) / listing.commit
+
+    def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
+        return self._bringing(listing).missing(files)
+
+    def require_room(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
+        self._bringing(listing).require_room(files)
+
+    def fetch(
+        self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
+    ) -> Generator[Progress, None, Path]:
+        return (yield from self._bringing(listing).all(files, key=key))
+
+    def recheck(
+        self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
+    ) -> Generator[Event, None, bool]:
+        return (yield from self._bringing(listing).recheck(files, key=key))
+
+    def _bringing(self, listing: ModelListing) -> Bringing:
+        prefix = read_prefix(listing.model_id)
+
+        def chunks(path: str, start: int) -> Iterator[bytes]:
+            at = prefix.path + path
+            return self._store(prefix).read(at, start=start, etag=self._etag(prefix, at))
+
+        return Bringing(listing, self.folder(listing), chunks, checked=self._cache / "s3-checked")
+
+    def _objects(self, store: ObjectStore, prefix: Prefix) -> list[Stored]:
+        found = [one for one in store.list(prefix.path) if not one.key.endswith("/")]
+        self._etags.update({f"{prefix.bucket}/{one.key}": one.etag for one in found})
+        if not found:
+            raise _nothing(store, prefix)
+        return found
+
+    def _foreign(self, store: ObjectStore, prefix: Prefix, found: Sequence[Stored]) -> ModelListing:
+        names = [one.key.removeprefix(prefix.path) for one in found]
+        _refuse_hostile(prefix, names)
+        hashed = Hashed(self._cache / "s3-hashed")
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            oids = list(self._told(prefix, found, pool.map(lambda one: hashed.sha256(store, one), found)))
+        files = tuple(
+            FileEntry(path=name, size=one.size, oid=oid, kind="sha256")
+            for name, one, oid in zip(names, found, oids, strict=True)
+        )
+        commit = digest([(file.path, file.size, file.oid) for file in files])[:40]
+        return ModelListing(model_id=prefix.address, commit=commit, files=files, source="s3")
+
+    def _told(self, prefix: Prefix, found: Sequence[Stored], oids: Iterator[str]) -> Iterator[str]:
+        """Reading every byte of a model may take minutes, and no event can be yielded from here."""
+        said, done, total = self._clock.monotonic(), 0, sum(one.size for one in found)
+        for one, oid in zip(found, oids, strict=True):
+            done += one.size
+            if self._clock.monotonic() - said >= _TELL_EVERY:
+                self._tell(f"hashing {prefix.address}: {gigabytes(done)} of {gigabytes(total)}")
+                said = self._clock.monotonic()
+            yield oid
+
+    def _store(self, prefix: Prefix) -> ObjectStore:
+        with self._lock:
+            if prefix.bucket not in self._stores:
+                self._stores[prefix.bucket] = self._open(prefix.bucket)
+            return self._stores[prefix.bucket]
+
+    def _etag(self, prefix: Prefix, key: str) -> str:
+        """Of the version that was listed; empty where this process did not list it."""
+        return self._etags.get(f"{prefix.bucket}/{key}", "")
+
+
+def _ours(manifest: Manifest | None, prefix: Prefix, found: Sequence[Stored]) -> ModelListing:
+    """The oids of the model's first source, so that these files are the same weights wherever they go on to."""
+    if manifest is None:
+        raise NotFound(
+            f"{prefix.address}: there is no manifest, so these weights are not complete",
+            hint="run the `lmi weights push` again that brings them; `lmi weights ls` names those that are complete",
+        )
+    files = tuple(
+        FileEntry(path=file.path, size=file.size, oid=file.oid, kind=file.kind) for file in manifest.files
+    )
+    wanted = {prefix.path + file.path: file.size for file in files}
+    if wanted != {one.key: one.size for one in found}:
+        raise IntegrityError(
+            f"{prefix.address}: its files are not those of its manifest",
+            hint=f"see which: lmi weights verify {prefix.weights} --bucket {prefix.bucket}",
+        )
+    _refuse_hostile(prefix, [file.path for file in files])
+    return ModelListing(model_id=prefix.address, commit=manifest.commit, files=files, source="s3")
+
+
+def _refuse_hostile(prefix: Prefix, names: Sequence[str]) -> None:
+    for name in names:
+        if mistake := check_relative_path(name):
+            raise IntegrityError(
+                f"{prefix.address}: the key {prefix.path + name!r} {mistake}, so it is no file of a model",
+                hint="rename or remove the object, or name a prefix without it",
+            )
+    for group in case_collisions(names):
+        raise IntegrityError(
+            f"{prefix.address}: {' and '.join(group)} cannot lie in one folder",
+            hint="rename or remove one of the objects, or name a prefix without them",
+        )
+
+
+def _nothing(store: ObjectStore, prefix: Prefix) -> NotFound:
+    name = prefix.path.rstrip("/")
+    if name and store.look(name) is not None:
+        return NotFound(
+            f"s3://{prefix.bucket}/{name}: is an object", hint="name the prefix that it lies under"
+        )
+    above = name.rpartition("/")[0]
+    return NotFound(
+        f"{prefix.address}: there is nothing under this prefix",
+        hint=f"aws s3 ls {Prefix(prefix.bucket, f'{above}/' if above else '').address} shows what there is",
+    )

@@ -1,0 +1,77 @@
+"""Deployments elsewhere, remembered in the state folder: one small file each.
+
+`<name>.<region>.<account>.json`; older versions wrote `<name>.<region>.json`, whose account the name of its bucket may
+tell.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lmi_deploy.domain.buckets import account_of
+from lmi_deploy.domain.dataclass_json import dump, load
+from lmi_deploy.domain.naming import name_mistake
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.errors import UsageRefused
+from lmi_deploy.host.disk import on_disk, write_whole
+
+_REGION = re.compile(r"[a-z0-9-]+")
+_ACCOUNT = re.compile(r"[0-9]*")
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedFolder:
+    """The port Remembered. A file that cannot be read is passed over: the tags tell the same."""
+
+    root: Path
+
+    def all(self) -> tuple[DeploymentRef, ...]:
+        if not self.root.is_dir():
+            return ()
+        read = (_read(path) for path in self.root.glob("*.json"))
+        found = {_key(ref): ref for ref in read if ref is not None}
+        return tuple(found[key] for key in sorted(found))
+
+    def keep(self, ref: DeploymentRef) -> None:
+        path = self._path(ref)
+        with on_disk(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, json.dumps(dump(ref)) + "\n")
+        self._drop_older(ref)
+
+    def drop(self, ref: DeploymentRef) -> None:
+        self._path(ref).unlink(missing_ok=True)
+        self._drop_older(ref)
+
+    def _drop_older(self, ref: DeploymentRef) -> None:
+        """The file of an older version, where it is the same deployment's: by its account, else by its bucket."""
+        path = self._path(replace(ref, account=""))
+        older = _read(path)
+        if not ref.account or older is None:
+            return
+        same = older.account == ref.account if older.account else older.bucket == ref.bucket
+        if same:
+            path.unlink(missing_ok=True)
+
+    def _path(self, ref: DeploymentRef) -> Path:
+        sound = _REGION.fullmatch(ref.region) and _ACCOUNT.fullmatch(ref.account)
+        if name_mistake(ref.name) or not sound:
+            raise UsageRefused(
+                f"{ref.name} in {ref.region!r}: not a deployment", hint="`lmi ls` lists what is here"
+            )
+        return self.root / ".".join(filter(None, (ref.name, ref.region, ref.account, "json")))
+
+
+def _key(ref: DeploymentRef) -> tuple[str, str, str]:
+    return ref.name, ref.region, ref.account
+
+
+def _read(path: Path) -> DeploymentRef | None:
+    try:
+        ref = load(DeploymentRef, json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return None
+    return ref if ref.account else replace(ref, account=account_of(ref.bucket))

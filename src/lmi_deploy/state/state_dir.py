@@ -1,0 +1,234 @@
+"""The state of local deployments: a folder each, with its record; one writer at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmi_deploy.domain.artifact import ArtifactFile
+from lmi_deploy.domain.naming import name_mistake
+from lmi_deploy.domain.plan import TAKING_AWAY, Action
+from lmi_deploy.domain.record import DeploymentRef, Generation, Record
+from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
+from lmi_deploy.errors import DiskRefused, Refused, UsageRefused
+from lmi_deploy.host.disk import on_disk, write_whole
+from lmi_deploy.host.file_lock import flocked, overwrite
+from lmi_deploy.host.processes import alive, identity
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.processes import Process
+
+_RECORD = "record.json"
+
+
+class StateFolder:
+    """`<root>/deployments/<name>/`: record.json, artifacts/<digest>/, servers/<server>/."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._deployments = root / "deployments"
+
+    def home(self, name: str) -> Path:
+        if mistake := name_mistake(name):
+            raise UsageRefused(f"{name}: not a deployment's name", hint=mistake)
+        return self._deployments / name
+
+    def artifact(self, name: str, digest: str) -> Path:
+        return self.home(name) / "artifacts" / digest
+
+    def server(self, name: str, server: str) -> Path:
+        return self.home(name) / "servers" / server
+
+    def names(self) -> tuple[str, ...]:
+        """Every deployment of which anything is here, with a record or without."""
+        if not self._deployments.is_dir():
+            return ()
+        return tuple(
+            sorted(p.name for p in self._deployments.iterdir() if p.is_dir() and not name_mistake(p.name))
+        )
+
+    def exists(self, name: str) -> bool:
+        return self.home(name).is_dir()
+
+    def artifacts(self, name: str) -> tuple[str, ...]:
+        return tuple(folder.name for folder in _folders(self.home(name) / "artifacts"))
+
+    def put_artifact(self, name: str, digest: str, files: tuple[ArtifactFile, ...]) -> None:
+        """In a folder beside its place first: a folder that has the digest's name is whole."""
+        place = self.artifact(name, digest)
+        partial = place.with_name(f".{digest}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        with on_disk(place):
+            partial.mkdir(parents=True)
+            for file in files:
+                (partial / file.path).write_bytes(file.content)
+            shutil.rmtree(place, ignore_errors=True)
+            partial.rename(place)
+
+    def servers(self, name: str) -> tuple[Path, ...]:
+        found = _folders(self.home(name) / "servers")
+        return tuple(sorted(found, key=lambda folder: (folder.stat().st_mtime_ns, folder.name)))
+
+    def read(self, name: str) -> Record | None:
+        """The record; None where there is none, or one that cannot be read (`trouble` says why)."""
+        try:
+            return _parse(self.home(name) / _RECORD)
+        except ValueError:
+            return None
+
+    def trouble(self, name: str) -> str:
+        """Why the record cannot be read, in words; empty where nothing is wrong with it."""
+        path = self.home(name) / _RECORD
+        try:
+            _parse(path)
+        except ValueError as exc:
+            return f"{path}: not a record: {exc}; the history is lost, the deployment is not"
+        return ""
+
+    def write(self, record: Record) -> None:
+        """On disk when this returns, whole whatever happens; one that cannot be read is kept beside it."""
+        path = self.home(record.ref.name) / _RECORD
+        with on_disk(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if self.trouble(record.ref.name):
+                path.rename(_unused(path))
+            write_whole(path, record_text(record))
+
+    def remove(self, name: str) -> None:
+        """Everything of the deployment, its record last: who is interrupted here can begin again."""
+        home = self.home(name)
+        if not home.is_dir():
+            return
+        for path in sorted(home.iterdir(), key=lambda found: found.name == _RECORD):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        home.rmdir()
+
+
+@dataclass(frozen=True, slots=True)
+class FolderJournal:
+    """The port Journal over a StateFolder. Its user holds the deployment's lock."""
+
+    folder: StateFolder
+    ref: DeploymentRef
+
+    def intend(self, action: Action) -> None:
+        self._note(action, intended(self._record(), action))
+
+    def done(self, action: Action, outcome: str) -> None:
+        if not self.folder.exists(self.ref.name):
+            return  # the action was the removal of the deployment, record and all
+        self._note(action, finished(self._record(), action, outcome))
+
+    def expect(self, generation: Generation) -> None:
+        self.folder.write(expected(self._record(), generation))
+
+    def settle(self, generation: Generation) -> None:
+        self.folder.write(settled(self._record(), generation))
+
+    def _note(self, action: Action, record: Record) -> None:
+        try:
+            self.folder.write(record)
+        except DiskRefused:
+            # What takes away makes room: on a full disk it goes on without its history, which the world outranks.
+            if not isinstance(action, TAKING_AWAY):
+                raise
+
+    def _record(self) -> Record:
+        return self.folder.read(self.ref.name) or Record(ref=self.ref)
+
+
+class FolderLock:
+    """The port Lock: a flock, which ends with its holder however that ends. `command` is told to who is refused."""
+
+    def __init__(self, root: Path, clock: Clock, command: str) -> None:
+        self._root = root / "locks"
+        self._clock = clock
+        self._command = command
+
+    @contextmanager
+    def hold(self, name: str) -> Iterator[None]:
+        path = self._path(name)
+        with ExitStack() as stack:
+            try:
+                handle = stack.enter_context(flocked(path, wait=False))
+            except BlockingIOError as exc:
+                raise Refused(
+                    f"{name}: locked by {self.holder(name) or 'another lmi'}",
+                    hint="wait until it has ended, then run the same command again",
+                ) from exc
+            # A full disk hides who holds it, and no more: the lock itself takes no room.
+            with suppress(OSError):
+                overwrite(handle, json.dumps(self._holder()))
+            yield
+
+    def holder(self, name: str) -> str:
+        try:
+            found = json.loads(self._path(name).read_text(encoding="utf-8"))
+            process = Process(pid=found["pid"], started=found["started"])
+        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            return ""
+        # A folder may be shared by several hosts; of another host's processes nothing is known here.
+        if found["host"] == socket.gethostname() and not alive(process):
+            return ""
+        return f"{found['command']} (pid {process.pid} on {found['host']}, since {found['since']})"
+
+    def unlock(self, name: str, lock_id: str, *, force: bool = False) -> str:
+        raise UsageRefused(
+            f"{name}: a lock on this machine ends with its process, and needs no unlocking",
+            hint=f"it is held by {self.holder(name) or 'nobody'}",
+        )
+
+    def sweep(self, name: str) -> None:
+        if self._path(name).exists():
+            with suppress(BlockingIOError), flocked(self._path(name), wait=False):
+                pass
+
+    def _path(self, name: str) -> Path:
+        if mistake := name_mistake(name):
+            raise UsageRefused(f"{name}: not a deployment's name", hint=mistake)
+        return self._root / f"{name}.lock"
+
+    def _holder(self) -> dict[str, Any]:
+        pid = os.getpid()
+        since = self._clock.now().isoformat(timespec="seconds")
+        started = identity(pid) or ""
+        return {
+            "pid": pid,
+            "started": started,
+            "host": socket.gethostname(),
+            "command": self._command,
+            "since": since,
+        }
+
+
+def _folders(parent: Path) -> list[Path]:
+    if not parent.is_dir():
+        return []
+    return sorted(path for path in parent.iterdir() if path.is_dir() and not path.name.startswith("."))
+
+
+def _parse(path: Path) -> Record | None:
+    """ValueError where the file holds no record; Refused where a newer lmi wrote it."""
+    with on_disk(path):
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+    return parse_record(text, str(path))
+
+
+def _unused(path: Path) -> Path:
+    """A name for what is kept aside: what was kept before stays too."""
+    number = 1
+    while (kept := path.with_name(f"{path.name}.bak{number}")).exists():
+        number += 1
+    return kept

@@ -1,0 +1,1 @@
+"""Target local: one server process on this machine."""

@@ -1,0 +1,51 @@
+"""One request to a model server on this machine, the answer as it comes. Standard library only."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterator
+
+from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.errors import AccessError, DeployFailed
+
+INVOCATIONS = "/invocations"
+_CHUNK = 65536
+
+
+def exchange(
+    host: str, port: int, request: HttpRequest, *, name: str, timeout: float
+) -> Iterator[Head | bytes]:
+    """The head, then the body in the pieces in which it arrives. `timeout` bounds every silence, in seconds; `name` is
+    the deployment's, for what is said when it fails."""
+    link = http.client.HTTPConnection(host, port, timeout=timeout)
+    try:
+        response = _send(link, request)
+        yield Head(status=response.status, reason=response.reason, headers=tuple(response.getheaders()))
+        yield from _body(response)
+    except ConnectionRefusedError:
+        raise AccessError(
+            f"nothing answers at {host}:{port}",
+            hint=f"`lmi status {name}` says what is there; `lmi up` brings it back",
+        ) from None
+    except TimeoutError:
+        raise DeployFailed(
+            f"{host}:{port} said nothing for {timeout:g} s, and no longer was to be waited",
+            hint=f"`lmi logs {name}` shows what it does; `lmi invoke --timeout SECONDS` waits longer",
+        ) from None
+    except (http.client.HTTPException, ConnectionError) as cut:
+        raise DeployFailed(
+            f"{host}:{port} ended the answer early: {type(cut).__name__}",
+            hint=f"see `lmi logs {name}` for the worker's last lines",
+        ) from None
+    finally:
+        link.close()
+
+
+def _send(link: http.client.HTTPConnection, request: HttpRequest) -> http.client.HTTPResponse:
+    link.request("POST", INVOCATIONS, body=request.body, headers=dict(request.headers))
+    return link.getresponse()
+
+
+def _body(response: http.client.HTTPResponse) -> Iterator[bytes]:
+    while chunk := response.read1(_CHUNK):
+        yield chunk

@@ -1,0 +1,64 @@
+"""Target local: which runtime serves, and what each of them needs and can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, get_args
+
+from lmi_deploy.domain.facts import AtHand
+from lmi_deploy.domain.recipe import Engine, Recipe, RuntimeName
+from lmi_deploy.errors import Unresolvable
+
+NEEDS: Final[Mapping[str, frozenset[str]]] = {
+    "embedded": frozenset({"engine", "environment"}),
+    "djl-serving": frozenset({"environment"}),
+    "container": frozenset(),
+}
+"""What is made on this machine for a server: DJL's Python engine, a serving environment for its workers."""
+_OF_OUR_ENVIRONMENTS: Final[tuple[Engine, ...]] = ("accelerate", "custom")
+RUNS: Final[Mapping[str, tuple[Engine, ...]]] = {
+    "embedded": _OF_OUR_ENVIRONMENTS,
+    "djl-serving": _OF_OUR_ENVIRONMENTS,
+    "container": get_args(Engine),
+}
+"""The engines of a runtime: an image brings its own, elsewhere the serving environment must hold it."""
+
+
+def runtime_of(recipe: Recipe, at_hand: AtHand) -> RuntimeName:
+    """The one that the recipe names, else the best at hand that runs its engine. Raises Unresolvable."""
+    asked = recipe.endpoint.runtime
+    if asked == "auto":
+        return _best(recipe.engine, at_hand)
+    if asked not in at_hand.names:
+        why = at_hand.lacking.get(asked, "it is not on this machine")
+        raise Unresolvable(
+            f"endpoint.runtime: {asked} is not at hand here: {why}",
+            hint=f"at hand: {', '.join(at_hand.names)}",
+        )
+    if recipe.engine not in RUNS[asked]:
+        raise _cannot(recipe.engine, f"runtime {asked} cannot run engine {recipe.engine}", at_hand)
+    return asked
+
+
+def hands_over(runtime: str, previous: str) -> bool:
+    """Whether a server can take the other's listening socket, so that no request is refused."""
+    return runtime == previous == "embedded"
+
+
+def _best(engine: Engine, at_hand: AtHand) -> RuntimeName:
+    names: tuple[RuntimeName, ...] = get_args(RuntimeName)
+    for name in at_hand.names:
+        if engine in RUNS[name]:
+            return next(known for known in names if known == name)
+    raise _cannot(engine, f"nothing on this machine runs engine {engine}", at_hand)
+
+
+def _cannot(engine: Engine, what: str, at_hand: AtHand) -> Unresolvable:
+    able = [name for name, engines in RUNS.items() if engine in engines]
+    ready = [name for name in able if name in at_hand.names]
+    if ready:
+        return Unresolvable(
+            f"{what}: its workers have no such engine", hint=f"set endpoint.runtime: {ready[0]}"
+        )
+    lacking = "; ".join(f"{name} could, but {at_hand.lacking.get(name, 'it is not here')}" for name in able)
+    return Unresolvable(f"{what}: {lacking}", hint=f"or choose engine: {' or '.join(_OF_OUR_ENVIRONMENTS)}")

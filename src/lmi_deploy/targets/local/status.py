@@ -1,0 +1,53 @@
+"""A model server on this machine: its process, its phase and its record."""
+
+from __future__ import annotations
+
+from lmi_deploy.domain.observed import LocalObserved, SeenServer
+from lmi_deploy.domain.record import Standing
+
+
+def judge(observed: LocalObserved) -> tuple[Standing, str]:
+    """The standing, and the reason when it is not in step."""
+    current = observed.record.current if observed.record else None
+    phases = {server.phase: server for server in observed.servers}
+    if not observed.exists:
+        return "absent", "nothing of that name is here"
+    if current and observed.serving == current.server:
+        return "in-step", ""
+    if "failed" in phases:
+        return "failed", why_failed(phases["failed"])
+    if current and any(s.server == current.server and s.phase == "starting" for s in observed.servers):
+        return "starting", "its process runs and does not answer: it is being started again, or it hangs"
+    if phases.keys() & {"starting", "loading"}:
+        return "starting", "the model server is loading the model"
+    if observed.serving and observed.record is None:
+        return "drifted", "it serves, and its record is gone or cannot be read; `lmi up` settles it"
+    if observed.serving:
+        return "drifted", "another generation serves than the record says; `lmi up` settles it"
+    if current:
+        return (
+            "drifted",
+            "its model server is gone (killed, or the machine restarted); `lmi up` brings it back",
+        )
+    return _unfinished(observed)
+
+
+def _unfinished(observed: LocalObserved) -> tuple[Standing, str]:
+    """Of a first `up` that was detached or broken off."""
+    record = observed.record
+    coming = record.coming.server if record and record.coming else None
+    ready = any(server.phase == "ready" and server.server == coming for server in observed.servers)
+    if record and coming and ready and not record.silent(coming):
+        return "starting", "its model server is ready, and nobody has asked it yet: `lmi wait` does"
+    return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
+
+
+def why_failed(server: SeenServer) -> str:
+    """What it said last, and what it means that it still runs."""
+    if server.pid is None:
+        return server.message or "the model server failed; `lmi logs` says why"
+    # It runs, but its model is FAILED for good, which people should see here before they see it in the cloud.
+    return (
+        f"{server.message or 'its worker was lost'}; as in the cloud the model is now FAILED: /ping is 500 and every "
+        "request 503 until it is started again, by `lmi up` (properties.retry_threshold allows more failures)"
+    )

@@ -1,0 +1,279 @@
+"""Target `local`: the same artifact on this machine, one server process, an address that stays."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.domain import plan
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.domain.observed import Held, LocalHeld, LocalObserved, Observed, SeenServer
+from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.engines.codec import Codec, codec_of
+from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
+from lmi_deploy.engines.registry import engine
+from lmi_deploy.errors import NotFound
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.environments import Environments
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.local_state import State
+from lmi_deploy.ports.model_server import Launch, ModelServer
+from lmi_deploy.targets.local.http_client import INVOCATIONS, exchange
+from lmi_deploy.targets.local.log_file import tail
+from lmi_deploy.targets.local.readiness import Proving
+from lmi_deploy.targets.local.stop import DRAIN, stop
+from lmi_deploy.targets.target import Outcome, Perform
+
+Steps = Generator[Event, None, Outcome]
+_RUNTIME = "runtime"
+"""In a server's home: the runtime that it was started with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalTarget:
+    state: State
+    servers: Mapping[str, ModelServer]
+    environments: Environments
+    clock: Clock
+
+    def known(self) -> tuple[DeploymentRef, ...]:
+        return tuple(DeploymentRef(name=name, target="local") for name in self.state.names())
+
+    def look(self, home: Path) -> SeenServer:
+        """The server of one home, by the runtime that it was started with."""
+        return self.server_of(home).look(home)
+
+    def observe(self, ref: DeploymentRef) -> LocalObserved:
+        servers = tuple(self.look(home) for home in self.state.servers(ref.name))
+        record = self.state.read(ref.name)
+        return LocalObserved(
+            ref=ref,
+            exists=self.state.exists(ref.name),
+            record=record,
+            servers=servers,
+            artifacts=self.state.artifacts(ref.name),
+            serving=_serving(servers, self.state, ref.name),
+        )
+
+    def recorded(self, ref: DeploymentRef) -> Record | None:
+        return self.state.read(ref.name)
+
+    def confirm(self, observed: Observed) -> Observed:
+        return observed
+
+    def inspect(self, ref: DeploymentRef) -> LocalObserved:
+        return self.observe(ref)
+
+    def survey(self, ref: DeploymentRef) -> LocalObserved:
+        return self.observe(ref)
+
+    def priced(self, spec: Spec, held: Held) -> Held:
+        return held
+
+    def held(self, spec: Spec, hub: Hub) -> LocalHeld:
+        return LocalHeld(
+            engine=self.environments.engine_ready(ENGINE_PACKAGE_VERSION),
+            environment=self.environments.ready(spec.environment),
+            missing_weights=hub.missing(spec.model.listing(spec.weights.files), spec.weights.files),
+        )
+
+    def remember(self, ref: DeploymentRef) -> None:
+        """Its lock and its record come first, and lie on the same disk."""
+
+    def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+        ref = DeploymentRef(name=spec.name, target="local")
+        rise = _Rise(target=self, ref=ref, spec=spec, artifact=artifact, hub=hub)
+        return {**self.ending(ref), **rise.performers()}
+
+    def ending(self, ref: DeploymentRef) -> Perform:
+        return {
+            plan.StopServer: lambda action: self._stop(ref, action),
+            plan.RemoveArtifact: lambda action: self._remove_artifact(ref, action),
+            plan.RemoveDeployment: self._remove,
+            plan.AwaitReady: lambda action: self._coming(ref).wait(action),
+            plan.ProbeServer: lambda action: self._coming(ref).probe(action),
+            plan.TakeAddress: lambda action: self._coming(ref).take(action),
+        }
+
+    def proving(self, ref: DeploymentRef, host: str, codec: Codec) -> Proving:
+        return Proving(
+            name=ref.name,
+            home=lambda server: self.state.server(ref.name, server),
+            server_of=self.server_of,
+            clock=self.clock,
+            host=host,
+            codec=codec,
+        )
+
+    def _coming(self, ref: DeploymentRef) -> Proving:
+        """What an `up` left on its way, by the record."""
+        record = self.state.read(ref.name)
+        if record is None or record.coming is None:
+            raise NotFound(f"{ref.name}: no record says what is coming", hint="`lmi up` writes one")
+        told = {key: str(value) for key, value in record.coming.summary.items()}
+        return self.proving(ref, record.coming.host, codec_of(told))
+
+    def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+        host, port = self._place(ref)
+        return exchange(host, port, request, name=ref.name, timeout=timeout)
+
+    def address(self, ref: DeploymentRef) -> str:
+        host, port = self._place(ref)
+        return f"http://{host}:{port}{INVOCATIONS}"
+
+    def _place(self, ref: DeploymentRef) -> tuple[str, int]:
+        """Where it serves, or will when what is coming has come."""
+        record = self.state.read(ref.name)
+        told = (record.current or record.coming) if record else None
+        if told is None:
+            raise NotFound(
+                f"{ref.name}: no deployment of that name answers here", hint="`lmi ls` lists what is here"
+            )
+        return told.host, told.port
+
+    def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
+        homes = self.state.servers(ref.name)
+        if not homes:
+            raise NotFound(f"{ref.name}: nothing was started here", hint="`lmi ls` lists what is here")
+        serving = self.observe(ref).serving
+        home = next((home for home in homes if home.name == serving), homes[-1])
+        return tail(self.server_of(home).log(home), follow=follow, clock=self.clock)
+
+    def server_of(self, home: Path) -> ModelServer:
+        return self.servers[runtime_of(home)]
+
+    def _stop(self, ref: DeploymentRef, action: plan.StopServer) -> Steps:
+        home = self.state.server(ref.name, action.server)
+        yield from stop(self.server_of(home), home, key=plan.key(action))
+        return "ended"
+
+    def _remove_artifact(self, ref: DeploymentRef, action: plan.RemoveArtifact) -> Steps:
+        yield from ()
+        shutil.rmtree(self.state.artifact(ref.name, action.artifact), ignore_errors=True)
+        return "removed"
+
+    def _remove(self, action: plan.RemoveDeployment) -> Steps:
+        yield from ()
+        self.state.remove(action.name)
+        return "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rise:
+    """The writes that bring one spec up."""
+
+    target: LocalTarget
+    ref: DeploymentRef
+    spec: Spec
+    artifact: Artifact
+    hub: Hub
+
+    def performers(self) -> Perform:
+        return {
+            plan.InstallEngine: self._engine,
+            plan.BuildEnvironment: self._environment,
+            plan.FetchWeights: self._weights,
+            plan.PutArtifact: self._artifact,
+            plan.StartServer: self._start,
+            **self._proving().performers(),
+            plan.TakeAddress: self._take,
+        }
+
+    def _proving(self) -> Proving:
+        codec = Codec(engine(self.spec.engine.name), self.spec.engine.handler, self.spec.model.task)
+        return self.target.proving(self.ref, self.spec.machine.host, codec)
+
+    def _engine(self, action: plan.InstallEngine) -> Steps:
+        return (yield from self.target.environments.install_engine(action.version, key=plan.key(action)))
+
+    def _environment(self, action: plan.BuildEnvironment) -> Steps:
+        build = self.target.environments.build
+        return (
+            yield from build(action.environment, action.packages, action.requirements, key=plan.key(action))
+        )
+
+    def _weights(self, action: plan.FetchWeights) -> Steps:
+        listing = self.spec.model.listing(action.files)
+        yield from self.hub.fetch(listing, action.files, key=plan.key(action))
+        return f"{len(action.files)} files verified"
+
+    def _artifact(self, action: plan.PutArtifact) -> Steps:
+        listing = self.spec.model.listing(self.spec.weights.files)
+        # Nothing is fetched that is there; but the cache notes the revision, so that HF_HUB_OFFLINE finds it again.
+        yield from self.hub.fetch(listing, self.spec.weights.files, key=plan.key(action))
+        files = self.artifact.filled(str(self.hub.folder(listing)))
+        self.target.state.put_artifact(self.ref.name, action.artifact, files)
+        return f"{len(files)} files"
+
+    def _start(self, action: plan.StartServer) -> Steps:
+        yield from ()
+        seen = self._run(action.server, host=action.host, port=action.port)
+        return f"pid {seen.pid}" if seen.pid else seen.phase
+
+    def _run(self, server: str, *, host: str, port: int) -> SeenServer:
+        home, place = self._home(server), self.spec.machine
+        home.mkdir(parents=True, exist_ok=True)
+        # Noted before anything runs: whoever finds the home knows whom to ask.
+        (home / _RUNTIME).write_text(place.runtime)
+        environments = self.target.environments
+        launch = Launch(
+            model_folder=self.target.state.artifact(self.ref.name, self.artifact.digest),
+            home=home,
+            python=environments.python(self.spec.environment),
+            engine=environments.engine(ENGINE_PACKAGE_VERSION),
+            host=host,
+            port=port,
+            environment=dict(place.environment),
+            labels={
+                "deployment": self.ref.name,
+                "server": server,
+                "artifact": self.artifact.digest[:10],
+                "address": f"{place.host}:{place.port}",
+            },
+            image=place.image,
+            weights=self.hub.folder(self.spec.model.listing(self.spec.weights.files)),
+            devices=0 if place.device == "CPU" else 1,
+        )
+        return self._server().start(launch)
+
+    def _take(self, action: plan.TakeAddress) -> Steps:
+        mine, previous = self._home(action.server), self._home(action.previous)
+        if action.loads_again:
+            # It has proved itself beside the previous one, so it may be expected to load once more.
+            self.target.server_of(previous).stop(previous, grace=DRAIN)
+            self._server().stop(mine, grace=DRAIN)
+            self._run(action.server, host=action.host, port=action.port)
+            timeout = self.spec.machine.startup_timeout
+            yield from self._proving().ready(action.server, plan.key(action), timeout=timeout)
+            return f"{action.host}:{action.port}"
+        return (yield from self._proving().take(action))
+
+    def _server(self) -> ModelServer:
+        return self.target.servers[self.spec.machine.runtime]
+
+    def _home(self, server: str) -> Path:
+        return self.target.state.server(self.ref.name, server)
+
+
+def runtime_of(home: Path) -> str:
+    """The runtime that the server of this home was started with."""
+    try:
+        return (home / _RUNTIME).read_text() or "embedded"
+    except OSError:
+        return "embedded"
+
+
+def _serving(servers: tuple[SeenServer, ...], state: State, name: str) -> str | None:
+    """The server that is ready at the deployment's address, whichever generation it is."""
+    record = state.read(name)
+    ready = [server for server in servers if server.phase == "ready"]
+    if record is None:
+        # Before anything is started there is a record: it was lost, and whoever is ready alone serves.
+        return ready[0].server if len(ready) == 1 else None
+    port = record.current.port if record.current else None
+    return next((server.server for server in ready if server.port == port), None)

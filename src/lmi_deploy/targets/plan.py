@@ -1,0 +1,132 @@
+"""What differs between a spec and the world, as a plan; one file a place."""
+
+from __future__ import annotations
+
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.observed import CloudHeld, CloudObserved, Held, LocalHeld, LocalObserved, Observed
+from lmi_deploy.domain.plan import Action, Plan, ProbeServer, RemoveArtifact, StopServer
+from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.sagemaker.actions import DeleteEndpointConfig, DeleteModel, MakeBucket, ProbeEndpoint
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.target_spec import LocalPlace, SageMakerPlace
+from lmi_deploy.errors import UsageRefused
+from lmi_deploy.targets.local import plan as local_plan
+from lmi_deploy.targets.sagemaker import rollback as sagemaker_rollback
+from lmi_deploy.targets.sagemaker import teardown as sagemaker_teardown
+from lmi_deploy.targets.sagemaker.plan import deploy, expiry, rollback_candidates
+from lmi_deploy.targets.sagemaker.plan import summary as plan_summary
+from lmi_deploy.targets.sagemaker.plan import wait as plan_wait
+
+PROBES = (ProbeServer, ProbeEndpoint)
+"""The actions that ask for one real answer."""
+CLEARING = (RemoveArtifact, StopServer, DeleteEndpointConfig, DeleteModel)
+"""What clears an old generation away, once the new one serves."""
+FOUNDING = (MakeBucket,)
+"""What must be there before a lock can be taken and a record written."""
+
+
+def diff(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Plan:
+    """The actions that make the world what `spec` says; none when it is so already."""
+    match spec.place, observed, held:
+        case LocalPlace(), LocalObserved(), LocalHeld():
+            return local_plan.diff(spec, artifact, observed, held)
+        case SageMakerPlace(), CloudObserved(), CloudHeld():
+            return deploy.diff(spec, artifact, observed, held)
+        case _:
+            raise AssertionError("a place, and what was seen of another")
+
+
+def elsewhere(spec: Spec, artifact: Artifact, plan: Plan, held: Held) -> Held | None:
+    """What is held, with the placement to avoid that could not be had; None where no other is left to try."""
+    match held:
+        case LocalHeld():
+            return None
+        case CloudHeld():
+            return deploy.elsewhere(spec, artifact, plan, held)
+
+
+def teardown(observed: Observed, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
+    """Everything of the deployment; empty when nothing of it is there. `logs` and `purge` are the cloud's alone."""
+    match observed:
+        case LocalObserved():
+            return local_plan.teardown(observed)
+        case CloudObserved():
+            return sagemaker_teardown.teardown(observed, logs=logs, purge=purge)
+
+
+def rollback(observed: Observed, to: int | str = 0) -> tuple[Plan, Generation]:
+    """Back to an earlier generation: by its number (0: the one before), or by its name. NotFound where none is kept."""
+    match observed:
+        case LocalObserved():
+            raise UsageRefused(
+                f"{observed.ref.name}: target local keeps no earlier generation",
+                hint="`lmi up` with the earlier recipe does the same",
+            )
+        case CloudObserved():
+            return sagemaker_rollback.rollback(observed, to)
+
+
+def earlier(observed: Observed) -> tuple[tuple[Generation, str], ...]:
+    """What `rollback` can go back to, number 1 first, each with why it cannot; empty where it can."""
+    match observed:
+        case LocalObserved():
+            return ()
+        case CloudObserved():
+            past = rollback_candidates.earlier(observed)
+            return tuple((each, rollback_candidates.lacks(each, observed)) for each in past)
+
+
+def waiting(observed: Observed, *, timeout: int | None) -> tuple[Plan, Generation | None]:
+    """What is left of an `up` that ended before the deployment answered, and what it brings."""
+    match observed:
+        case LocalObserved():
+            return local_plan.waiting(observed, timeout=timeout)
+        case CloudObserved():
+            return plan_wait.waiting(observed, timeout=timeout)
+
+
+def weights_named(observed: Observed) -> tuple[str, ...]:
+    """The weights in a bucket that the deployment uses."""
+    match observed:
+        case LocalObserved():
+            return ()
+        case CloudObserved():
+            return sagemaker_teardown.weights_named(observed.record)
+
+
+def notices(observed: Observed, plan: Plan) -> tuple[str, ...]:
+    """What a plan does that its actions alone do not explain."""
+    match observed:
+        case LocalObserved():
+            return ()
+        case CloudObserved():
+            return tuple(filter(None, (expiry.expiry_notice(observed, plan),)))
+
+
+def proof(spec: Spec, artifact: Artifact) -> Action:
+    """The one real inference that proves what serves already."""
+    match spec.place:
+        case LocalPlace():
+            return ProbeServer(server=local_plan.server_name(spec, artifact), probe=spec.probe)
+        case SageMakerPlace():
+            return ProbeEndpoint(endpoint=spec.name, probe=spec.probe)
+
+
+def generation(spec: Spec, artifact: Artifact, plan: Plan, observed: Observed, *, since: str) -> Generation:
+    """What serves once the plan is carried out."""
+    match spec.place, observed:
+        case LocalPlace(), _:
+            return local_plan.generation(spec, artifact, since=since)
+        case SageMakerPlace(), CloudObserved():
+            return plan_summary.generation(spec, artifact, plan, observed, since=since)
+        case _:
+            raise AssertionError("a place, and what was seen of another")
+
+
+def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
+    """A generation in the words of its recipe: what `status` shows and `invoke` needs."""
+    match spec.place:
+        case LocalPlace():
+            return local_plan.summary(spec, artifact)
+        case SageMakerPlace():
+            return plan_summary.summary(spec, artifact)

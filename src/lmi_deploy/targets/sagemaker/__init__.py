@@ -1,0 +1,1 @@
+"""Target sagemaker: endpoints of one AWS account."""

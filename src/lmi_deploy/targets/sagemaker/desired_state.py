@@ -1,0 +1,76 @@
+"""The resources that a spec stands for on SageMaker: their settings, and the names that follow from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.sagemaker.s3_layout import artifact_address, mounts
+from lmi_deploy.domain.sagemaker.settings import EndpointConfigSettings, ModelSettings, resource_name
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.target_spec import Placement
+
+PROVISION = 1800
+"""Seconds for AWS to provide the instance and pull the image, beside what the recipe allows the container."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedEndpointConfig:
+    name: str
+    placement: Placement
+    settings: EndpointConfigSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One model, and an endpoint config for each placement; any of them live is in step."""
+
+    model: str
+    settings: ModelSettings
+    configs: tuple[WantedEndpointConfig, ...]
+
+    def endpoint_config(self, name: str) -> WantedEndpointConfig | None:
+        return next((config for config in self.configs if config.name == name), None)
+
+    def chosen(self, avoid: tuple[str, ...]) -> WantedEndpointConfig:
+        """The first that can be had, as far as is known; the first of all where none is left."""
+        free = (config for config in self.configs if config.placement.instance not in avoid)
+        return next(free, self.configs[0])
+
+
+def wanted_of(spec: Spec, artifact: Artifact) -> Wanted:
+    place = spec.cloud
+    settings = ModelSettings(
+        role=place.role,
+        image=place.image,
+        environment=place.environment,
+        artifact=artifact_address(spec, artifact),
+        mounts=mounts(spec),
+        network_isolation=place.network_isolation,
+        vpc=place.vpc,
+    )
+    model = resource_name(spec.name, settings)
+    configs = tuple(_endpoint_config(spec, model, placement) for placement in place.placements)
+    return Wanted(model=model, settings=settings, configs=configs)
+
+
+def _endpoint_config(spec: Spec, model: str, placement: Placement) -> WantedEndpointConfig:
+    place = spec.cloud
+    settings = EndpointConfigSettings(
+        model=model,
+        instance=placement.instance,
+        count=place.count,
+        model_download=place.model_download,
+        startup=place.startup_timeout,
+        volume_gb=placement.volume_gb,
+        host_ami=placement.host_ami,
+        kms_key=place.kms_key,
+    )
+    return WantedEndpointConfig(
+        name=resource_name(spec.name, settings), placement=placement, settings=settings
+    )
+
+
+def patience(spec: Spec) -> int:
+    """Seconds until an endpoint that is not in service yet is overdue."""
+    return spec.cloud.model_download + spec.cloud.startup_timeout + PROVISION

@@ -1,0 +1,110 @@
+"""Whether the weights fit the instance, and arrive within the time-outs: arithmetic that is shown."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from lmi_deploy.catalog import limits
+from lmi_deploy.catalog.instances import Instance
+from lmi_deploy.domain.recipe import Recipe, Timeouts
+from lmi_deploy.domain.sagemaker.settings import Delivery
+from lmi_deploy.errors import Unresolvable
+from lmi_deploy.planning.timeouts import MOST, STARTUP_TIMEOUT, startup_timeout, whole_minutes
+
+GIB = 1 << 30
+DEFAULT_VOLUME_GB = 30
+"""What SageMaker attaches where nothing is asked for and the instance has no disk of its own."""
+_ROOM = 1.1
+_BESIDE_GB = 10
+"""What a chosen volume has beside the weights: temporary files, caches of compiled kernels, logs."""
+_CAREFUL = 0.5
+"""Share of the network's baseline that a time-out is reckoned with."""
+_DISK = 1_000_000_000
+_VOLUME = 250_000_000
+"""Bytes a second that a disk of the instance, and an EBS volume (gp2), take at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """Seconds for each part of the arrival."""
+
+    model_download: int
+    startup: int
+
+
+def volume_gb(machine: Instance, wish: int | None, size: int) -> int:
+    """0 where the instance has disks or the default is large enough; else the recipe's, else chosen."""
+    if machine.refuses_volume:
+        _refuse_small_disk(machine, size)
+        return 0
+    needed = math.ceil(size / GIB * _ROOM) + _BESIDE_GB
+    if wish is not None:
+        if wish * GIB < size:
+            raise Unresolvable(
+                f"endpoint.volume_gb: {wish} GB do not hold {_gb(size)} of weights", hint=f"at least {needed}"
+            )
+        return wish
+    most = limits.bounds("volume_gb")[1]
+    if needed > most:
+        raise Unresolvable(
+            f"instance_type: {machine.name} has no disk of its own, and {_gb(size)} of weights need a volume of "
+            f"{needed} GB; SageMaker attaches {most} GB at most",
+            hint="use a type with local disks, such as ml.g5.48xlarge or ml.p4d.24xlarge",
+        )
+    return needed if needed > DEFAULT_VOLUME_GB else 0
+
+
+def allowed(recipe: Recipe, delivery: Delivery, machines: tuple[Instance, ...], size: int) -> Allowed:
+    """The recipe's time-outs where the weights can arrive within them, else what the slowest instance needs."""
+    slowest = min(machines, key=lambda machine: machine.network_gbps or math.inf)
+    careful = _seconds(slowest, size)
+    timeouts = recipe.timeouts
+    if delivery == "s3":
+        _refuse_short("container_startup", timeouts.container_startup, slowest, size)
+        startup = startup_timeout(timeouts, size, download=careful if careful > 60 else 0)
+        return Allowed(model_download=timeouts.model_download or STARTUP_TIMEOUT, startup=startup)
+    _refuse_short("model_download", timeouts.model_download, slowest, size)
+    return Allowed(model_download=_download(timeouts, careful), startup=startup_timeout(timeouts, size))
+
+
+def _download(timeouts: Timeouts, careful: int) -> int:
+    return timeouts.model_download or min(MOST, max(STARTUP_TIMEOUT, whole_minutes(careful)))
+
+
+def _seconds(machine: Instance, size: int) -> int:
+    """Carefully: half of the network's baseline, and no more than the disk takes."""
+    disk = _DISK if machine.refuses_volume else _VOLUME
+    network = machine.network_gbps * 1e9 / 8 * _CAREFUL if machine.network_gbps else disk
+    return math.ceil(size / min(disk, network))
+
+
+def _refuse_short(key: str, given: int | None, machine: Instance, size: int) -> None:
+    """Refused is only what cannot be: bytes that do not arrive even at the network's whole baseline."""
+    limit = given or MOST
+    if not machine.network_gbps or size * 8 <= limit * machine.network_gbps * 1e9:
+        return
+    needed = math.ceil(size * 8 / (machine.network_gbps * 1e9))
+    network = f"{machine.network_gbps:g} Gbit/s, the network of {machine.name}"
+    arithmetic = f"{_gb(size)} of weights at {network}, take {needed} s"
+    if needed > MOST:
+        raise Unresolvable(
+            f"instance_type: {arithmetic}; SageMaker waits {MOST} s at most",
+            hint="use a type with a faster network, or fewer or smaller files (`files:`)",
+        )
+    raise Unresolvable(
+        f"timeouts.{key}: {arithmetic}, and {limit} s are allowed",
+        hint=f"at least {min(MOST, whole_minutes(needed / _CAREFUL))}, or leave it out",
+    )
+
+
+def _refuse_small_disk(machine: Instance, size: int) -> None:
+    if machine.nvme and size > machine.nvme:
+        raise Unresolvable(
+            f"instance_type: the disks of {machine.name} hold {_gb(machine.nvme)}, the weights are {_gb(size)}",
+            hint="use a larger type of the family, or fewer files (`files:`)",
+        )
+
+
+def _gb(size: int) -> str:
+    return f"{size / 1e9:.1f} GB"

@@ -1,0 +1,30 @@
+"""An endpoint that is the deployment's, by its record or its parts, and lost the tag that says so."""
+
+from __future__ import annotations
+
+from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.sagemaker.settings import TAG
+from lmi_deploy.errors import Refused
+
+
+def lost_tag_words(observed: CloudObserved) -> str:
+    """What happened to it; empty where the endpoint of this name is ours, or has nothing to do with us."""
+    return f"{observed.stranger}, but {observed.ownership}" if observed.ownership else ""
+
+
+def require_no_lost_tag(observed: CloudObserved, *, cost: str = "") -> None:
+    """Refused: whoever changes or deletes the parts of such an endpoint loses sight of it, and it costs on."""
+    if words := lost_tag_words(observed):
+        raise Refused(
+            words + (f"; it costs {cost}" if cost else ""),
+            hint=f"nothing was changed. {tag_command(observed)}; then run the same command again. If it is not, "
+            "ask its owner: it uses resources of this deployment",
+        )
+
+
+def tag_command(observed: CloudObserved) -> str:
+    """How the tag is put back."""
+    name, region = observed.ref.name, observed.ref.region
+    arn = observed.endpoint.arn if observed.endpoint else ""
+    tag = f"Key={TAG},Value={name}"
+    return f"If it is yours, tag it again: aws sagemaker add-tags --region {region} --resource-arn {arn} --tags {tag}"

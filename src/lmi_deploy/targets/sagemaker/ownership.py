@@ -1,0 +1,101 @@
+"""Whose an endpoint is whose tag `lmi:deployment` was removed or changed, and what a live endpoint is made of.
+
+Tags are anybody's to change who may call AddTags or DeleteTags; names of configs and models hold digests, and the
+record says what `lmi` made. Where either says that the endpoint is the deployment's, its parts are not deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.record import Record
+from lmi_deploy.domain.sagemaker.settings import (
+    TAG,
+    Resource,
+    ResourceKind,
+    SeenEndpoint,
+    SeenEndpointConfig,
+)
+from lmi_deploy.ports.cloud import Cloud
+
+_PREFIX = TAG.partition(":")[0] + ":"
+_SETTLED = frozenset({"InService", "SystemUpdating", "UpdateRollbackFailed"})
+"""Statuses in which an endpoint serves and could be updated. One that changes has its config by necessity."""
+Names = set[tuple[ResourceKind, str]]
+
+
+def ownership(
+    endpoint: SeenEndpoint | None, tags: Pairs, resources: tuple[Resource, ...], record: Record | None
+) -> str:
+    """What says that an endpoint without our tag is this deployment's all the same; empty where nothing does."""
+    if endpoint is None:
+        return ""
+    configs = {endpoint.config, endpoint.pending} - {""}
+    recorded = {name for kind, name in recorded_names(record) if kind == "endpoint-config"}
+    tagged = {resource.name for resource in resources if resource.kind == "endpoint-config"}
+    others = sorted(key for key, _ in tags if key.startswith(_PREFIX) and key != TAG)
+    if known := configs & recorded:
+        return f"the record says that lmi made its config {min(known)}"
+    if known := configs & tagged:
+        return f"its config {min(known)} carries the tag {TAG}"
+    return f"it carries other tags of lmi: {', '.join(others)}" if others else ""
+
+
+def shared_model(endpoint: SeenEndpoint, resources: tuple[Resource, ...], cloud: Cloud) -> str:
+    """The same by the models of its configs, which are looked up; empty where none of them is ours."""
+    ours = {resource.name for resource in resources if resource.kind == "model"}
+    if not ours:
+        return ""
+    for name in sorted({endpoint.config, endpoint.pending} - {""}):
+        config = cloud.hosting.endpoint_config(name)
+        if config is not None and (known := ours & {*config.models}):
+            return f"its model {min(known)} carries the tag {TAG}"
+    return ""
+
+
+def parts_of(
+    endpoint: SeenEndpoint | None, deployment: str, record: Record | None, cloud: Cloud
+) -> tuple[SeenEndpointConfig | None, Names]:
+    """The config of an endpoint that serves and does not change, and which of config and models are gone.
+
+    SageMaker deletes both under a live endpoint, which serves on (DeleteEndpointConfig, API reference: "you must not";
+    nothing refuses it). Models that do not have a name of the deployment's are not ours to look at.
+    """
+    if endpoint is None or endpoint.status not in _SETTLED:
+        return None, set()
+    config = cloud.hosting.endpoint_config(endpoint.config)
+    models = config.models if config else tuple(_recorded_models(endpoint.config, record))
+    ours = (model for model in models if model.startswith(f"{deployment}-"))
+    missing: Names = {("model", model) for model in ours if cloud.hosting.model(model) is None}
+    return config, missing if config else {*missing, ("endpoint-config", endpoint.config)}
+
+
+def recorded_names(record: Record | None) -> Names:
+    """Models and configs that the record names, however they ended."""
+    if record is None:
+        return set()
+    known = (*record.generations, *((record.coming,) if record.coming else ()))
+    names: list[tuple[ResourceKind, str]] = []
+    for generation in known:
+        names.append(("endpoint-config", generation.server))
+        names.append(("model", str(generation.summary.get("sagemaker_model", ""))))
+    return {(kind, name) for kind, name in names if name} | unfinished_names(record)
+
+
+def unfinished_names(record: Record | None) -> Names:
+    """Of models and configs that an `up` began to make which did not end: they may be too new to be shown."""
+    names: Names = set()
+    for intent in record.intents if record else ():
+        if intent.action == "CreateModel":
+            names.add(("model", str(intent.names.get("model", ""))))
+        if intent.action == "CreateEndpointConfig":
+            names.add(("endpoint-config", str(intent.names.get("config", ""))))
+    return names
+
+
+def _recorded_models(config: str, record: Record | None) -> Iterator[str]:
+    """The model that a config of ours names, where the config itself is gone."""
+    for generation in record.generations if record else ():
+        if generation.server == config and generation.summary.get("sagemaker_model"):
+            yield str(generation.summary["sagemaker_model"])

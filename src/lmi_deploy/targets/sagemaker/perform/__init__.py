@@ -1,0 +1,1 @@
+"""The actions of a plan for SageMaker, performed."""

@@ -1,0 +1,92 @@
+"""What a deployment on SageMaker keeps in its bucket: the weights, and the artifact that it serves from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.domain.artifact import Artifact, ArtifactFile
+from lmi_deploy.domain.events import Event, Progress
+from lmi_deploy.domain.plan import PutArtifact, RemoveArtifact, key
+from lmi_deploy.domain.sagemaker.actions import PushWeights
+from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST, carried_files, slot, stored_prefix, weights_of
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.weights import weights_prefix
+from lmi_deploy.errors import Conflict, IntegrityError
+from lmi_deploy.ports.cloud import Depot
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.source import Source
+from lmi_deploy.targets.target import Outcome
+
+Steps = Generator[Event, None, Outcome]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storing:
+    """The writes of one spec into its bucket."""
+
+    spec: Spec
+    artifact: Artifact
+    hub: Hub
+    files: Callable[[Path], Source]
+    depot: Callable[[], Depot]
+
+    def push(self, action: PushWeights) -> Steps:
+        spec = self.spec
+        manifest = yield from self.depot().weights.bring(
+            spec.model.listing(spec.weights.files),
+            spec.weights.files,
+            self.hub,
+            travel=spec.cloud.travel,
+            here=self.files,
+            key=key(action),
+        )
+        return f"{len(manifest.files)} files verified"
+
+    def put(self, action: PutArtifact) -> Steps:
+        """Nothing is overwritten; serving.properties comes last and makes it whole."""
+        store = self.depot().store
+        prefix = stored_prefix(self.spec.name, action.artifact)
+        copied = yield from self._carry(store, prefix, key(action))
+        written = sorted(self.artifact.filled(slot(self.spec)), key=lambda file: file.path == WRITTEN_LAST)
+        for file in written:
+            _write(store, prefix + file.path, file)
+        return f"{len(written)} files" + (f", {copied} of the weights copied" if copied else "")
+
+    def _carry(self, store: ObjectStore, prefix: str, name: str) -> Generator[Event, None, int]:
+        """The weights beside the artifact, by S3 itself; what an earlier try copied is not copied again."""
+        carried = carried_files(self.spec, self.artifact)
+        if not carried:
+            return 0
+        there = {stored.key: stored.size for stored in store.list(prefix)}
+        origin, total, done = weights_prefix(weights_of(self.spec)), sum(size for _, size in carried), 0
+        for path, size in carried:
+            if there.get(prefix + path) != size:
+                store.copy(origin + path, prefix + path, size=size)
+            done += size
+            yield Progress(key=name, done=done, total=total, unit="bytes", note=path)
+        return len(carried)
+
+
+def _write(store: ObjectStore, at: str, file: ArtifactFile) -> None:
+    try:
+        store.put(at, file.content, if_absent=True)
+    except Conflict:
+        found = store.get(at)
+        if found is None or found[0] != file.content:
+            raise IntegrityError(
+                f"s3://{store.bucket}/{at}: holds other bytes than its name stands for",
+                hint="somebody else wrote there; look at it, remove it, and run the same command again",
+            ) from None
+
+
+def remove_artifact(store: ObjectStore, deployment: str, action: RemoveArtifact) -> Steps:
+    yield from ()
+    prefix = stored_prefix(deployment, action.artifact)
+    # What makes it whole goes first: what is half gone is none.
+    keys = sorted((s.key for s in store.list(prefix)), key=lambda k: not k.endswith(f"/{WRITTEN_LAST}"))
+    store.delete(keys[:1])
+    store.delete(keys[1:])
+    return f"{len(keys)} objects removed"

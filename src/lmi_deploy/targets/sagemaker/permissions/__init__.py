@@ -1,0 +1,95 @@
+"""The least that AWS must allow for a deployment: who deploys it, the roles that it runs with, who may assume them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from lmi_deploy.domain.permissions import Grant, Right
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.targets.sagemaker.permissions.arns import Arns
+from lmi_deploy.targets.sagemaker.permissions.deployer import deployer
+from lmi_deploy.targets.sagemaker.permissions.execution_role import execution
+from lmi_deploy.targets.sagemaker.permissions.transfer_job import transfer_job
+
+PARTS: Final = ("deployer", "execution", "job", "trust")
+SERVICE: Final = "sagemaker.amazonaws.com"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    grants: tuple[Grant, ...]
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """For whoever asks IAM whether a principal has them."""
+        return tuple(right for grant in self.grants for right in grant.rights)
+
+    @property
+    def characters(self) -> int:
+        """As IAM counts them for its quotas."""
+        return len(json.dumps(self.document, separators=(",", ":")))
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """As IAM takes it."""
+        return {"Version": "2012-10-17", "Statement": [_statement(grant) for grant in self.grants]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    deployer: Policy
+    """plan, up, status, logs, invoke, rollback, down."""
+    execution: Policy
+    """The role of the endpoint."""
+    job: Policy | None
+    """The role of a transfer job; None where the recipe has none."""
+    trust: Mapping[str, Any]
+    """Of both roles."""
+
+    @property
+    def documents(self) -> dict[str, Any]:
+        """By the names of PARTS."""
+        return {
+            "deployer": self.deployer.document,
+            "execution": self.execution.document,
+            **({"job": self.job.document} if self.job else {}),
+            "trust": dict(self.trust),
+        }
+
+
+def policies(spec: Spec, *, prefix: str = "") -> Policies:
+    """For a spec of target sagemaker; with a prefix, for all deployments like it whose names begin so."""
+    arns, job = Arns(spec, prefix), spec.cloud.job
+    return Policies(
+        deployer=Policy(grants=tuple(deployer(spec, arns))),
+        execution=Policy(grants=tuple(execution(spec, arns))),
+        job=None if job is None else Policy(grants=tuple(transfer_job(spec, job, arns))),
+        trust=_trust(spec.cloud.account),
+    )
+
+
+def _trust(account: str) -> dict[str, Any]:
+    """Only for endpoints and jobs of this account: nobody else's SageMaker acts through the role."""
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": SERVICE},
+        "Action": "sts:AssumeRole",
+        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
+    }
+    return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def _statement(grant: Grant) -> dict[str, Any]:
+    statement: dict[str, Any] = {
+        "Sid": grant.sid,
+        "Effect": "Allow",
+        "Action": list(grant.actions),
+        "Resource": list(grant.resources),
+    }
+    for operator, key, values in grant.conditions:
+        held = statement.setdefault("Condition", {}).setdefault(operator, {})
+        held[key] = values[0] if len(values) == 1 else list(values)
+    return statement

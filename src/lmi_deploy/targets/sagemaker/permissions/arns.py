@@ -1,0 +1,128 @@
+"""The resources of one deployment, as policies name them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.domain.permissions import Condition
+from lmi_deploy.domain.s3_address import read_prefix
+from lmi_deploy.domain.sagemaker.s3_layout import artifacts_prefix, weights_of
+from lmi_deploy.domain.sagemaker.transfer_job import job_prefix
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.targets.sagemaker.validate.images import repository_of
+
+_DIGEST = "?" * 10
+"""For the hex digits at the end of a model's name: `m-*` would take in the deployment `m-prod`, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arns:
+    """With a prefix, those of all deployments whose names begin with it, and of every model."""
+
+    spec: Spec
+    prefix: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.prefix}*" if self.prefix else self.spec.name
+
+    @property
+    def _digested(self) -> str:
+        return self.name if self.prefix else f"{self.name}-{_DIGEST}"
+
+    def of(self, service: str, rest: str) -> str:
+        place = self.spec.cloud
+        return f"arn:{place.partition}:{service}:{place.region}:{place.account}:{rest}"
+
+    @property
+    def endpoint(self) -> str:
+        return self.of("sagemaker", f"endpoint/{self.name}")
+
+    @property
+    def configs(self) -> str:
+        return self.of("sagemaker", f"endpoint-config/{self._digested}")
+
+    @property
+    def models(self) -> str:
+        return self.of("sagemaker", f"model/{self._digested}")
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        return tuple(self.of("sagemaker", f"processing-job/{job}") for job in self._jobs)
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """What its jobs are handed and note in the bucket."""
+        return self.objects(*(job_prefix(job) for job in self._jobs))
+
+    @property
+    def _jobs(self) -> tuple[str, ...]:
+        """SageMaker keeps the name of a job that failed: the next one of the same digest has a number after it."""
+        job = self._digested
+        return (job,) if self.prefix else (job, f"{job}-?", f"{job}-??")
+
+    @property
+    def bucket(self) -> str:
+        return f"arn:{self.spec.cloud.partition}:s3:::{self.spec.cloud.bucket}"
+
+    def objects(self, *prefixes: str) -> tuple[str, ...]:
+        return tuple(f"{self.bucket}/{prefix}*" for prefix in prefixes)
+
+    @property
+    def artifacts(self) -> str:
+        return artifacts_prefix(self.name)
+
+    @property
+    def records(self) -> str:
+        return f"deployments/{self.name}/"
+
+    @property
+    def weights(self) -> tuple[str, str]:
+        """Prefixes of the model's weights and manifests, whatever its commit."""
+        label = "" if self.prefix else weights_of(self.spec).partition("/")[0] + "/"
+        return f"weights/{label}", f"manifests/{label}"
+
+    @property
+    def source(self) -> tuple[str, str] | None:
+        """Bucket and objects of a model that is read from S3; None for any other."""
+        if self.spec.model.source != "s3":
+            return None
+        prefix = read_prefix(self.spec.model.model_id)
+        bucket = f"arn:{self.spec.cloud.partition}:s3:::{prefix.bucket}"
+        return bucket, f"{bucket}/{prefix.path}*"
+
+    @property
+    def targets(self) -> str:
+        return self.of("application-autoscaling", "scalable-target/*")
+
+    @property
+    def alarms(self) -> str:
+        return self.of("cloudwatch", f"alarm:TargetTracking-endpoint/{self.name}/*")
+
+    @property
+    def group(self) -> str:
+        return self.of("logs", f"log-group:/aws/sagemaker/Endpoints/{self.name}")
+
+    def repository(self, image: str) -> str:
+        """Of an image; all there are where its address does not tell."""
+        found = repository_of(image)
+        if found is None:
+            return "*"
+        account, region, name = found
+        return f"arn:{self.spec.cloud.partition}:ecr:{region}:{account}:repository/{name}"
+
+    @property
+    def key(self) -> tuple[str, tuple[Condition, ...]]:
+        """The KMS key: an alias names it by a condition, as a policy cannot by its ARN."""
+        given = self.spec.cloud.kms_key
+        alias = given.partition(":alias/")[2] or given.removeprefix("alias/")
+        if given.startswith("alias/") or ":alias/" in given:
+            condition = ("ForAnyValue:StringEquals", "kms:ResourceAliases", (f"alias/{alias}",))
+            return self.of("kms", "key/*"), (condition,)
+        return (given, ()) if given.startswith("arn:") else (self.of("kms", f"key/{given}"), ())
+
+    @property
+    def secret(self) -> str:
+        """Secrets Manager adds six characters to a name."""
+        given = self.spec.cloud.token_secret
+        return given if given.startswith("arn:") else self.of("secretsmanager", f"secret:{given}-??????")

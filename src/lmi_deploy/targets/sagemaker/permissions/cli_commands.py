@@ -1,0 +1,76 @@
+"""How the documents become roles, with the AWS CLI.
+
+IAM's quotas: 6,144 characters for a managed policy, 10,240 for all inline policies of a role together, whitespace not
+counted (IAM user guide, "IAM and AWS STS quotas").
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Final
+
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.targets.sagemaker.permissions import Policies, Policy
+
+MANAGED_MOST: Final = 6144
+INLINE_MOST: Final = 10_240
+
+
+def role_commands(spec: Spec, recipe: str, found: Policies, *, prefix: str = "") -> Iterator[str]:
+    """Lines to copy. `recipe` is quoted for a shell, with the overlay and overrides that these policies follow from."""
+    shared = f" --shared {shlex.quote(prefix)}" if prefix else ""
+    policy, iam = f"lmi-{(prefix or spec.name).rstrip('-')}", f"lmi iam {recipe}{shared}"
+    whom = f"for all deployments {prefix}*" if prefix else "for this deployment"
+    role = spec.cloud.role
+    yield f"The role {_name(role)}, which the endpoint runs with, is made once, by somebody who may:"
+    yield f"  {iam} --part trust > trust.json"
+    yield f"  {_create(role)}"
+    yield f"Its rights, {whom}:"
+    yield from _put(iam, "execution", role, policy)
+    if spec.cloud.job is not None:
+        role = spec.cloud.job.role
+        yield f"The role {_name(role)}, which the transfer job runs with, and its rights:"
+        yield f"  {_create(role)}"
+        yield from _put(iam, "job", role, f"{policy}-job")
+    yield "The rights of who deploys it, to be attached to a user or a role of yours:"
+    yield f"  {iam} --part deployer > deployer.json"
+    yield f"  aws iam {_attach(policy, found.deployer.characters)} --policy-document file://deployer.json"
+    if not prefix:
+        yield _room(iam, found.execution)
+
+
+def _name(role: str) -> str:
+    """The last part of its path."""
+    return role.rpartition("/")[2]
+
+
+def _create(role: str) -> str:
+    path, _, name = role.partition(":role/")[2].rpartition("/")
+    within = f" --path {shlex.quote(f'/{path}/')}" if path else ""
+    return (
+        f"aws iam create-role --role-name {shlex.quote(name)}{within} "
+        "--assume-role-policy-document file://trust.json"
+    )
+
+
+def _put(iam: str, part: str, role: str, policy: str) -> Iterator[str]:
+    yield f"  {iam} --part {part} > {part}.json"
+    yield (
+        f"  aws iam put-role-policy --role-name {shlex.quote(_name(role))} --policy-name {policy} "
+        f"--policy-document file://{part}.json"
+    )
+
+
+def _attach(policy: str, characters: int) -> str:
+    """One that is too long for a policy of its own still is short enough for a role's."""
+    if characters <= MANAGED_MOST:
+        return f"create-policy --policy-name {policy}-deployer"
+    return f"put-role-policy --role-name YOUR-ROLE --policy-name {policy}-deployer"
+
+
+def _room(iam: str, execution: Policy) -> str:
+    return (
+        f"A role holds {INLINE_MOST:,} characters of such policies: {INLINE_MOST // execution.characters} deployments "
+        f"like this one. For more, `{iam} --shared PREFIX` prints one policy for all whose names begin with PREFIX."
+    )

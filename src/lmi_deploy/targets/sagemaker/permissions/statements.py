@@ -1,0 +1,72 @@
+"""What belongs together whoever does it: the calls behind one thing, and the grants that both roles have."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lmi_deploy.domain.permissions import Grant
+from lmi_deploy.targets.sagemaker.permissions.arns import Arns
+
+WRITE_OBJECTS: Final = (
+    "s3:AbortMultipartUpload",
+    "s3:GetObject",
+    "s3:ListMultipartUploadParts",
+    "s3:PutObject",
+)
+"""Uploads in parts, gone on with, and looked at again."""
+_WRITE_LOGS: Final = (
+    "logs:CreateLogGroup",
+    "logs:CreateLogStream",
+    "logs:DescribeLogStreams",
+    "logs:PutLogEvents",
+)
+_JOIN_NETWORK: Final = (
+    "ec2:CreateNetworkInterface",
+    "ec2:CreateNetworkInterfacePermission",
+    "ec2:DeleteNetworkInterface",
+    "ec2:DeleteNetworkInterfacePermission",
+    "ec2:DescribeDhcpOptions",
+    "ec2:DescribeNetworkInterfaces",
+    "ec2:DescribeSecurityGroups",
+    "ec2:DescribeSubnets",
+    "ec2:DescribeVpcs",
+)
+
+
+def pull_image(arns: Arns, image: str) -> tuple[Grant, Grant]:
+    return (
+        Grant(
+            sid="EnterRegistry",
+            actions=("ecr:GetAuthorizationToken",),
+            resources=("*",),
+            why="the token for any registry; it has no resource of its own",
+        ),
+        Grant(
+            sid="PullImage",
+            actions=("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
+            resources=(arns.repository(image),),
+            why="the container's image",
+        ),
+    )
+
+
+def write_telemetry(group: str, *, why: str) -> tuple[Grant, Grant]:
+    """`group` is the ARN of a log group."""
+    return (
+        Grant(sid="WriteLogs", actions=_WRITE_LOGS, resources=(group, f"{group}:*"), why=why),
+        Grant(
+            sid="WriteMetrics",
+            actions=("cloudwatch:PutMetricData",),
+            resources=("*",),
+            why="load of the instances; the call knows no resource",
+        ),
+    )
+
+
+def join_network() -> Grant:
+    return Grant(
+        sid="JoinNetwork",
+        actions=_JOIN_NETWORK,
+        resources=("*",),
+        why="the recipe's VPC: SageMaker puts network interfaces into it",
+    )

@@ -1,0 +1,79 @@
+"""What the role of a transfer job may do: write the weights of its own model, and nothing else that stands in S3.
+
+What AWS demands of such a role: SageMaker's developer guide, "How to use SageMaker AI execution roles",
+CreateProcessingJob API (kms:CreateGrant with VolumeKmsKeyId among it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.domain.permissions import Grant
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.target_spec import JobPlace
+from lmi_deploy.targets.sagemaker.permissions.arns import Arns
+from lmi_deploy.targets.sagemaker.permissions.statements import (
+    WRITE_OBJECTS,
+    join_network,
+    pull_image,
+    write_telemetry,
+)
+
+
+def transfer_job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[Grant]:
+    place = spec.cloud
+    yield from _storage(arns)
+    yield from pull_image(arns, job.image)
+    yield from write_telemetry(
+        arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs"), why="what the job prints"
+    )
+    if place.kms_key:
+        yield from _key(arns)
+    if place.vpc is not None:
+        yield join_network()
+    if place.token_secret:
+        yield Grant(
+            sid="ReadToken",
+            actions=("secretsmanager:GetSecretValue",),
+            resources=(arns.secret,),
+            why="the Hub token (weights.token_secret)",
+        )
+
+
+def _storage(arns: Arns) -> Iterator[Grant]:
+    yield Grant(
+        sid="LookIntoBucket",
+        actions=("s3:ListBucket", "s3:ListBucketMultipartUploads"),
+        resources=(arns.bucket,),
+        why="what is there already; a job that was cut off goes on where it was",
+    )
+    yield Grant(
+        sid="WriteWeights",
+        actions=WRITE_OBJECTS,
+        resources=arns.objects(*arns.weights),
+        why="the weights of this model, whatever its commit, and their manifests",
+    )
+    yield Grant(
+        sid="ReadOrder",
+        actions=("s3:GetObject", "s3:PutObject"),
+        resources=arns.orders,
+        why="what the job is told, and what it notes",
+    )
+
+
+def _key(arns: Arns) -> Iterator[Grant]:
+    key, conditions = arns.key
+    yield Grant(
+        sid="WriteEncrypted",
+        actions=("kms:Decrypt", "kms:GenerateDataKey"),
+        resources=(key,),
+        why="objects that are encrypted with the recipe's key",
+        conditions=conditions,
+    )
+    yield Grant(
+        sid="LendKey",
+        actions=("kms:CreateGrant",),
+        resources=(key,),
+        why="SageMaker encrypts the job's volumes with it",
+        conditions=(*conditions, ("Bool", "kms:GrantIsForAWSResource", ("true",))),
+    )

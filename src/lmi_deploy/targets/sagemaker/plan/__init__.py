@@ -1,0 +1,1 @@
+"""What a deployment on SageMaker needs, as a plan."""

@@ -1,0 +1,195 @@
+"""Target sagemaker: names hold digests, so what exists by name is what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.observed import CloudHeld, CloudObserved
+from lmi_deploy.domain.plan import Action, Change, Plan
+from lmi_deploy.domain.sagemaker.actions import (
+    AwaitService,
+    CreateEndpoint,
+    DeleteEndpoint,
+    ProbeEndpoint,
+    RemoveScaling,
+    SetScaling,
+    UpdateEndpoint,
+)
+from lmi_deploy.domain.sagemaker.scaling_summary import SCALING, scaling_words
+from lmi_deploy.domain.sagemaker.settings import SETTLING, TAG_BUCKET, SeenEndpoint
+from lmi_deploy.domain.sagemaker.tags import tags_of
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.errors import Refused
+from lmi_deploy.planning.changes import changes
+from lmi_deploy.targets.sagemaker.desired_state import Wanted, WantedEndpointConfig, patience, wanted_of
+from lmi_deploy.targets.sagemaker.lost_tag import require_no_lost_tag
+from lmi_deploy.targets.sagemaker.plan.expiry import expiry_changes, set_expiry
+from lmi_deploy.targets.sagemaker.plan.generations import (
+    clear,
+    create_settings,
+    is_endpoint_config_lost,
+    named,
+    restore,
+)
+from lmi_deploy.targets.sagemaker.plan.storage import damage, storage
+from lmi_deploy.targets.sagemaker.plan.summary import figures, summary
+from lmi_deploy.targets.sagemaker.plan.tags import tagging
+
+_FOR_GOOD = frozenset({"Failed", "OutOfService", "Deleting"})
+"""What no update mends: such an endpoint is seen gone, and made anew."""
+
+
+def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudHeld) -> Plan:
+    """Refused where the endpoint of this name is not ours, or is being changed by somebody else."""
+    wanted = wanted_of(spec, artifact)
+    _require_ours(spec, wanted, observed)
+    actions = (
+        *storage(spec, artifact, observed, held),
+        *_serve(spec, wanted, observed, held),
+        *clear(spec, artifact, wanted, observed),
+    )
+    return Plan(
+        deployment=spec.name,
+        actions=actions,
+        changes=(*_changes(spec, artifact, observed), *damage(held)) if actions else (),
+        figures=figures(spec, wanted.chosen(held.avoid).placement, held),
+    )
+
+
+def _changes(spec: Spec, artifact: Artifact, observed: CloudObserved) -> tuple[Change, ...]:
+    current = observed.record.current if observed.record and observed.serving else None
+    told = changes(current, summary(spec, artifact))
+    return (*told, *expiry_changes(spec, observed)) if observed.endpoint else told
+
+
+def _require_ours(spec: Spec, wanted: Wanted, observed: CloudObserved) -> None:
+    endpoint = observed.endpoint
+    require_no_lost_tag(observed)
+    if observed.stranger:
+        raise Refused(
+            observed.stranger, hint="choose another name in the recipe; nothing of theirs was touched"
+        )
+    _require_same_bucket(spec, observed)
+    if endpoint is None or endpoint.status not in SETTLING or endpoint.status == "SystemUpdating":
+        return
+    if endpoint.status == "Deleting":
+        if not _intended(observed, DeleteEndpoint):
+            raise Refused(
+                f"{spec.name}: its endpoint is being deleted, by somebody else",
+                hint="run the same command again once it is gone (`lmi status`)",
+            )
+    elif not _ours(coming(endpoint), wanted, observed):
+        raise Refused(
+            f"{spec.name}: somebody else is changing the endpoint: {endpoint.status}, to {coming(endpoint)}",
+            hint=f"`lmi wait {spec.name}` waits for its end; then run the same command again",
+        )
+
+
+def _require_same_bucket(spec: Spec, observed: CloudObserved) -> None:
+    """Its record and its artifacts lie there: with another bucket they would be lost sight of."""
+    live = next((r.tag(TAG_BUCKET) for r in observed.resources if r.kind == "endpoint"), "")
+    if live and live != spec.cloud.bucket:
+        raise Refused(
+            f"{spec.name}: its record and artifacts lie in s3://{live}, and the recipe says s3://{spec.cloud.bucket}",
+            hint=f"keep endpoint.bucket: {live}, or `lmi down {spec.name}` first; `lmi weights copy` copies weights",
+        )
+
+
+def elsewhere(spec: Spec, artifact: Artifact, plan: Plan, held: CloudHeld) -> CloudHeld | None:
+    """The instance type of the plan is to be avoided from here on; None where the recipe names no other."""
+    wanted = wanted_of(spec, artifact)
+    tried = next((a.config for a in plan.actions if isinstance(a, AwaitService)), "")
+    failed = wanted.endpoint_config(tried) or wanted.chosen(held.avoid)
+    avoid = (*held.avoid, failed.placement.instance)
+    left = {placement.instance for placement in spec.cloud.placements} - {*avoid}
+    return replace(held, avoid=avoid) if left else None
+
+
+def coming(endpoint: SeenEndpoint) -> str:
+    """The config that the endpoint will have once it has settled, if nothing fails."""
+    return endpoint.config if endpoint.status == "RollingBack" else endpoint.pending or endpoint.config
+
+
+def _ours(config: str, wanted: Wanted, observed: CloudObserved) -> bool:
+    known = {g.server for g in observed.record.generations} if observed.record else set()
+    return wanted.endpoint_config(config) is not None or config in known | named(observed, "endpoint-config")
+
+
+def _intended(observed: CloudObserved, *kinds: type[Action]) -> bool:
+    """Whether the record says that such an action was begun, and nothing was settled since."""
+    names = {kind.__name__ for kind in kinds}
+    return bool(observed.record and any(intent.action in names for intent in observed.record.intents))
+
+
+def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld) -> Iterator[Action]:
+    endpoint, chosen = observed.endpoint, wanted.chosen(held.avoid)
+    lost = endpoint is not None and (
+        endpoint.status in _FOR_GOOD or is_endpoint_config_lost(endpoint, wanted, observed)
+    )
+    made = endpoint is None or lost
+    if not made:
+        yield from set_expiry(spec, observed)
+    stays = endpoint is not None and not made and wanted.endpoint_config(coming(endpoint)) is not None
+    if stays and endpoint is not None and endpoint.status != "UpdateRollbackFailed":
+        if endpoint.status in SETTLING:
+            yield from _settle(spec, coming(endpoint))
+        if live := wanted.endpoint_config(endpoint.config):
+            yield from restore(wanted, live, observed)
+        yield from _scale(spec, observed, made=False, instance="")
+        yield from tagging(observed, tags_of(spec))
+        return
+    yield from create_settings(wanted, chosen, observed)
+    if lost:
+        yield DeleteEndpoint(endpoint=spec.name)
+    if made:
+        yield CreateEndpoint(endpoint=spec.name, config=chosen.name, tags=spec.cloud.tags)
+        yield from _settle(spec, chosen.name)
+        yield from _scale(spec, observed, made=True, instance="")
+        return
+    yield from _update(spec, chosen, observed)
+
+
+def _update(spec: Spec, chosen: WantedEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
+    scaled, live = _scaled(observed), _instance(observed)
+    # SageMaker changes no instance type under a scalable target.
+    moved = bool(scaled) and live != chosen.placement.instance
+    if moved:
+        yield RemoveScaling(endpoint=spec.name)
+    keep = bool(scaled and spec.cloud.scaling and not moved)
+    yield UpdateEndpoint(endpoint=spec.name, config=chosen.name, keep_count=keep)
+    yield from _settle(spec, chosen.name)
+    if not (moved and spec.cloud.scaling is None):
+        yield from _scale(spec, observed, made=moved, instance=live)
+    yield from tagging(observed, tags_of(spec))
+
+
+def _settle(spec: Spec, config: str) -> Iterator[Action]:
+    yield AwaitService(endpoint=spec.name, config=config, timeout=patience(spec))
+    yield ProbeEndpoint(endpoint=spec.name, probe=spec.probe)
+
+
+def _scale(spec: Spec, observed: CloudObserved, *, made: bool, instance: str) -> Iterator[Action]:
+    """Target tracking follows the recipe; what the record says of it is believed unless something was begun since."""
+    scaling = spec.cloud.scaling
+    doubt = made or _intended(observed, SetScaling, RemoveScaling)
+    if scaling is not None and (doubt or _scaled(observed) != scaling_words(scaling)):
+        yield SetScaling(endpoint=spec.name, scaling=scaling)
+    elif scaling is None and (_scaled(observed) or (doubt and not made)):
+        yield RemoveScaling(endpoint=spec.name)
+
+
+def _scaled(observed: CloudObserved) -> str:
+    """How the endpoint is scaled, in words; empty where it is not."""
+    if observed.scaling is not None:
+        return scaling_words(observed.scaling)
+    current = observed.record.current if observed.record else None
+    return str(current.summary.get(SCALING, "")) if current else ""
+
+
+def _instance(observed: CloudObserved) -> str:
+    if observed.config is not None:
+        return observed.config.settings.instance
+    current = observed.record.current if observed.record else None
+    return current.instance if current else ""

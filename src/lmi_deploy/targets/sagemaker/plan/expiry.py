@@ -1,0 +1,53 @@
+"""How long an endpoint may live: the recipe's `ttl` is compared with the tag that says what it was last set from.
+
+`lmi extend` moves `lmi:expires-at` and leaves `lmi:ttl` alone, so that the next `up` does not undo it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.plan import Change, Plan
+from lmi_deploy.domain.sagemaker.actions import SetExpiry
+from lmi_deploy.domain.sagemaker.expiry import duration_text
+from lmi_deploy.domain.sagemaker.settings import TAG_TTL
+from lmi_deploy.domain.spec import Spec
+
+
+def set_expiry(spec: Spec, observed: CloudObserved) -> Iterator[SetExpiry]:
+    """Where the recipe's ttl is another one, or the endpoint has expired: whoever runs `up` wants it to live."""
+    if observed.expired or _live(observed) != _wanted(spec):
+        yield SetExpiry(endpoint=spec.name, ttl=spec.cloud.ttl)
+
+
+def expiry_changes(spec: Spec, observed: CloudObserved) -> Iterator[Change]:
+    """Of an endpoint that stays."""
+    before, after = _live(observed), _wanted(spec)
+    if before != after:
+        yield Change(field="ttl", before=_words(before), after=_words(after))
+
+
+def expiry_notice(observed: CloudObserved, plan: Plan) -> str:
+    """What becomes of an endpoint that has expired; empty where it has not, or the plan leaves it expired."""
+    ttl = next((action.ttl for action in plan.actions if isinstance(action, SetExpiry)), None)
+    if not observed.expired or ttl is None:
+        return ""
+    then = (
+        f"may live for {duration_text(ttl)} from now"
+        if ttl
+        else "has no expiry any more: the recipe has no ttl"
+    )
+    return f"{observed.ref.name} expired at {observed.expires}, and `lmi gc` may delete it; with this `up` it {then}"
+
+
+def _live(observed: CloudObserved) -> str:
+    return next((r.tag(TAG_TTL) for r in observed.resources if r.kind == "endpoint"), "")
+
+
+def _wanted(spec: Spec) -> str:
+    return str(spec.cloud.ttl or "")
+
+
+def _words(seconds: str) -> str:
+    return duration_text(int(seconds)) if seconds.isdecimal() else seconds

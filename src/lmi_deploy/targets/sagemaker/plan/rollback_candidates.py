@@ -1,0 +1,62 @@
+"""The generations that a deployment can go back to, counted back from the one that serves."""
+
+from __future__ import annotations
+
+from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.record import Generation
+from lmi_deploy.errors import NotFound
+from lmi_deploy.targets.sagemaker.plan.generations import existing
+from lmi_deploy.targets.sagemaker.plan.summary import MODEL
+
+
+def earlier(observed: CloudObserved) -> tuple[Generation, ...]:
+    """Those that the record keeps and that do not serve, the last one first: number 1 is the one before."""
+    serving = observed.endpoint.config if observed.endpoint else ""
+    known = observed.record.generations if observed.record else ()
+    return tuple(generation for generation in reversed(known) if generation.server != serving)
+
+
+def lacks(generation: Generation, observed: CloudObserved) -> str:
+    """Which of its resources is gone, without which nothing goes back to it; empty where none is."""
+    if generation.server not in existing(observed, "endpoint-config"):
+        return f"its endpoint config {generation.server} is gone"
+    model = str(generation.summary.get(MODEL, ""))
+    return f"its model {model} is gone" if model and model not in existing(observed, "model") else ""
+
+
+def chosen_generation(observed: CloudObserved, to: int | str = 0) -> Generation:
+    """The one with this number or this endpoint config. 0: a way back that was broken off, else the first possible.
+
+    NotFound where the record keeps no such generation, or a part of it is gone.
+    """
+    if not to:
+        return _default(observed)
+    past, name = earlier(observed), observed.ref.name
+    numbered = past[to - 1 : to] if isinstance(to, int) else [each for each in past if each.server == to]
+    if not numbered:
+        # What a broken-off way back has reached serves already: there it goes on with the wait and the probe.
+        known = observed.record.generations if observed.record else ()
+        numbered = [each for each in known if each.server == to]
+    if not numbered:
+        count = len(past)
+        kept = f"{count} earlier generation{'' if count == 1 else 's'} kept"
+        hint = f"`lmi status {name}` numbers them; `lmi up` with an earlier recipe does the same"
+        raise NotFound(f"{name}: no generation {to}: {kept}", hint=hint)
+    if why := lacks(numbered[0], observed):
+        hint = f"`lmi up` with its recipe creates it again; `lmi status {name}` lists the others"
+        raise NotFound(f"{name}: generation {to} cannot be gone back to: {why}", hint=hint)
+    return numbered[0]
+
+
+def _default(observed: CloudObserved) -> Generation:
+    record = observed.record
+    there = existing(observed, "endpoint-config")
+    if record and record.coming and record.coming.server in there & {g.server for g in record.generations}:
+        return record.coming  # the way back was begun before, and broken off
+    possible = [generation for generation in earlier(observed) if not lacks(generation, observed)]
+    if not possible:
+        raise NotFound(
+            f"{observed.ref.name}: no earlier generation to go back to",
+            hint="the last five are kept in the record; `lmi up` with an earlier recipe does the same",
+        )
+    return possible[0]

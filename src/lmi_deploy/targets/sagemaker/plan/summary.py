@@ -1,0 +1,140 @@
+"""What is told of a deployment on SageMaker: before it is agreed to, and in its record."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.environment_digests import environment_summary
+from lmi_deploy.domain.observed import CloudHeld, CloudObserved
+from lmi_deploy.domain.plan import Plan
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.record import Generation
+from lmi_deploy.domain.sagemaker.actions import AwaitService, CreateEndpoint, UpdateEndpoint
+from lmi_deploy.domain.sagemaker.s3_layout import stored_id, weights_of
+from lmi_deploy.domain.sagemaker.scaling_summary import SCALING, scaling_words
+from lmi_deploy.domain.sagemaker.tags import stamp, tags_told
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
+from lmi_deploy.planning.changes import told_of_model, told_of_probe, told_of_properties
+from lmi_deploy.targets.sagemaker.costs import cost_of, job_cost
+from lmi_deploy.targets.sagemaker.desired_state import patience, wanted_of
+
+MODEL: Final = "sagemaker_model"
+PATIENCE: Final = "patience"
+UNKNOWN_PRICE: Final = "unknown: nobody could tell the price"
+
+
+def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
+    """A generation in the words of its recipe: what `status`, `invoke`, `wait` and `rollback` need."""
+    place = spec.cloud
+    return {
+        **told_of_model(spec),
+        "weights_name": weights_of(spec),
+        "artifact": artifact.digest[:10],
+        MODEL: wanted_of(spec, artifact).model,
+        "runtime": "sagemaker",
+        **_place(place),
+        PATIENCE: str(patience(spec)),
+        **told_of_probe(spec),
+        **environment_summary(place.environment),
+        **tags_told(place.tags),
+        **told_of_properties(spec),
+    }
+
+
+def _place(place: SageMakerPlace) -> dict[str, str]:
+    disks = ", ".join(f"{p.instance} {p.volume_gb} GB" for p in place.placements if p.volume_gb)
+    amis = ", ".join(f"{p.instance} {p.host_ami}" for p in place.placements if p.host_ami)
+    said = {
+        "region": place.region,
+        "image": place.image,
+        "instance_type": ", ".join(placement.instance for placement in place.placements),
+        "count": str(place.count),
+        "delivery": place.delivery,
+        "role": place.role,
+        "model_download": str(place.model_download),
+        "container_startup": str(place.startup_timeout),
+        "volume": disks,
+        "host_ami": amis,
+        "kms_key": place.kms_key,
+        "network_isolation": "true" if place.network_isolation else "",
+        "subnets": ", ".join(place.vpc.subnets) if place.vpc else "",
+        "security_groups": ", ".join(place.vpc.security_groups) if place.vpc else "",
+        SCALING: scaling_words(place.scaling) if place.scaling else "",
+    }
+    return {key: value for key, value in said.items() if value}
+
+
+def generation(
+    spec: Spec, artifact: Artifact, plan: Plan, observed: CloudObserved, *, since: str
+) -> Generation:
+    """What the record keeps of it."""
+    wanted = wanted_of(spec, artifact)
+    config = wanted.endpoint_config(_serving(plan, observed)) or wanted.configs[0]
+    return Generation(
+        server=config.name,
+        spec=stamp(spec),
+        artifact=stored_id(spec, artifact),
+        runtime="sagemaker",
+        host=spec.cloud.region,
+        port=0,
+        summary=dict(summary(spec, artifact)),
+        since=since,
+        instance=config.placement.instance,
+    )
+
+
+def _serving(plan: Plan, observed: CloudObserved) -> str:
+    """The config that serves once the plan is carried out."""
+    chosen = (a.config for a in plan.actions if isinstance(a, (CreateEndpoint, UpdateEndpoint, AwaitService)))
+    there = observed.endpoint.config if observed.endpoint else ""
+    return next(chosen, there)
+
+
+def _costs(place: SageMakerPlace, placement: Placement, held: CloudHeld) -> Pairs:
+    """Of the instance type of this plan, and of each other one that the recipe allows."""
+    if not held.priced:
+        return ()
+    cost = cost_of(place, placement, held.prices)
+    others = [each for each in place.placements if each != placement]
+    told = (("cost", cost.words if cost else UNKNOWN_PRICE),)
+    if not others:
+        return told
+    costs = ((each.instance, cost_of(place, each, held.prices)) for each in others)
+    words = (one.brief if one else f"{instance}: {UNKNOWN_PRICE}" for instance, one in costs)
+    return (*told, ("alternatives", ", or ".join(words)))
+
+
+def figures(spec: Spec, placement: Placement, held: CloudHeld) -> Pairs:
+    """What the user should know before agreeing."""
+    place = spec.cloud
+    count = f"{place.scaling.least} to {place.scaling.most}" if place.scaling else str(place.count)
+    return (
+        *_costs(place, placement, held),
+        *_job_cost(place, held),
+        ("instance", f"{count} x {placement.instance}"),
+        ("weights", str(spec.weights.size)),
+        ("to move", str(_to_move(spec, held))),
+        ("delivery", place.delivery),
+        ("region", place.region),
+        ("bucket", place.bucket),
+        ("image", place.image),
+    )
+
+
+def _to_move(spec: Spec, held: CloudHeld) -> int:
+    """Bytes: all of the weights, or those files of complete ones that were lost since."""
+    if held.weights:
+        return 0
+    lost = {flaw.path for flaw in held.weights_flaws}
+    return sum(file.size for file in spec.weights.files if not lost or file.path in lost)
+
+
+def _job_cost(place: SageMakerPlace, held: CloudHeld) -> Pairs:
+    """Of the transfer job that brings the weights, until they are there."""
+    if place.job is None or held.weights:
+        return ()
+    cost = job_cost(place, held)
+    unknown = f"{place.job.count} x {place.job.instance}, {UNKNOWN_PRICE}"
+    return (("transfer job", f"{cost.words if cost else unknown}, while it runs"),)

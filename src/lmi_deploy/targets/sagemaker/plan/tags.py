@@ -1,0 +1,41 @@
+"""Tags of an endpoint: what the recipe says is put there; of what is there, only what lmi put there is taken away.
+
+Whose a tag is, no tag can say: the record does, by what serves and by what was begun since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.record import Record
+from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, TagEndpoint, UntagEndpoint
+from lmi_deploy.domain.sagemaker.tags import OWN, told_tags
+
+_PUTTING: Final = (CreateEndpoint.__name__, TagEndpoint.__name__)
+
+
+def tagging(observed: CloudObserved, wanted: Pairs) -> Iterator[TagEndpoint | UntagEndpoint]:
+    """What makes the endpoint's tags these; ours of other names, and everybody else's, stay as they are."""
+    found = next((r for r in observed.resources if r.kind == "endpoint"), None)
+    there = dict(found.tags) if found else {}
+    differing = tuple((key, value) for key, value in wanted if there.get(key) != value)
+    if differing:
+        yield TagEndpoint(endpoint=observed.ref.name, tags=differing)
+    # One whose value somebody changed is theirs by now.
+    put = {key for key, value in _put(observed.record) if there.get(key) == value}
+    if left := put - OWN - dict(wanted).keys():
+        yield UntagEndpoint(endpoint=observed.ref.name, names=tuple(sorted(left)))
+
+
+def _put(record: Record | None) -> Iterator[tuple[str, str]]:
+    """What lmi put there for what serves, and for what was begun since and did not end."""
+    if record is None:
+        return
+    if record.current:
+        yield from told_tags(record.current.summary)
+    for intent in record.intents:
+        if intent.action in _PUTTING:
+            yield from ((str(key), str(value)) for key, value in intent.names.get("tags", ()))

@@ -1,0 +1,70 @@
+"""Target sagemaker: what is left of an `up` that ended before the deployment answered, as a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.domain.dataclass_json import load
+from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.plan import Action, Plan
+from lmi_deploy.domain.record import Generation, Record
+from lmi_deploy.domain.sagemaker.actions import (
+    AwaitService,
+    ProbeEndpoint,
+    RemoveScaling,
+    SetExpiry,
+    SetScaling,
+    TagEndpoint,
+    UntagEndpoint,
+)
+from lmi_deploy.domain.sagemaker.settings import SETTLING, SeenEndpoint
+from lmi_deploy.planning.changes import probe_of
+from lmi_deploy.targets.sagemaker.desired_state import PROVISION
+from lmi_deploy.targets.sagemaker.plan.deploy import coming as coming_config
+from lmi_deploy.targets.sagemaker.plan.summary import PATIENCE
+
+
+def waiting(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Generation | None]:
+    """What the record says was begun and did not end, from the wait for service on."""
+    record, endpoint, name = observed.record, observed.endpoint, observed.ref.name
+    coming = record.coming if record else None
+    if endpoint is None or observed.stranger or not _under_way(record, endpoint):
+        return Plan(deployment=name, actions=()), None
+    config = coming.server if coming else coming_config(endpoint)
+    patience = timeout or int(coming.summary.get(PATIENCE, 0) if coming else 0) or 2 * PROVISION
+    actions: list[Action] = [AwaitService(endpoint=name, config=config, timeout=patience)]
+    probe = probe_of(coming.summary) if coming else None
+    if probe:
+        actions.append(ProbeEndpoint(endpoint=name, probe=probe))
+    actions += _begun(record)
+    return Plan(deployment=name, actions=tuple(actions)), coming
+
+
+def _under_way(record: Record | None, endpoint: SeenEndpoint) -> bool:
+    """Whether the endpoint changes by itself, or an `up` sent it on its way and did not see it arrive."""
+    if endpoint.status in SETTLING:
+        return True
+    coming = record.coming if record else None
+    if record is None or coming is None:
+        return False
+    return endpoint.config == coming.server or record.sent(coming.server)
+
+
+def _begun(record: Record | None) -> Iterator[Action]:
+    """The small things at the end of an `up`, as its intents name them."""
+    for intent in record.intents if record else ():
+        if intent.outcome is not None:
+            continue
+        match intent.action:
+            case "SetScaling":
+                yield load(SetScaling, intent.names)
+            case "RemoveScaling":
+                yield load(RemoveScaling, intent.names)
+            case "TagEndpoint":
+                yield load(TagEndpoint, intent.names)
+            case "SetExpiry":
+                yield load(SetExpiry, intent.names)
+            case "UntagEndpoint":
+                yield load(UntagEndpoint, intent.names)
+            case _:
+                pass

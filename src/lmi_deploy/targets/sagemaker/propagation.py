@@ -1,0 +1,121 @@
+"""What AWS has accepted is not known everywhere at once: what was made a moment ago is waited for, within a bound.
+
+"If the dependent entities are not yet in DynamoDB, this causes a validation error. [...] So retry logic is recommended"
+(SageMaker's API reference, CreateEndpoint). A new role: IAM user guide, "Changes that I make are not always immediately
+visible". docs/reference/emulator.md has more of what AWS says; `lmi emulator --lag` plays it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from itertools import chain, repeat
+from typing import Final, TypeVar
+
+from lmi_deploy.domain.events import Event, Notice, Progress
+from lmi_deploy.domain.sagemaker.settings import TAG, ResourceKind
+from lmi_deploy.errors import AccessError, LmiError, NotFound, RoleNotAssumable
+from lmi_deploy.ports.account import Caller
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import Cloud
+
+T = TypeVar("T")
+TIMEOUT: Final = 60.0
+"""Seconds. AWS says "a short time"; IAM's roles take some seconds."""
+_QUIET: Final = 2.0
+"""Seconds before anything is told."""
+_STEADY: Final = 5.0
+_KINDS: Final[dict[ResourceKind, str]] = {"model": "model", "endpoint-config": "endpoint config"}
+
+
+def resource_arn(caller: Caller, kind: ResourceKind, name: str) -> str:
+    """SageMaker writes names in ARNs in lower case."""
+    return f"arn:{caller.partition}:sagemaker:{caller.region}:{caller.account}:{kind}/{name.lower()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Propagation:
+    """`made`: names of models and endpoint configs that this run made, or was told exist already."""
+
+    cloud: Cloud
+    clock: Clock
+    made: set[str] = field(default_factory=set)
+
+    def until_found(
+        self, kind: ResourceKind, name: str, request: Callable[[], None], *, key: str
+    ) -> Generator[Event, None, None]:
+        """`request` names this resource, again until AWS finds it. NotFound at once where it was never made."""
+
+        def is_late(error: LmiError) -> bool:
+            named = isinstance(error, NotFound) and error.arn.endswith(f":{kind}/{name.lower()}")
+            return named and (name in self.made or self._exists(kind, name))
+
+        yield from self._again(request, is_late, f"the {_KINDS[kind]} {name}", key)
+
+    def until_assumable(
+        self, role: str, request: Callable[[], None], *, key: str
+    ) -> Generator[Event, None, None]:
+        """`request` needs this role, again until SageMaker can assume it. At once where IAM says that it never will."""
+
+        def is_late(error: LmiError) -> bool:
+            return isinstance(error, RoleNotAssumable) and self._may_be_assumed(role)
+
+        yield from self._again(request, is_late, f"the role {role.rpartition('/')[2]}", key)
+
+    def until_shown(
+        self, look: Callable[[], T | None], *, what: str, key: str
+    ) -> Generator[Event, None, T | None]:
+        """What is there, as AWS said; None where it was not seen all the same."""
+        found: list[T] = []
+
+        def request() -> None:
+            seen = look()
+            if seen is None:
+                raise NotFound(f"{what}: AWS says that it is there, and does not show it")
+            found.append(seen)
+
+        try:
+            yield from self._again(request, lambda error: isinstance(error, NotFound), what, key)
+        except NotFound:
+            return None
+        return found[0]
+
+    def _again(
+        self, request: Callable[[], None], is_late: Callable[[LmiError], bool], what: str, key: str
+    ) -> Generator[Event, None, None]:
+        begun, note, told = self.clock.monotonic(), f"AWS does not know {what} everywhere yet", False
+        for pause in chain((0.5, 1.0, 1.0, 2.0, 3.0), repeat(_STEADY)):
+            try:
+                return request()
+            except (NotFound, RoleNotAssumable) as error:
+                if not is_late(error):
+                    raise
+                waited = self.clock.monotonic() - begun
+                if waited >= TIMEOUT:
+                    error.message += f" ({what} was waited for for {waited:.0f} s)"
+                    error.hint = (
+                        f"AWS does not know {what} everywhere yet, or it is gone: run the same command again"
+                    )
+                    raise
+            if waited >= _QUIET:
+                if not told:
+                    yield Notice(text=f"{note}: it is asked again, for {TIMEOUT:.0f} s at most")
+                told = True
+                yield Progress(key=key, done=round(waited, 1), total=TIMEOUT, unit="seconds", note=note)
+            self.clock.sleep(min(pause, TIMEOUT - waited))
+
+    def _exists(self, kind: ResourceKind, name: str) -> bool:
+        """Whether it carries our tag: SageMaker's own list of tags is not behind."""
+        try:
+            tags = self.cloud.hosting.tags(resource_arn(self.cloud.caller, kind, name))
+        except NotFound:
+            return False
+        return any(key == TAG for key, _ in tags)
+
+    def _may_be_assumed(self, role: str) -> bool:
+        try:
+            return not self.cloud.roles.assumable(role)
+        except NotFound:
+            return False
+        except AccessError:
+            return True  # IAM may not be asked, so nothing speaks against it

@@ -1,0 +1,111 @@
+"""SageMaker: account, image, instances, delivery of the weights, time-outs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lmi_deploy.catalog.instances import chosen
+from lmi_deploy.domain.facts import Facts
+from lmi_deploy.domain.recipe import Autoscaling, Pairs, Recipe
+from lmi_deploy.domain.sagemaker.settings import Delivery, Scaling
+from lmi_deploy.domain.spec import WeightsSpec
+from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
+from lmi_deploy.errors import Unresolvable
+from lmi_deploy.planning.transfer_options import travel_of
+from lmi_deploy.sizing.instance_selection import hardware_for
+from lmi_deploy.targets.sagemaker.download_time import allowed, volume_gb
+from lmi_deploy.targets.sagemaker.roles import ENDPOINT_ROLE, role_arn
+from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_place
+from lmi_deploy.targets.sagemaker.validate import complaints
+from lmi_deploy.targets.sagemaker.validate.counts import OUR_ENVIRONMENT
+from lmi_deploy.targets.sagemaker.validate.images import host_of, image_of
+
+ARTIFACT_LIMIT = 5_000_000_000
+"""Bytes of weights that may lie in the artifact: each changed artifact copies them again inside S3, and one such copy
+takes no object beyond 5 GB."""
+
+
+def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPlace:
+    """Raises Unresolvable, with the arithmetic shown."""
+    cloud = facts.cloud
+    if cloud is None:
+        raise Unresolvable(
+            "endpoint.target: sagemaker needs to know the account", hint="this is a bug of lmi"
+        )
+    recipe = replace(recipe, endpoint=replace(recipe.endpoint, region=cloud.region))
+    _refuse(recipe, weights.size)
+    endpoint, scaling = recipe.endpoint, recipe.endpoint.autoscaling
+    image, delivery = image_of(recipe, cloud.region), _delivery(recipe, weights.size)
+    time = allowed(recipe, delivery, chosen(recipe), weights.size)
+    return SageMakerPlace(
+        account=cloud.account,
+        partition=cloud.partition,
+        region=cloud.region,
+        bucket=cloud.bucket,
+        role=role_arn(endpoint.role, cloud, default=ENDPOINT_ROLE, key="endpoint.role"),
+        image=image,
+        placements=_placements(recipe, image, weights.size),
+        count=endpoint.count or (scaling.min if scaling else 1),
+        environment=_environment(recipe.container.environment),
+        delivery=delivery,
+        model_download=time.model_download,
+        startup_timeout=time.startup,
+        network_isolation=endpoint.network_isolation,
+        vpc=endpoint.vpc,
+        kms_key=endpoint.kms_key or "",
+        scaling=_scaling(scaling),
+        tags=endpoint.tags,
+        ttl=recipe.ttl or 0,
+        travel=travel_of(recipe.weights),
+        token_secret=recipe.weights.token_secret or "",
+        job=job_place(recipe, cloud, weights),
+    )
+
+
+def _refuse(recipe: Recipe, size: int) -> None:
+    found = list(complaints(recipe))
+    if not recipe.instance_type:
+        machine = hardware_for(size, None)
+        raise Unresolvable(
+            "instance_type: is missing: target sagemaker runs on an instance",
+            hint=f"such as instance_type: {machine.instance} ({machine.why})",
+        )
+    if found:
+        first, *rest = found
+        raise Unresolvable(
+            f"{first.path}: {first.what}",
+            hint=first.hint,
+            details=[f"{other.path}: {other.what}" for other in rest],
+        )
+
+
+def _placements(recipe: Recipe, image: str, size: int) -> tuple[Placement, ...]:
+    return tuple(
+        Placement(
+            instance=machine.name,
+            volume_gb=volume_gb(machine, recipe.endpoint.volume_gb, size),
+            host_ami=host_of(recipe, image, machine),
+        )
+        for machine in chosen(recipe)
+    )
+
+
+def _delivery(recipe: Recipe, size: int) -> Delivery:
+    chosen = recipe.weights.deliver or ("mount" if recipe.endpoint.network_isolation else "s3")
+    if chosen == "artifact" and size > ARTIFACT_LIMIT:
+        raise Unresolvable(
+            f"weights.deliver: artifact is for at most {ARTIFACT_LIMIT / 1e9:g} GB, and these are {size / 1e9:.1f} GB: "
+            "they would be copied again for every change of the artifact",
+            hint="leave it out (s3), or write mount",
+        )
+    return chosen
+
+
+def _environment(given: Pairs) -> Pairs:
+    return tuple(sorted((dict(OUR_ENVIRONMENT) | dict(given)).items()))
+
+
+def _scaling(wish: Autoscaling | None) -> Scaling | None:
+    if wish is None:
+        return None
+    return Scaling(least=wish.min, most=wish.max, invocations=wish.invocations_per_instance)

@@ -1,0 +1,27 @@
+"""The roles that a recipe names, or leaves to us; `lmi iam` says how they are made."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lmi_deploy.domain.facts import CloudFacts
+from lmi_deploy.errors import Unresolvable
+
+ENDPOINT_ROLE: Final = "lmi-endpoint"
+"""The execution role of endpoints, where the recipe names none."""
+JOB_ROLE: Final = "lmi-transfer-job"
+"""The role of transfer jobs, where the recipe names none."""
+
+
+def role_arn(role: str | None, cloud: CloudFacts, *, default: str, key: str) -> str:
+    """The ARN of the role under this key of the recipe; a plain name is one of the caller's account."""
+    if not role or not role.startswith("arn:"):
+        return f"arn:{cloud.partition}:iam::{cloud.account}:role/{role or default}"
+    _, partition, _, _, account, _ = role.split(":", 5)
+    if (partition, account) != (cloud.partition, cloud.account):
+        raise Unresolvable(
+            f"{key}: {role} is of account {account} in {partition}, and you are in {cloud.account} in "
+            f"{cloud.partition}; SageMaker takes roles of the endpoint's own account",
+            hint="name a role of this account, or use credentials of that one",
+        )
+    return role

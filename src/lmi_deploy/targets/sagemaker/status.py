@@ -1,0 +1,133 @@
+"""An endpoint: AWS's own status, our tag, and the record."""
+
+from __future__ import annotations
+
+from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.record import Record, Standing
+from lmi_deploy.domain.sagemaker.settings import SETTLING, SeenEndpoint
+from lmi_deploy.targets.sagemaker.lost_tag import lost_tag_words
+
+
+def judge(observed: CloudObserved) -> tuple[Standing, str]:
+    """The standing, and the reason when it is not in step."""
+    if words := lost_tag_words(observed):
+        return "drifted", words
+    if observed.stranger:
+        return "absent", observed.stranger
+    if observed.endpoint is not None:
+        standing, why = _of_endpoint(observed.endpoint, observed.record)
+        if standing == "in-step" and observed.missing:
+            return "drifted", missing_words(observed)
+        if standing == "in-step" and observed.weights_lost:
+            return "drifted", (
+                f"it serves, but its weights are not whole in the bucket: {observed.weights_lost}; an instance that "
+                "starts now fails; `lmi up` brings them back"
+            )
+        return standing, why
+    if not observed.exists:
+        return "absent", f"nothing of that name is in {observed.ref.place}{elsewhere_words(observed)}"
+    if running := [job for job in observed.jobs if job.is_running]:
+        names = ", ".join(f"{job.name} is {job.status}" for job in running)
+        return "starting", (
+            f"it has no endpoint yet; the transfer job {names}: `lmi up` goes on watching it, `lmi down` stops it"
+        )
+    if observed.record and observed.record.current:
+        return "drifted", "its endpoint is gone; `lmi up` brings it back, `lmi down` clears the rest away"
+    return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
+
+
+def elsewhere_words(observed: CloudObserved) -> str:
+    """Where else this machine brought up one of that name, for the end of a sentence; empty where nowhere."""
+    places = "; ".join(ref.place for ref in observed.elsewhere)
+    return f"; this machine brought one up in {places}" if places else ""
+
+
+def _of_endpoint(endpoint: SeenEndpoint, record: Record | None) -> tuple[Standing, str]:
+    why = f": {endpoint.reason}" if endpoint.reason else ""
+    match endpoint.status:
+        case "InService":
+            return _in_service(endpoint, record)
+        case "Creating":
+            return "starting", "the endpoint is being created; `lmi wait` waits for it"
+        case "Updating":
+            return "starting", (
+                f"the endpoint is being updated{_to(endpoint)}; {endpoint.config} answers meanwhile"
+            )
+        case "SystemUpdating":
+            standing, _ = _in_service(endpoint, record)
+            return standing, "AWS is maintaining the endpoint; it answers meanwhile"
+        case "RollingBack":
+            return (
+                "drifted",
+                f"an update failed and is being rolled back to {endpoint.config}, which answers{why}",
+            )
+        case "OutOfService":
+            return (
+                "failed",
+                f"the endpoint is out of service and answers nothing; `lmi up` makes it anew{why}",
+            )
+        case "Deleting":
+            return "drifted", "the endpoint is being deleted"
+        case "Failed":
+            return "failed", f"the endpoint failed; `lmi up` makes it anew, `lmi down` clears it away{why}"
+        case "UpdateRollbackFailed":
+            return "failed", (
+                "an update failed and its roll-back, too: instances of both configs answer; `lmi up` updates it "
+                f"again{why}"
+            )
+        case other:
+            return "drifted", f"the endpoint is {other}, which this lmi does not know{why}"
+
+
+def unattended(observed: CloudObserved) -> str:
+    """Why nobody looks after it any more, so that `lmi gc` may take it away; empty where somebody does."""
+    if observed.endpoint is not None:
+        return f"expired at {observed.expires}" if observed.expired else ""
+    if running := [job.name for job in observed.jobs if job.is_running]:
+        return f"no lmi waits for its transfer job {', '.join(running)}"
+    return (
+        "" if observed.record or not observed.exists else "an interrupted run left it: no endpoint, no record"
+    )
+
+
+def missing_words(observed: CloudObserved) -> str:
+    """Which parts of the endpoint were deleted under it; empty where all exist."""
+    if not observed.missing:
+        return ""
+    parts = " and ".join(f"{kind.replace('-', ' ')} {name}" for kind, name in observed.missing)
+    was = "were" if len(observed.missing) > 1 else "was"
+    return (
+        f"the {parts} {was} deleted, not by lmi; the endpoint serves on, but cannot be updated, scaled or repaired: "
+        "`lmi up` with the recipe that serves creates what is missing"
+    )
+
+
+def _to(endpoint: SeenEndpoint) -> str:
+    return f" to {endpoint.pending}" if endpoint.pending else ""
+
+
+def _in_service(endpoint: SeenEndpoint, record: Record | None) -> tuple[Standing, str]:
+    if record is None:
+        return "drifted", f"{endpoint.config} serves, but there is no record of it; `lmi up` settles it"
+    if record.current is None:
+        return "drifted", "it serves, but the `lmi up` that made it did not finish; `lmi up` settles it"
+    if record.current.server != endpoint.config:
+        # What an update that was rolled back leaves: AWS goes on telling why.
+        why = f" ({endpoint.reason})" if endpoint.reason else ""
+        return "drifted", f"{endpoint.config} serves, the record says {record.current.server}{why}"
+    if why := missed(endpoint, record):
+        return "drifted", f"{why}; `lmi up` settles it"
+    return "in-step", ""
+
+
+def missed(endpoint: SeenEndpoint, record: Record) -> str:
+    """What the last `up` was bringing, and why it does not serve; empty where it does, or nothing was on its way."""
+    coming = record.coming
+    if coming is None or coming.server == endpoint.config or endpoint.status in SETTLING:
+        return ""
+    serves = f"{endpoint.config} serves"
+    if not record.sent(coming.server):
+        return f"an `lmi up` to {coming.server} did not get as far as the endpoint: {serves}"
+    return f"the update to {coming.server} was rolled back: {serves}" + (
+        f" ({endpoint.reason})" * bool(endpoint.reason)
+    )

@@ -1,0 +1,290 @@
+"""Target `sagemaker`: endpoints of one account, in the region and the bucket that a deployment names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ParamSpec
+
+from lmi_deploy import __version__
+from lmi_deploy.domain import plan
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.buckets import default_bucket
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.domain.observed import CloudHeld, CloudObserved, Held, Observed
+from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.sagemaker import actions as cloud_plan
+from lmi_deploy.domain.sagemaker.s3_layout import weights_of
+from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES, TAG_TTL
+from lmi_deploy.domain.sagemaker.tags import tags_of
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.engines.codec import Codec, codec_of
+from lmi_deploy.engines.registry import engine
+from lmi_deploy.errors import AccessError, NotFound
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.ports.deployment_index import Remembered
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.source import Source
+from lmi_deploy.targets.probe import TIMEOUT, prove
+from lmi_deploy.targets.sagemaker import observe as sagemaker_observe
+from lmi_deploy.targets.sagemaker import wait
+from lmi_deploy.targets.sagemaker.perform.create import Creating, expiry_tags
+from lmi_deploy.targets.sagemaker.perform.storage import Storing, remove_artifact
+from lmi_deploy.targets.sagemaker.propagation import Propagation
+from lmi_deploy.targets.sagemaker.transfer_job.perform import Luggage, TransferJobs, clear_jobs, stop_job
+from lmi_deploy.targets.target import Outcome, Perform
+
+P = ParamSpec("P")
+Steps = Generator[Event, None, Outcome]
+BUCKET_TAGS = {"lmi:purpose": "weights and artifacts", "lmi:version": __version__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SageMakerTarget:
+    """`cloud` opens a region (empty: the one of AWS's own chain), `depot` a bucket; None where there is none."""
+
+    cloud: Callable[[str], Cloud]
+    depot: Callable[[Cloud, str], Depot | None]
+    files: Callable[[Path], Source]
+    remembered: Remembered
+    clock: Clock
+    luggage: Luggage
+
+    def known(self) -> tuple[DeploymentRef, ...]:
+        """Those that were brought up from this machine: no network is asked."""
+        return self.remembered.all()
+
+    def observe(self, ref: DeploymentRef) -> CloudObserved:
+        seen = sagemaker_observe.observe(ref, self._opened(ref), self.depot)
+        return self._with_elsewhere(sagemaker_observe.judge_expiry(seen, self.clock.now()))
+
+    def inspect(self, ref: DeploymentRef) -> CloudObserved:
+        return sagemaker_observe.with_weights(self.observe(ref), self._opened(ref), self.depot)
+
+    def recorded(self, ref: DeploymentRef) -> Record | None:
+        """Where the bucket is known or the account's own; else the endpoint's tags tell it."""
+        cloud = self._opened(ref)
+        depot = self.depot(cloud, ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region))
+        record = depot.records.read(ref.name) if depot else None
+        return record or self.observe(ref).record
+
+    def confirm(self, observed: Observed) -> Observed:
+        assert isinstance(observed, CloudObserved)
+        seen = sagemaker_observe.confirm(observed, self.cloud(observed.ref.region))
+        return sagemaker_observe.judge_expiry(seen, self.clock.now())
+
+    def survey(self, ref: DeploymentRef) -> CloudObserved:
+        seen = sagemaker_observe.survey(ref, self._opened(ref), self.depot)
+        seen = sagemaker_observe.judge_expiry(seen, self.clock.now())
+        if not seen.exists:
+            # Taken away, by whomever: there is nothing to remember of it in this account and region.
+            self.remembered.drop(seen.ref)
+        return self._with_elsewhere(seen)
+
+    def held(self, spec: Spec, hub: Hub) -> CloudHeld:
+        depot = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
+        flaws = depot.weights.flaws(weights_of(spec)) if depot else None
+        return CloudHeld(
+            bucket=depot is not None, weights=flaws == (), weights_flaws=flaws or (), priced=False
+        )
+
+    def priced(self, spec: Spec, held: Held) -> Held:
+        assert isinstance(held, CloudHeld)
+        prices = self.cloud(spec.cloud.region).prices
+        asked = {p.instance: prices.hourly(p.instance) for p in spec.cloud.placements}
+        known = {instance: price for instance, price in asked.items() if price}
+        job = spec.cloud.job
+        job_price = prices.hourly(job.instance, "processing") if job and not held.weights else None
+        return replace(held, prices=known, job_price=job_price, priced=True)
+
+    def remember(self, ref: DeploymentRef) -> None:
+        self.remembered.keep(ref)
+
+    def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+        ref, cloud = spec.ref, self.cloud(spec.cloud.region)
+        propagation = Propagation(cloud=cloud, clock=self.clock)
+        creating = Creating(spec=spec, cloud=cloud, clock=self.clock, propagation=propagation)
+        storing = Storing(
+            spec=spec, artifact=artifact, hub=hub, files=self.files, depot=lambda: self.opened(ref)
+        )
+        codec = Codec(engine(spec.engine.name), spec.engine.handler, spec.model.task)
+
+        return {
+            **self.ending(ref),
+            cloud_plan.UpdateEndpoint: lambda action: wait.update(action, propagation),
+            cloud_plan.MakeBucket: lambda action: _make_bucket(cloud, action),
+            cloud_plan.PushWeights: storing.push,
+            cloud_plan.RunTransferJob: lambda action: self._job(spec, action),
+            plan.PutArtifact: storing.put,
+            cloud_plan.CreateModel: creating.model,
+            cloud_plan.CreateEndpointConfig: creating.endpoint_config,
+            cloud_plan.CreateEndpoint: creating.endpoint,
+            cloud_plan.ProbeEndpoint: lambda action: self._probe(ref, action, codec),
+        }
+
+    def ending(self, ref: DeploymentRef) -> Perform:
+        cloud = self._opened(ref)
+        hosting, clock = cloud.hosting, self.clock
+        return {
+            cloud_plan.UpdateEndpoint: lambda action: wait.update(
+                action, Propagation(cloud=cloud, clock=clock)
+            ),
+            cloud_plan.AwaitService: lambda action: self._await(ref, action),
+            cloud_plan.ProbeEndpoint: lambda action: self._probe(ref, action, self._codec(ref)),
+            cloud_plan.SetScaling: lambda a: _call(cloud.scalers.scale, a.endpoint, a.scaling),
+            cloud_plan.RemoveScaling: lambda a: _call(cloud.scalers.remove, a.endpoint),
+            cloud_plan.TagEndpoint: lambda action: _tag(cloud, action),
+            cloud_plan.UntagEndpoint: lambda action: _untag(cloud, action),
+            cloud_plan.SetExpiry: lambda action: _set_expiry(cloud, clock, action),
+            cloud_plan.DeleteEndpoint: lambda action: wait.delete(action, cloud=cloud, clock=clock),
+            cloud_plan.DeleteEndpointConfig: lambda a: _call(hosting.delete_endpoint_config, a.config),
+            cloud_plan.DeleteModel: lambda a: _call(hosting.delete_model, a.model),
+            cloud_plan.StopTransferJob: lambda a: stop_job(a, cloud=cloud, clock=clock, pace=wait.paces),
+            cloud_plan.DeleteLogs: lambda a: _call(cloud.logs.remove, a.group),
+            cloud_plan.DeleteWeights: lambda action: self._remove_weights(ref, action),
+            plan.RemoveArtifact: lambda a: remove_artifact(self.opened(ref).store, ref.name, a),
+            plan.RemoveDeployment: lambda action: self._remove(ref),
+        }
+
+    def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+        return self._opened(ref).hosting.invoke(ref.name, request, timeout=timeout)
+
+    def address(self, ref: DeploymentRef) -> str:
+        return self._opened(ref).hosting.address(ref.name)
+
+    def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
+        logs = self._opened(ref).logs
+        group = logs.group(ref.name)
+        if not group:
+            raise NotFound(
+                f"{ref.name}: CloudWatch has no log of it",
+                hint="nothing is printed before the instance is there and the image pulled; `lmi status` says more",
+            )
+        if not follow:
+            return logs.lines(group)
+        return filter(None, logs.follow(group))
+
+    def _opened(self, ref: DeploymentRef) -> Cloud:
+        """The account and region of a deployment. AccessError where the credentials are of another account."""
+        cloud = self.cloud(ref.region)
+        if ref.account and ref.account != cloud.caller.account:
+            raise AccessError(
+                f"{ref.name} is in {ref.place}; these credentials are of account {cloud.caller.account}",
+                hint=f"use credentials of account {ref.account} (AWS_PROFILE); one of that name in account "
+                f"{cloud.caller.account} is found by its recipe",
+            )
+        return cloud
+
+    def _with_elsewhere(self, seen: CloudObserved) -> CloudObserved:
+        """Nothing found may mean the wrong account or region."""
+        if seen.exists:
+            return seen
+        here = (seen.ref.name, seen.ref.account, seen.ref.region)
+        known = (ref for ref in self.remembered.all() if ref.name == seen.ref.name)
+        others = tuple(ref for ref in known if (ref.name, ref.account, ref.region) != here)
+        return replace(seen, elsewhere=others)
+
+    def opened(self, ref: DeploymentRef) -> Depot:
+        """The deployment's bucket, which is there by now."""
+        cloud = self._opened(ref)
+        bucket = ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region)
+        depot = self.depot(cloud, bucket)
+        if depot is None:
+            raise NotFound(f"s3://{bucket}: no such bucket", hint="`lmi up` makes the account's default one")
+        return depot
+
+    def _await(self, ref: DeploymentRef, action: cloud_plan.AwaitService) -> Steps:
+        cloud = self._opened(ref)
+        depot = self.opened(ref)
+        waiting = wait.Waiting(cloud=cloud, depot=depot, clock=self.clock, action=action)
+        return (yield from waiting.run())
+
+    def _job(self, spec: Spec, action: cloud_plan.RunTransferJob) -> Steps:
+        jobs = TransferJobs(
+            cloud=self.cloud(spec.cloud.region),
+            depot=self.opened(spec.ref),
+            clock=self.clock,
+            luggage=self.luggage,
+            pace=wait.paces,
+        )
+        return (yield from jobs.run(action, spec, tags=tags_of(spec)))
+
+    def _probe(self, ref: DeploymentRef, action: cloud_plan.ProbeEndpoint, codec: Codec) -> Steps:
+        answer = prove(
+            action.probe,
+            codec,
+            lambda request: self.invoke(ref, request, timeout=TIMEOUT),
+            name=ref.name,
+            clock=self.clock,
+        )
+        yield answer
+        return f"answered in {answer.seconds:.1f} s"
+
+    def _codec(self, ref: DeploymentRef) -> Codec:
+        """By the record: what is coming, else what serves."""
+        record = self.opened(ref).records.read(ref.name)
+        told = (record.coming or record.current) if record else None
+        if told is None:
+            raise NotFound(f"{ref.name}: no record says what it is asked", hint="`lmi up` writes one")
+        return codec_of({key: str(value) for key, value in told.summary.items()})
+
+    def _remove_weights(self, ref: DeploymentRef, action: cloud_plan.DeleteWeights) -> Steps:
+        yield from ()
+        freed = self.opened(ref).weights.remove(action.weights, but=ref.name)
+        return f"{freed:,} bytes freed"
+
+    def _remove(self, ref: DeploymentRef) -> Steps:
+        yield from ()
+        depot = self.opened(ref)
+        clear_jobs(depot.store, ref.name)
+        depot.records.remove(ref.name)
+        self.remembered.drop(ref)
+        return "removed"
+
+
+def _call(done: Callable[P, None], *args: P.args, **named: P.kwargs) -> Steps:
+    """One request, and nothing to tell of it."""
+    yield from ()
+    done(*args, **named)
+    return "done"
+
+
+def _make_bucket(cloud: Cloud, action: cloud_plan.MakeBucket) -> Steps:
+    yield from ()
+    if cloud.account.has_bucket(action.bucket):
+        return "there already"
+    cloud.account.make_bucket(action.bucket, tags=BUCKET_TAGS, kms_key=action.kms_key)
+    return "made"
+
+
+def _tag(cloud: Cloud, action: cloud_plan.TagEndpoint) -> Steps:
+    yield from ()
+    cloud.hosting.tag(_arn(cloud, action.endpoint), action.tags)
+    return f"{len(action.tags)} tag{'' if len(action.tags) == 1 else 's'}"
+
+
+def _untag(cloud: Cloud, action: cloud_plan.UntagEndpoint) -> Steps:
+    yield from ()
+    cloud.hosting.untag(_arn(cloud, action.endpoint), action.names)
+    return "taken off"
+
+
+def _set_expiry(cloud: Cloud, clock: Clock, action: cloud_plan.SetExpiry) -> Steps:
+    yield from ()
+    arn = _arn(cloud, action.endpoint)
+    if not action.ttl:
+        cloud.hosting.untag(arn, (TAG_EXPIRES, TAG_TTL))
+        return "it does not expire"
+    tags = expiry_tags(clock, action.ttl)
+    cloud.hosting.tag(arn, tags)
+    return f"it expires at {dict(tags)[TAG_EXPIRES]}"
+
+
+def _arn(cloud: Cloud, endpoint: str) -> str:
+    seen = cloud.hosting.endpoint(endpoint)
+    if seen is None:
+        raise NotFound(f"{endpoint}: the endpoint is gone", hint="`lmi up` makes it anew")
+    return seen.arn

@@ -1,0 +1,67 @@
+"""Target sagemaker: a deployment taken away, and one that goes back to what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.domain.observed import CloudObserved
+from lmi_deploy.domain.plan import Action, Plan, RemoveArtifact, RemoveDeployment
+from lmi_deploy.domain.record import Record
+from lmi_deploy.domain.sagemaker.actions import (
+    DeleteEndpoint,
+    DeleteEndpointConfig,
+    DeleteLogs,
+    DeleteModel,
+    DeleteWeights,
+    RemoveScaling,
+    SetScaling,
+    StopTransferJob,
+)
+from lmi_deploy.domain.sagemaker.scaling_summary import SCALING
+from lmi_deploy.targets.sagemaker.plan.generations import named
+
+
+def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
+    """The endpoint first, which costs money; then what only it needed. Nothing that does not carry our tag.
+
+    `purge` names weights that nobody else uses; with `logs` what the containers printed goes, too.
+    """
+    actions = tuple(_ending(observed))
+    if logs and observed.log_group and not observed.stranger:
+        actions += (DeleteLogs(group=observed.log_group),)
+    actions += tuple(DeleteWeights(weights=name) for name in purge)
+    # Taking away is itself recorded: whatever is done, a record is there by its end.
+    if observed.bucket and (actions or observed.record is not None):
+        actions += (RemoveDeployment(name=observed.ref.name),)
+    return Plan(deployment=observed.ref.name, actions=actions)
+
+
+def _ending(observed: CloudObserved) -> Iterator[Action]:
+    name = observed.ref.name
+    yield from (StopTransferJob(job=job.name) for job in observed.jobs)
+    # Before the endpoint: its alarms would stay behind.
+    if not observed.stranger and (observed.scaling is not None or _was_scaled(observed.record)):
+        yield RemoveScaling(endpoint=name)
+    if observed.endpoint is not None and not observed.stranger:
+        yield DeleteEndpoint(endpoint=name)
+    yield from (DeleteEndpointConfig(config=one) for one in sorted(named(observed, "endpoint-config")))
+    yield from (DeleteModel(model=one) for one in sorted(named(observed, "model")))
+    yield from (RemoveArtifact(artifact=one) for one in sorted((*observed.artifacts, *observed.torn)))
+
+
+def _was_scaled(record: Record | None) -> bool:
+    """Whether anything of scaling may be there still: a policy without its target is not seen."""
+    if record is None:
+        return False
+    begun = {intent.action for intent in record.intents} & {SetScaling.__name__, RemoveScaling.__name__}
+    return bool(begun) or any(generation.summary.get(SCALING) for generation in record.generations)
+
+
+def weights_named(record: Record | None) -> tuple[str, ...]:
+    """The weights that a deployment uses, or was about to bring."""
+    if record is None:
+        return ()
+    known = (*record.generations, *((record.coming,) if record.coming else ()))
+    kept = (str(generation.summary.get("weights_name", "")) for generation in known)
+    begun = (str(intent.names.get("weights", "")) for intent in record.intents)
+    return tuple(sorted({name for name in (*kept, *begun) if name}))

@@ -1,0 +1,1 @@
+"""The processing job that copies weights inside AWS."""

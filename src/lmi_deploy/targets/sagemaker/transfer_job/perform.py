@@ -1,0 +1,174 @@
+"""A transfer inside AWS: handed out, started, watched to its end, and cleared away after its manifest is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final
+
+from lmi_deploy.domain import plan
+from lmi_deploy.domain.events import Event, Line, Progress
+from lmi_deploy.domain.recipe import Pairs
+from lmi_deploy.domain.sagemaker.actions import RunTransferJob, StopTransferJob
+from lmi_deploy.domain.sagemaker.transfer_job import (
+    INPUT,
+    JOBS,
+    JobSettings,
+    Order,
+    attempt_name,
+    job_prefix,
+    order_text,
+)
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.errors import Conflict, Overdue, TransferFailed
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.processing_jobs import SeenJob
+from lmi_deploy.targets.sagemaker.propagation import Propagation
+from lmi_deploy.targets.target import Outcome
+
+Luggage = Callable[[], Mapping[str, bytes]]
+"""What the job needs of us, by file name: `start.py` and the wheels."""
+RESOURCES: Final = "/opt/ml/config/resourceconfig.json"
+"""Where SageMaker tells an instance who it is (CreateProcessingJob, developer guide)."""
+_MEMORY: Final = 1_000_000_000
+"""Bytes that a job's instance may take: they have plenty, and nobody beside it."""
+_LAST: Final = 30
+_GRACE: Final = 1800
+"""Seconds beyond the job's own limit, for its machines to come and go."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferJobs:
+    cloud: Cloud
+    depot: Depot
+    clock: Clock
+    luggage: Luggage
+    pace: Callable[[], Iterator[float]]
+    """Seconds between two looks."""
+
+    def run(self, action: RunTransferJob, spec: Spec, *, tags: Pairs) -> Generator[Event, None, Outcome]:
+        """TransferFailed, with the job's last lines, where it does not end with the weights in the bucket."""
+        tried, is_begun = self._attempt(action)
+        if not is_begun:
+            if self._complete(action):
+                return "there already"
+            yield from self._start(tried, spec, tags)
+        ended = yield from self._watched(tried, plan.key(action))
+        if not self._complete(action):
+            raise self._failure(tried, ended)
+        clear_job(self.depot.store, action.job)
+        return "every file verified, the manifest written"
+
+    def _attempt(self, action: RunTransferJob) -> tuple[RunTransferJob, bool]:
+        """The job that runs, else the first of that name that there never was; whether it runs."""
+        for number in count(1):
+            tried = replace(action, job=attempt_name(action.job, number))
+            seen = self.cloud.jobs.job(tried.job)
+            if seen is None or seen.status == "InProgress":
+                return tried, seen is not None
+        raise AssertionError("there is always another number")
+
+    def _complete(self, action: RunTransferJob) -> bool:
+        return self.depot.weights.flaws(action.weights) == ()
+
+    def _start(self, action: RunTransferJob, spec: Spec, tags: Pairs) -> Iterator[Event]:
+        order = Order(
+            job=action.job,
+            bucket=self.depot.bucket,
+            owner=spec.cloud.account,
+            kms_key=spec.cloud.kms_key,
+            listing=spec.model.listing(spec.weights.files),
+            token_secret=spec.cloud.token_secret,
+            memory=_MEMORY,
+        )
+        told = f"{job_prefix(action.job)}in/"
+        self.depot.store.put(f"{told}order.json", order_text(order).encode())
+        settings = self._handed(action.settings, ours=self._packed(action.job), told=told)
+        jobs = self.cloud.jobs
+        try:
+            yield from Propagation(cloud=self.cloud, clock=self.clock).until_assumable(
+                settings.role, lambda: jobs.start(action.job, settings, tags), key=plan.key(action)
+            )
+        except Conflict:
+            return  # a reply was lost: it runs, and is watched
+
+    def _handed(self, settings: JobSettings, *, ours: str, told: str) -> JobSettings:
+        bucket = f"s3://{self.depot.bucket}/"
+        inputs = (("lmi", bucket + ours, f"{INPUT}/lmi"), ("order", bucket + told, f"{INPUT}/order"))
+        start = ("python3", f"{INPUT}/lmi/start.py", f"{INPUT}/lmi", f"{INPUT}/order/order.json", RESOURCES)
+        return replace(settings, inputs=inputs, command=start)
+
+    def _packed(self, job: str) -> str:
+        """The prefix of what runs. Each job has its own, which goes with it: nobody else's is ever in its way."""
+        prefix = f"{job_prefix(job)}lmi/"
+        for name, content in self.luggage().items():
+            self.depot.store.put(prefix + name, content)
+        return prefix
+
+    def _watched(self, action: RunTransferJob, key: str) -> Generator[Event, None, SeenJob]:
+        begun, told = self.clock.monotonic(), 0
+        for wait in self.pace():
+            seen = self.cloud.jobs.job(action.job)
+            if seen is None:
+                raise TransferFailed(f"{action.job}: the job is gone", hint="run the same command again")
+            lines = list(self.cloud.jobs.lines(action.job))
+            for line in lines[told:]:
+                yield Line(key=key, text=line)
+            told = max(told, len(lines))
+            if not seen.is_running:
+                return seen
+            waited = self.clock.monotonic() - begun
+            if waited > action.settings.timeout + _GRACE:
+                break
+            yield Progress(key=key, done=round(waited, 1), total=None, unit="seconds", note=seen.status)
+            self.clock.sleep(wait)
+        raise Overdue(
+            f"{action.job}: still at work after {action.settings.timeout + _GRACE} s",
+            hint="`lmi up` goes on watching it, `lmi down` stops it; it costs money as long as it runs",
+        )
+
+    def _failure(self, action: RunTransferJob, ended: SeenJob) -> TransferFailed:
+        why = ended.message or ended.reason or "it left no reason"
+        return TransferFailed(
+            f"{action.job}: the job ended {ended.status}: {why}",
+            hint="run the same command again: another job goes on from what the bucket has",
+            details=list(self.cloud.jobs.lines(action.job))[-_LAST:],
+        )
+
+
+def stop_job(
+    action: StopTransferJob, *, cloud: Cloud, clock: Clock, pace: Callable[[], Iterator[float]]
+) -> Generator[Event, None, Outcome]:
+    """Stopped and seen ended: until then it costs money, and notes what it has brought."""
+    begun, name = clock.monotonic(), plan.key(action)
+    cloud.jobs.stop(action.job)
+    for wait in pace():
+        seen = cloud.jobs.job(action.job)
+        if seen is None or not seen.is_running:
+            return "ended"
+        waited = clock.monotonic() - begun
+        if waited > _GRACE:
+            break
+        yield Progress(key=name, done=round(waited, 1), total=None, unit="seconds", note=seen.status)
+        clock.sleep(wait)
+    raise Overdue(f"{action.job}: not ended after {_GRACE} s", hint="run the same command again")
+
+
+def clear_job(store: ObjectStore, job: str) -> None:
+    """What a job was handed and what it noted, each of its attempts."""
+    _clear(store, job, re.compile(rf"{re.escape(JOBS + job)}(-\d{{1,3}})?/"))
+
+
+def clear_jobs(store: ObjectStore, deployment: str) -> None:
+    """The same of every job of a deployment, by the form of their names: another one's may begin alike."""
+    _clear(
+        store, f"{deployment}-", re.compile(rf"{re.escape(JOBS + deployment)}-[0-9a-f]{{10}}(-\d{{1,3}})?/")
+    )
+
+
+def _clear(store: ObjectStore, begins: str, ours: re.Pattern[str]) -> None:
+    store.delete([stored.key for stored in store.list(JOBS + begins) if ours.match(stored.key)])

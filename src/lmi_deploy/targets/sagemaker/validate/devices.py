@@ -1,0 +1,120 @@
+"""The instance types against what is to run on them: engine, tensor-parallel degree, volume."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lmi_deploy.catalog.instances import Instance, chosen, devices, instance
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.targets.sagemaker.validate.issue import Complaint, Rule
+
+_LADDER = (
+    "ml.g5.xlarge",
+    "ml.g5.12xlarge",
+    "ml.g5.48xlarge",
+    "ml.p4d.24xlarge",
+    "ml.p5.48xlarge",
+    "ml.inf2.xlarge",
+    "ml.inf2.24xlarge",
+    "ml.inf2.48xlarge",
+    "ml.trn1.32xlarge",
+)
+"""What is proposed where the family at hand has nothing large enough; cheapest first."""
+
+
+def in_words(machine: Instance) -> str:
+    """Such as `4 GPUs`."""
+    count = devices(machine)
+    what = "NeuronCore" if machine.kind == "neuron" else "GPU"
+    if not count:
+        return "no accelerator" if count == 0 else "a number of devices that is not known here"
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _named(recipe: Recipe) -> Iterator[Complaint]:
+    if not recipe.instance_type:
+        hint = "such as ml.g5.xlarge (1 GPU of 24 GB) or ml.g5.12xlarge (4); or endpoint: {target: local}"
+        what = "is missing: target sagemaker runs on an instance"
+        yield Complaint(path="instance_type", what=what, hint=hint, beside=("endpoint.target",))
+    elif len(set(recipe.instance_type)) < len(recipe.instance_type):
+        yield Complaint(path="instance_type", what="names a type twice", hint="name each once")
+
+
+def _engine(recipe: Recipe) -> Iterator[Complaint]:
+    bad = {machine.name: machine for machine in chosen(recipe) if _instead(recipe, machine)}
+    if bad:
+        have = ", ".join(f"{name} has {in_words(machine)}" for name, machine in bad.items())
+        hint = _instead(recipe, next(iter(bad.values())))
+        what = f"{have}; engine {recipe.engine} needs {_wants(recipe)}"
+        yield Complaint(path="instance_type", what=what, hint=hint, beside=("engine",))
+
+
+def _wants(recipe: Recipe) -> str:
+    return "a GPU" if recipe.engine == "vllm" else "a GPU or a CPU"
+
+
+def _instead(recipe: Recipe, machine: Instance) -> str:
+    """What to do where this engine does not run there; empty where it does."""
+    if recipe.engine == "vllm" and machine.kind == "cpu":
+        return "use a GPU type such as ml.g5.xlarge, or engine: accelerate, which runs on a CPU as well"
+    if recipe.engine in ("vllm", "accelerate") and machine.kind in ("neuron", "gaudi"):
+        return "use a GPU type such as ml.g5.xlarge"
+    return ""
+
+
+def _degree(recipe: Recipe) -> Iterator[Complaint]:
+    machines = chosen(recipe)
+    counts = {devices(machine) for machine in machines}
+    if recipe.tensor_parallel_degree is not None:
+        yield from _too_many(recipe.tensor_parallel_degree, machines)
+    elif None in counts:
+        unknown = next(machine.name for machine in machines if devices(machine) is None)
+        what = f"auto means all devices of the instance, and how many {unknown} has is not known here"
+        yield _about_degree(what, "write the number")
+    elif len({count or 1 for count in counts if count is not None}) > 1:
+        each = ", ".join(f"{machine.name} has {in_words(machine)}" for machine in machines)
+        least = min(count or 1 for count in counts if count is not None)
+        what = f"auto means all devices of the instance: {each}; the same files are served on all of them"
+        yield _about_degree(what, f"write tensor_parallel_degree: {least}, or name types that agree")
+
+
+def _too_many(degree: int, machines: tuple[Instance, ...]) -> Iterator[Complaint]:
+    small = {machine.name: machine for machine in machines if _is_small(machine, degree)}
+    if small:
+        names = ", nor ".join(f"{name}, which has {in_words(machine)}" for name, machine in small.items())
+        larger = _larger(next(iter(small.values())), degree)
+        other = f"use {larger.name} ({in_words(larger)}), or " if larger else ""
+        yield _about_degree(f"{degree} does not fit {names}", f"{other}tensor_parallel_degree: auto")
+
+
+def _is_small(machine: Instance, degree: int) -> bool:
+    count = devices(machine)
+    return count is not None and degree > max(count, 1)
+
+
+def _about_degree(what: str, hint: str) -> Complaint:
+    return Complaint(path="tensor_parallel_degree", what=what, hint=hint, beside=("instance_type",))
+
+
+def _larger(machine: Instance, degree: int) -> Instance | None:
+    """The smallest of its family, else of a few usual types, that has so many devices."""
+    kind = "neuron" if machine.kind == "neuron" else "gpu"
+    sizes = ("xlarge", *(f"{count}xlarge" for count in (2, 6, 8, 12, 16, 24, 32, 48)))
+    names = (*(f"ml.{machine.family}.{size}" for size in sizes), *_LADDER)
+    known = (instance(name) for name in names)
+    return next((one for one in known if one and one.kind == kind and (devices(one) or 0) >= degree), None)
+
+
+def _volume(recipe: Recipe) -> Iterator[Complaint]:
+    """In a mixed list the size holds for those that take one."""
+    machines = chosen(recipe)
+    if recipe.endpoint.volume_gb is None or not machines:
+        return
+    if all(machine.refuses_volume for machine in machines):
+        names = ", ".join(machine.name for machine in machines)
+        have = "has disks of its own" if len(machines) == 1 else "have disks of their own"
+        what = f"{names} {have}, and SageMaker refuses a volume size there"
+        yield Complaint(path="endpoint.volume_gb", what=what, hint="leave it out", beside=("instance_type",))
+
+
+RULES: tuple[Rule, ...] = (_named, _engine, _degree, _volume)

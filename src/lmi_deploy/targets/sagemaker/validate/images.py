@@ -1,0 +1,146 @@
+"""The container image and the host below it: which one, from where, and whether their CUDA agrees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lmi_deploy.catalog import amis, images
+from lmi_deploy.catalog.instances import Instance, chosen
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.engines.registry import engine
+from lmi_deploy.errors import Unresolvable
+from lmi_deploy.targets.sagemaker.validate.devices import in_words
+from lmi_deploy.targets.sagemaker.validate.issue import Complaint, Rule
+
+_ECR = re.compile(r"([0-9]{12})\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z0-9.-]+/([^\s:@]+)([:@]\S+)?")
+_TURING = 7.5
+"""Compute capability."""
+_ANY_REGION = "us-east-1"
+"""Where every image is published."""
+
+
+def image_of(recipe: Recipe, region: str) -> str:
+    """The recipe's own, else AWS's for engine, version and region. Raises Unresolvable where there is none."""
+    if recipe.container.image:
+        return recipe.container.image
+    return images.image(engine(recipe.engine).family, recipe.container.version or "", region).uri
+
+
+def host_of(recipe: Recipe, image: str, machine: Instance) -> str:
+    """The recipe's host image where it has such devices, else that of the image's CUDA; else SageMaker's."""
+    wish = recipe.container.host_ami
+    if wish and amis.AMIS[wish].kind == machine.kind:
+        return wish
+    return amis.wanted(cuda_of(image), machine.kind)
+
+
+def cuda_of(image: str) -> str:
+    """The version that the tag tells; empty where it tells none."""
+    return images.cuda(image.rpartition(":")[2])
+
+
+def region_of(image: str) -> str | None:
+    """The region of the registry; None where it is not an ECR of AWS's."""
+    found = repository_of(image)
+    return found[1] if found else None
+
+
+def repository_of(image: str) -> tuple[str, str, str] | None:
+    """Account, region and name of a repository in ECR; None where it is elsewhere."""
+    found = _ECR.fullmatch(image)
+    return (found[1], found[2], found[3]) if found else None
+
+
+def _version(recipe: Recipe) -> Iterator[Complaint]:
+    version, region = recipe.container.version, recipe.endpoint.region
+    if recipe.container.image is not None:
+        if version is not None:
+            what = "stands beside container.image, which has its own"
+            yield _complaint("container.version", what, "leave it out", "container.image")
+    elif refusal := _refused(recipe, _ANY_REGION):
+        path = "engine" if version is None else "container.version"
+        yield _complaint(path, refusal.message, refusal.hint, "engine")
+    elif region is not None and (refusal := _refused(recipe, region)):
+        yield _complaint("endpoint.region", refusal.message, refusal.hint, "container.version", "engine")
+
+
+def _refused(recipe: Recipe, region: str) -> Unresolvable | None:
+    try:
+        image_of(recipe, region)
+    except Unresolvable as refusal:
+        return refusal
+    return None
+
+
+def _registry(recipe: Recipe) -> Iterator[Complaint]:
+    image, region = recipe.container.image, recipe.endpoint.region
+    if image is None:
+        return
+    where = region_of(image)
+    if where is None:
+        what = f"{image} is not in ECR, from which alone SageMaker takes images here"
+        hint = "push it to ECR: <account>.dkr.ecr.<region>.amazonaws.com/<name>:<tag>"
+        yield _complaint("container.image", what, hint)
+    elif region is not None and where != region:
+        what = f"is in {where}, and the endpoint in {region}: SageMaker takes images of its own region"
+        yield _complaint("container.image", what, f"copy it to {region}", "endpoint.region")
+
+
+def _hardware(recipe: Recipe) -> Iterator[Complaint]:
+    """AWS's own images of these engines are for x86 processors and NVIDIA's GPUs."""
+    if recipe.container.image is not None or _refused(recipe, _ANY_REGION):
+        return
+    strange = {machine.name: _strange(recipe, machine) for machine in chosen(recipe)}
+    if any(strange.values()):
+        have = ", ".join(f"{name} has {what}" for name, what in strange.items() if what)
+        family = engine(recipe.engine).family
+        what = f"{have}, and the images of {family} are made for x86 processors and NVIDIA's GPUs"
+        yield _complaint("instance_type", what, "name an image that fits: container.image", "engine")
+
+
+def _strange(recipe: Recipe, machine: Instance) -> str:
+    """What of the machine the image is not made for, where the engine itself would not mind."""
+    if recipe.engine == "custom" and machine.kind in ("neuron", "gaudi"):
+        return in_words(machine)
+    minded = recipe.engine == "vllm" and machine.kind != "gpu"
+    return "an Arm processor" if machine.architecture == "arm64" and not minded else ""
+
+
+def _old_gpus(recipe: Recipe) -> Iterator[Complaint]:
+    """CUDA 13 no longer knows GPUs before Turing (NVIDIA's release notes): no kernel of the image runs on them."""
+    if recipe.container.image is not None or _refused(recipe, _ANY_REGION):
+        return
+    cuda = cuda_of(image_of(recipe, _ANY_REGION))
+    if not cuda.startswith("13."):
+        return
+    for machine in chosen(recipe):
+        held = machine.accelerators
+        if held and held.compute_capability and held.compute_capability < _TURING:
+            what = f"{machine.name} has {held.name}, which CUDA {cuda} of the image does not know any more"
+            hint = "write container.version: 0.35.0, whose CUDA is 12.8, or use a younger type such as ml.g5.xlarge"
+            yield _complaint("instance_type", what, hint, "container.version", "engine")
+            return
+
+
+def _host(recipe: Recipe) -> Iterator[Complaint]:
+    """In a list of instances the host image holds for those that have its devices."""
+    wish, machines = recipe.container.host_ami, chosen(recipe)
+    if wish is None or not machines:
+        return
+    region = recipe.endpoint.region or _ANY_REGION
+    cuda = "" if _refused(recipe, region) else cuda_of(image_of(recipe, region))
+    fitting = [machine for machine in machines if machine.kind == amis.AMIS[wish].kind]
+    found = amis.mismatch(wish, cuda, (fitting or machines)[0])
+    if found:
+        better = amis.wanted(cuda, machines[0].kind)
+        hint = f"leave it out: it is {better} then" if better else "leave it out"
+        beside = ("instance_type", "container.version", "container.image", "engine")
+        yield _complaint("container.host_ami", found, hint, *beside)
+
+
+def _complaint(path: str, what: str, hint: str, *beside: str) -> Complaint:
+    return Complaint(path=path, what=what, hint=hint, beside=beside)
+
+
+RULES: tuple[Rule, ...] = (_version, _registry, _hardware, _old_gpus, _host)

@@ -1,0 +1,25 @@
+"""What a rule has to say: which key, what is wrong, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from lmi_deploy.domain.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """`path` is the key to change; `beside` are others that it rests on: worth nothing where one is bad itself."""
+
+    path: str
+    what: str
+    hint: str = ""
+    beside: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        return (self.path, *self.beside)
+
+
+Rule = Callable[[Recipe], Iterator[Complaint]]

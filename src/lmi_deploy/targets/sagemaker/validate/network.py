@@ -1,0 +1,53 @@
+"""What a container that is cut off the network cannot do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.recipe.yaml.tree import quoted
+from lmi_deploy.targets.sagemaker.validate.issue import Complaint, Rule
+
+_CUT = "endpoint.network_isolation cuts the container off the network"
+_HUB_OPTIONS = (
+    "tokenizer",
+    "hf_config_path",
+    "draft_model_id",
+    "speculative_model",
+    "speculative_draft_model",
+)
+"""Options that may name another model on the Hub, which the server would download when it starts."""
+_HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def _delivery(recipe: Recipe) -> Iterator[Complaint]:
+    if recipe.endpoint.network_isolation and recipe.weights.deliver == "s3":
+        what = f"s3 means that the container downloads the weights itself, and {_CUT}"
+        hint = "write mount, or leave it out: it is mount then"
+        yield _complaint("weights.deliver", what, hint)
+
+
+def _packages(recipe: Recipe) -> Iterator[Complaint]:
+    if recipe.endpoint.network_isolation and recipe.requirements is not None:
+        what = f"the server installs these when it starts, and {_CUT}"
+        yield _complaint("requirements", what, "bring an image that holds them: container.image")
+
+
+def _hub_ids(recipe: Recipe) -> Iterator[Complaint]:
+    if not recipe.endpoint.network_isolation:
+        return
+    for name, value in recipe.options:
+        if name in _HUB_OPTIONS and _HUB_ID.fullmatch(value):
+            yield _complaint(f"options.{name}", f"{value} would be downloaded from the Hub, and {_CUT}", "")
+    for name, value in recipe.container.environment:
+        if name == "HF_ENDPOINT" or value.startswith(("s3://", "hf://")):
+            what = f"{quoted(value)} is an address, and {_CUT}"
+            yield _complaint(f"container.environment.{name}", what, "leave it out")
+
+
+def _complaint(path: str, what: str, hint: str) -> Complaint:
+    return Complaint(path=path, what=what, hint=hint, beside=("endpoint.network_isolation",))
+
+
+RULES: tuple[Rule, ...] = (_delivery, _packages, _hub_ids)

@@ -1,0 +1,72 @@
+"""Weights that live endpoints serve from, whether a record names them or not."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
+
+from lmi_deploy.domain.java_properties import parse_properties
+from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST
+from lmi_deploy.domain.sagemaker.settings import TAG, TAG_BUCKET, TAG_WEIGHTS, ModelSettings, Resource
+from lmi_deploy.domain.weights import weights_prefix
+from lmi_deploy.ports.hosting import Hosting
+from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.ports.resource_tags import Tagged
+
+
+def served_weights(
+    store: ObjectStore, tagged: Tagged, hosting: Hosting, *, recorded: Container[str]
+) -> dict[str, str]:
+    """Names of weights in this bucket to the deployment whose endpoint, found by its tag, serves from them.
+
+    The tags of the deployment's resources tell them, its models too: those of an earlier generation may come back.
+    Where neither tags nor a record do (`recorded`: deployments whose record names weights), its models are looked at.
+    """
+    groups: defaultdict[str, list[Resource]] = defaultdict(list)
+    for resource in tagged.all():
+        groups[resource.tag(TAG)].append(resource)
+    found: dict[str, str] = {}
+    for deployment, resources in sorted(groups.items()):
+        endpoints = [r for r in resources if r.kind == "endpoint"]
+        if not endpoints or not _may_be_here(resources, store.bucket):
+            continue
+        names = {r.tag(TAG_WEIGHTS) for r in resources} - {""}
+        if not names and deployment not in recorded:
+            names = {name for model in _models(resources, hosting) for name in _named(model, store)}
+        found |= dict.fromkeys(names, deployment)
+    return found
+
+
+def _may_be_here(resources: Sequence[Resource], bucket: str) -> bool:
+    return {r.tag(TAG_BUCKET) for r in resources} <= {"", bucket}
+
+
+def _models(resources: Sequence[Resource], hosting: Hosting) -> Iterator[ModelSettings]:
+    """Those that carry the tag, and those that the endpoint's configs name."""
+    names = {resource.name for resource in resources if resource.kind == "model"}
+    for resource in resources:
+        endpoint = hosting.endpoint(resource.name) if resource.kind == "endpoint" else None
+        for config in {endpoint.config, endpoint.pending} - {""} if endpoint else ():
+            seen = hosting.endpoint_config(config)
+            names |= {seen.settings.model} - {""} if seen else set()
+    for name in sorted(names):
+        if (model := hosting.model(name)) is not None:
+            yield model.settings
+
+
+def _named(settings: ModelSettings, store: ObjectStore) -> set[str]:
+    """Weights in a model's data sources, in its environment, or in the artifact that it starts from."""
+    here = f"s3://{store.bucket}/"
+    texts = [
+        settings.artifact,
+        *(mount.uri for mount in settings.mounts),
+        *(value for _, value in settings.environment),
+    ]
+    if settings.artifact.startswith(here):
+        properties = store.get(f"{settings.artifact.removeprefix(here)}{WRITTEN_LAST}")
+        with suppress(ValueError):  # one that cannot be read starts no server
+            texts.extend(parse_properties(properties[0]).values() if properties else ())
+    prefix = re.escape(here + weights_prefix("").rstrip("/"))
+    return {name for text in texts for name in re.findall(rf"{prefix}/([^/\s]+/[^/\s]+)", text)}

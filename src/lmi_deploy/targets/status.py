@@ -1,0 +1,51 @@
+"""Is a deployment what its record says: in step, drifted, absent, starting, or failed and why; one file a place."""
+
+from __future__ import annotations
+
+from lmi_deploy.domain.observed import CloudObserved, LocalObserved, Observed
+from lmi_deploy.domain.record import Standing
+from lmi_deploy.targets.local import status as local_status
+from lmi_deploy.targets.sagemaker import status as sagemaker_status
+
+
+def judge(observed: Observed) -> tuple[Standing, str]:
+    """The standing, and the reason when it is not in step."""
+    match observed:
+        case LocalObserved():
+            return local_status.judge(observed)
+        case CloudObserved():
+            return sagemaker_status.judge(observed)
+
+
+def elsewhere_words(observed: CloudObserved) -> str:
+    """Where else this machine brought up one of that name, for the end of a sentence; empty where nowhere."""
+    return sagemaker_status.elsewhere_words(observed)
+
+
+def unattended(observed: Observed) -> str:
+    """Why `lmi gc` may take it away; empty where it may not."""
+    return sagemaker_status.unattended(observed) if isinstance(observed, CloudObserved) else ""
+
+
+def missing_parts(observed: Observed, *, replaced: bool) -> str:
+    """Config and models that were deleted under the endpoint. `replaced`: it is deleted and created again for that."""
+    if not isinstance(observed, CloudObserved) or not (words := sagemaker_status.missing_words(observed)):
+        return ""
+    if not replaced:
+        return words
+    name = observed.ref.name
+    return (
+        f"{words}. This plan has other settings: it deletes the endpoint {name} and creates it again, and {name} "
+        "answers nothing meanwhile. To update without that, run `lmi up` with the recipe that serves first"
+    )
+
+
+def missed(observed: Observed) -> str:
+    """What an earlier `up` was bringing, and why it does not serve; empty where there is no such thing."""
+    match observed:
+        case LocalObserved():
+            return ""
+        case CloudObserved(endpoint=endpoint, record=record, stranger=stranger):
+            if endpoint is None or record is None or stranger:
+                return ""
+            return sagemaker_status.missed(endpoint, record)

@@ -1,0 +1,65 @@
+"""A place where an artifact runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any, Protocol
+
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.domain.observed import Held, Observed
+from lmi_deploy.domain.plan import Action
+from lmi_deploy.domain.record import DeploymentRef, Record
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.ports.hub import Hub
+
+Outcome = str
+"""A few words for the record: what came of an action."""
+Perform = Mapping[type[Action], Callable[[Any], Generator[Event, None, Outcome]]]
+"""What carries out each kind of action; its keys are the members of the action union that the target uses."""
+
+
+class Target(Protocol):
+    def observe(self, ref: DeploymentRef) -> Observed:
+        """The deployment as it is now: reads only."""
+
+    def inspect(self, ref: DeploymentRef) -> Observed:
+        """The same, and whether the files are there from which an instance that starts now would load the model."""
+
+    def recorded(self, ref: DeploymentRef) -> Record | None:
+        """Its record alone, which is cheaper than a look at all of it."""
+
+    def confirm(self, observed: Observed) -> Observed:
+        """With each thing looked at where it lies, not in a search that lags: for a plan that changes something."""
+
+    def survey(self, ref: DeploymentRef) -> Observed:
+        """The same, and whatever a teardown must know beside it, each thing looked at where it lies."""
+
+    def held(self, spec: Spec, hub: Hub) -> Held:
+        """What is there already around the deployment: reads only."""
+
+    def priced(self, spec: Spec, held: Held) -> Held:
+        """With what it costs: asked only of a plan that changes something."""
+
+    def known(self) -> tuple[DeploymentRef, ...]:
+        """Every deployment that can be found here."""
+
+    def remember(self, ref: DeploymentRef) -> None:
+        """Note on this machine that it is brought up from here: before anything is made, so that a home that cannot be
+        written stops an `up` (DiskRefused) that has cost nothing yet."""
+
+    def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+        """The writes that bring a spec up, those of a teardown among them."""
+
+    def ending(self, ref: DeploymentRef) -> Perform:
+        """The writes that need no spec: those of a teardown, of waiting and of going back."""
+
+    def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+        """Send one request to the deployment's address: the head, then the body as it comes."""
+
+    def address(self, ref: DeploymentRef) -> str:
+        """Where it is invoked: a URL. NotFound where nothing was ever brought up."""
+
+    def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
+        """Lines of the serving process, oldest first; with `follow` until the caller stops."""

@@ -1,0 +1,87 @@
+"""`--json`: the same facts as JSON Lines on stdout, the last one the result; nothing on stderr."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+from lmi_deploy.domain.events import Event, Line, Notice
+from lmi_deploy.errors import LmiError, RecipeError
+from lmi_deploy.errors.url_credentials import mask_urls
+from lmi_deploy.ui.view import Fields
+
+if TYPE_CHECKING:
+    from lmi_deploy.domain.plan import Plan
+
+
+class MachineView:
+    """A `View` for programs."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def show(self, event: Event) -> None:
+        fields = dataclasses.asdict(event)
+        if isinstance(event, (Notice, Line)):
+            fields["text"] = mask_urls(event.text)
+        self._write(kebab(type(event).__name__), fields)
+
+    def plan(self, plan: Plan) -> None:
+        self._write("plan", plan_fields(plan))
+
+    def note(self, text: str) -> None:
+        self._write("notice", {"text": mask_urls(text.strip())})
+
+    def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
+        for row in rows:
+            self._write("row", row)
+
+    def words(self, lines: Iterable[str]) -> None:
+        pass
+
+    def piece(self, text: str) -> None:
+        self._write("piece", {"text": text})
+
+    def end_of_answer(self) -> None:
+        pass
+
+    def result(self, fields: Fields, text: str = "") -> None:
+        self._write("result", {"ok": True, **fields})
+
+    def untold(self, lines: Sequence[str]) -> tuple[str, ...]:
+        return tuple(lines)
+
+    def fail(self, error: LmiError) -> None:
+        problems = [dataclasses.asdict(p) for p in error.problems] if isinstance(error, RecipeError) else []
+        told = {"message": error.message, "hint": error.hint, "details": list(error.details)}
+        fields = {"kind": type(error).__name__, "exit_code": error.exit_code, **told}
+        self._write("result", {"ok": False, "error": fields, **({"problems": problems} if problems else {})})
+
+    def close(self) -> None:
+        self._out.flush()
+
+    def _write(self, event: str, fields: Fields) -> None:
+        self._out.write(json.dumps({"event": event, **fields}, ensure_ascii=False) + "\n")
+        self._out.flush()
+
+
+def kebab(name: str) -> str:
+    """`FetchWeights` as `fetch-weights`."""
+    return re.sub(r"(?<=.)(?=[A-Z])", "-", name).lower()
+
+
+def plan_fields(plan: Plan) -> dict[str, Any]:
+    """A plan as data: each action with its kind and its names."""
+    from lmi_deploy.domain.environment_digests import action_fields
+    from lmi_deploy.domain.plan import key, title
+
+    actions = [
+        {"action": kebab(type(a).__name__), "key": key(a), "title": title(a), **action_fields(a)}
+        for a in plan.actions
+    ]
+    changes = [dataclasses.asdict(change) for change in plan.changes]
+    figures = {name.replace(" ", "_"): value for name, value in plan.figures}
+    return {"deployment": plan.deployment, "actions": actions, "changes": changes, "figures": figures}

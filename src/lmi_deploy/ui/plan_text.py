@@ -1,0 +1,52 @@
+"""A plan as people read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lmi_deploy.domain.plan import Plan, title
+from lmi_deploy.ui.number_format import counted, plain, size
+
+_BYTE_FIGURES = frozenset({"weights", "to fetch", "to move", "device memory"})
+_SHOWN_WHEN_NEW = ("model", "commit", "engine", "runtime", "address")
+_WIDE = 110
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """Its actions, what changes, and the figures to be known before one agrees."""
+    if plan.empty:
+        yield f"{plan.deployment}: nothing to do, it is as the recipe says"
+        yield from (f"  cost: {value}" for name, value in plan.figures if name == "cost")
+        return
+    yield f"{plan.deployment}: {counted(len(plan.actions), 'action')}"
+    for action in plan.actions:
+        yield f"  + {title(action)}"
+    if any(change.before for change in plan.changes):
+        for change in plan.changes:
+            yield f"  ~ {plain(change.field)}: {_value(change.before)} -> {_value(change.after)}"
+    elif made := _made(plan):
+        yield f"  {made}"
+    if plan.figures:
+        yield from (
+            f"  {line}" for line in _lines([f"{name}: {_figure(name, v)}" for name, v in plan.figures])
+        )
+
+
+def _made(plan: Plan) -> str:
+    """What is made where nothing was, in a line; the rest of it is in `--json`."""
+    new = {change.field: change.after for change in plan.changes}
+    return ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new)
+
+
+def _lines(figures: Sequence[str]) -> list[str]:
+    """In one line where they fit; a line each where they do not."""
+    one = ", ".join(figures)
+    return [one] if len(one) <= _WIDE else list(figures)
+
+
+def _value(text: str) -> str:
+    return plain(text) or "(none)"
+
+
+def _figure(name: str, value: str) -> str:
+    return size(float(value)) if name in _BYTE_FIGURES and value.isdigit() else value

@@ -1,0 +1,117 @@
+"""Weights from one bucket to another, in any region: copied by S3 itself, no byte passes here."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.facts import FileEntry, ModelListing
+from lmi_deploy.domain.weights import Manifest, StoredFile, weights_prefix
+from lmi_deploy.errors import IntegrityError
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.object_store import ObjectStore, Stored
+from lmi_deploy.ports.source import Arrived
+from lmi_deploy.weights.buffer_pool import Slab
+from lmi_deploy.weights.context import Ends
+from lmi_deploy.weights.lookup import no_such
+from lmi_deploy.weights.manifests import read_manifest, write_manifest
+from lmi_deploy.weights.progress import Board
+from lmi_deploy.weights.push import nothing_to_do
+from lmi_deploy.weights.runner import Run
+from lmi_deploy.weights.server_side_copy import Elsewhere, copied_file
+from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.weights.upload_task import Job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """`owner`: the account that must own the bucket of `origin`."""
+
+    origin: ObjectStore
+    target: ObjectStore
+    owner: str
+    clock: Clock
+    settings: TransferSettings
+
+
+def copy_weights(name: str, *, route: Route, key: str) -> Generator[Event, None, Manifest]:
+    """Bring complete weights into another bucket under their own name, the manifest last.
+
+    Each copy's size and checksum are held to the manifest; what lies there right is not copied again.
+    """
+    manifest = read_manifest(route.origin, name)
+    if manifest is None:
+        raise no_such(name, route.origin.bucket)
+    prefix = weights_prefix(name)
+    there = {stored.key: stored for stored in route.target.list(prefix)}
+    ends = Ends(_listing(manifest), NoSource(), route.target, prefix, Board(manifest.size))
+    kept = {
+        file.path: found
+        for file in manifest.files
+        if (found := _kept(route.target, file, there.get(prefix + file.path))) is not None
+    }
+    ends.board.add(safe=sum(file.size for file in kept.values()))
+    left = sorted((file for file in manifest.files if file.path not in kept), key=lambda file: -file.size)
+    run = Run(ends, route.clock, route.settings, key)
+    if left:
+        yield from run.all([_Copy(file, ends, route) for file in left])
+    else:
+        yield nothing_to_do(manifest, key)
+    files = {**kept, **run.done}
+    return write_manifest(route.target, _with(manifest, files))
+
+
+def _kept(store: ObjectStore, file: StoredFile, listed: Stored | None) -> StoredFile | None:
+    if listed is None or listed.size != file.size:
+        return None
+    found = store.look(listed.key)
+    if found is None or (found.algorithm, found.checksum) != (file.algorithm, file.checksum):
+        return None
+    return replace(file, etag=found.etag.strip('"'))
+
+
+def _with(manifest: Manifest, files: Mapping[str, StoredFile]) -> Manifest:
+    return replace(manifest, files=tuple(files[file.path] for file in manifest.files))
+
+
+def _listing(manifest: Manifest) -> ModelListing:
+    return ModelListing(model_id=manifest.model_id, commit=manifest.commit, files=())
+
+
+class NoSource:
+    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+        raise NotImplementedError("the bytes do not pass here")
+
+
+class _Copy:
+    """One file; S3's word that it is the same, or IntegrityError."""
+
+    def __init__(self, file: StoredFile, ends: Ends, route: Route) -> None:
+        self.entry = FileEntry(path=file.path, size=file.size, oid=file.oid, kind=file.kind)
+        self.done: StoredFile | None = None
+        self._known = Elsewhere(ends.key(self.entry), file, route.origin.bucket)
+        self._ends = ends
+        self._owner = route.owner
+        self._left = True
+
+    def next_job(self) -> Job | None:
+        job = self._copy if self._left else None
+        self._left = False
+        return job
+
+    def give_up(self) -> None:
+        self._left = False
+
+    def _copy(self, slab: Slab) -> None:
+        known, store = self._known, self._ends.store
+        found = store.copy(known.key, known.key, size=self.entry.size, bucket=known.bucket, owner=self._owner)
+        self.done = copied_file(self.entry, known.file, found)
+        if self.done is None:
+            store.delete([known.key])
+            raise IntegrityError(
+                f"{self.entry.path}: the copy has {found.size} bytes, {found.algorithm} {found.checksum}; the manifest"
+                f" says {known.file.size} and {known.file.algorithm} {known.file.checksum}",
+                hint=f"look at the original: lmi weights verify, in {known.bucket}",
+            )
+        self._ends.board.add(safe=self.entry.size)

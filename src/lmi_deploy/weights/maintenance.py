@@ -1,0 +1,172 @@
+"""Weights that lie in a bucket: are they intact, may they go, what did broken pushes leave."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from lmi_deploy.domain.events import Progress
+from lmi_deploy.domain.weights import Flaw, Manifest, StoredFile, manifest_key, weights_prefix
+from lmi_deploy.errors import IntegrityError, NotFound, Refused
+from lmi_deploy.ports.object_store import ObjectStore, Stored, Upload
+from lmi_deploy.weights.lookup import no_such
+from lmi_deploy.weights.manifest_comparison import AT_ONCE, size_flaw
+from lmi_deploy.weights.manifests import manifests, read_manifest
+
+_WEIGHTS = "weights/"
+_OURS = re.compile(r"weights/([^/]+/[0-9a-f]{40}-[0-9a-f]{8})/.")
+"""The names that pushes give. In a bucket that somebody named, whatever else lies under `weights/` is theirs."""
+
+
+def verify(
+    store: ObjectStore, manifest: Manifest, *, key: str, deep: bool = False
+) -> Generator[Progress, None, tuple[Flaw, ...]]:
+    """Hold the bucket to the manifest: sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
+    prefix = weights_prefix(manifest.name)
+    there = {stored.key: stored for stored in store.list(prefix)}
+    known = {prefix + file.path: file for file in manifest.files}
+    flaws = [Flaw(path=key_, why="is not in the manifest") for key_ in sorted(there.keys() - known.keys())]
+    check = _rehashed if deep else _compared
+    done = 0
+    pool = ThreadPoolExecutor(AT_ONCE)
+    try:
+        running = {
+            pool.submit(partial(check, store, file, there.get(at))): file for at, file in known.items()
+        }
+        for ended in as_completed(running):
+            file, why = running[ended], ended.result()
+            done += file.size
+            if why:
+                flaws.append(Flaw(path=file.path, why=why))
+            yield Progress(key=key, done=done, total=manifest.size, unit="bytes", note=file.path)
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return tuple(sorted(flaws, key=lambda flaw: flaw.path))
+
+
+def _compared(store: ObjectStore, file: StoredFile, listed: Stored | None) -> str:
+    if (why := size_flaw(file, listed)) or listed is None:
+        return why
+    found = store.look(listed.key)
+    if found is None:
+        return "is gone"
+    alike = file.etag and found.etag.strip('"') == file.etag
+    if alike and found.algorithm != file.algorithm:
+        return ""
+    if not found.checksum:
+        return "S3 keeps no checksum of all of it: compare with deep"
+    if (found.algorithm, found.checksum) != (file.algorithm, file.checksum):
+        return f"S3 says {found.algorithm} {found.checksum}, the manifest {file.algorithm} {file.checksum}"
+    return ""
+
+
+def _rehashed(store: ObjectStore, file: StoredFile, listed: Stored | None) -> str:
+    if (why := size_flaw(file, listed)) or listed is None:
+        return why
+    seal = hashlib.sha256()
+    try:
+        for chunk in store.read(listed.key, etag=listed.etag):
+            seal.update(chunk)
+    except IntegrityError as damaged:
+        return damaged.message.removeprefix(f"s3://{store.bucket}/{listed.key}: ")
+    got = seal.hexdigest()
+    return "" if got == file.sha256 else f"sha256 {got}, the manifest says {file.sha256}"
+
+
+def remove(store: ObjectStore, name: str, *, used: Mapping[str, str]) -> int:
+    """Delete weights that nothing uses, the manifest first: what is half gone is no weights. The bytes that came free.
+
+    `used`: weights by name, and the deployment that uses them. Refused where this is one of them.
+    """
+    if name in used:
+        raise Refused(
+            f"{name}: the deployment {used[name]} uses these weights",
+            hint=f"`lmi down {used[name]}` first",
+        )
+    prefix = weights_prefix(name)
+    there = list(store.list(prefix))
+    uploads = store.uploads(prefix)
+    if read_manifest(store, name) is None and not there and not uploads:
+        raise no_such(name, store.bucket)
+    store.delete([manifest_key(name)])
+    store.delete([stored.key for stored in there])
+    give_up(store, uploads)
+    return sum(stored.size for stored in there)
+
+
+def exists(store: ObjectStore, name: str) -> bool:
+    prefix = weights_prefix(name)
+    return any(True for _ in store.list(prefix)) or bool(store.uploads(prefix))
+
+
+def orphans(store: ObjectStore, *, before: datetime) -> tuple[Upload, ...]:
+    """Uploads of weights that nobody has added to since then: their parts are stored and paid for.
+
+    One that began long ago and took a part since is still running: a large file over a slow line takes days.
+    """
+    return tuple(upload for upload in _ours(store) if not _is_live(store, upload, before))
+
+
+def _ours(store: ObjectStore) -> Iterator[Upload]:
+    return (upload for upload in store.uploads(_WEIGHTS) if _OURS.match(upload.key) and upload.begun)
+
+
+def _is_live(store: ObjectStore, upload: Upload, before: datetime) -> bool:
+    if datetime.fromisoformat(upload.begun) >= before:
+        return True
+    try:
+        taken = [part.modified for part in store.parts(upload) if part.modified]
+    except NotFound:  # completed or aborted meanwhile
+        return True
+    return any(datetime.fromisoformat(moment) >= before for moment in taken)
+
+
+def give_up(store: ObjectStore, uploads: Iterable[Upload]) -> None:
+    """Abort them; their parts are no longer stored."""
+    for upload in uploads:
+        store.abort(upload)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """Objects of a push that wrote no manifest. `touched`: when the newest was written, ISO 8601."""
+
+    name: str
+    keys: tuple[str, ...]
+    size: int
+    touched: str
+
+
+def unfinished(store: ObjectStore, *, before: datetime, used: Collection[str] = ()) -> tuple[Unfinished, ...]:
+    """Prefixes without a manifest whose newest object is older than that, and to which no upload is running.
+
+    Not those in `used`: what a deployment names is in use, whether its manifest is there or not.
+    """
+    complete = {manifest.name for manifest in manifests(store)} | {*used}
+    complete |= {
+        named[1]
+        for upload in _ours(store)
+        if (named := _OURS.match(upload.key)) and _is_live(store, upload, before)
+    }
+    found: defaultdict[str, list[Stored]] = defaultdict(list)
+    for stored in store.list(_WEIGHTS):
+        ours = _OURS.match(stored.key)
+        if ours and ours[1] not in complete:
+            found[ours[1]].append(stored)
+    prefixes = (_unfinished(name, objects) for name, objects in found.items())
+    return tuple(one for one in prefixes if one.touched and datetime.fromisoformat(one.touched) < before)
+
+
+def _unfinished(name: str, objects: list[Stored]) -> Unfinished:
+    return Unfinished(
+        name=name,
+        keys=tuple(stored.key for stored in objects),
+        size=sum(stored.size for stored in objects),
+        touched=max(stored.modified for stored in objects),
+    )

@@ -1,0 +1,95 @@
+"""Manifests: what lies complete in a bucket. Written last, by a conditional write; without one there are no weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from lmi_deploy.domain.weights import MANIFEST_SCHEMA, Manifest, StoredFile, manifest_key
+from lmi_deploy.errors import IntegrityError, Refused
+from lmi_deploy.ports.object_store import Conflict, ObjectStore
+
+_FOLDER, _END = "manifests/", ".json"
+
+
+def as_bytes(manifest: Manifest) -> bytes:
+    """JSON, a line a field and a line a file: to be read by people, and written for thousands of files at once."""
+    fields = _fields(manifest)
+    files = ",\n  ".join(json.dumps(_fields(file), sort_keys=True) for file in fields.pop("files"))
+    lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in sorted(fields.items())]
+    return ("{\n " + ",\n ".join([*lines, f'"files": [\n  {files}\n ]']) + "\n}\n").encode()
+
+
+def _fields(one: Manifest | StoredFile) -> dict[str, Any]:
+    # Not dataclasses.asdict, which copies whatever it meets, deeply.
+    return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
+
+
+def parse_manifest(content: bytes, key: str) -> Manifest:
+    """Refused when a newer lmi wrote it, IntegrityError when nobody can have."""
+    try:
+        found = json.loads(content)
+        schema = int(found["schema"])
+        if schema == MANIFEST_SCHEMA:
+            return _manifest(found)
+    except (ValueError, KeyError, TypeError) as exc:
+        raise IntegrityError(
+            f"{key}: not a manifest: {type(exc).__name__}: {exc}",
+            hint=f"delete {key} from the bucket and push the weights again: what is there is kept",
+        ) from exc
+    raise Refused(
+        f"{key}: of schema {schema}, this lmi knows {MANIFEST_SCHEMA}", hint="use the newer lmi that wrote it"
+    )
+
+
+def _manifest(found: Mapping[str, Any]) -> Manifest:
+    fields = dict(found)
+    files = tuple(StoredFile(**file) for file in fields.pop("files"))
+    return Manifest(files=files, **fields)
+
+
+def read_manifest(store: ObjectStore, name: str) -> Manifest | None:
+    """None where these weights are not, or not yet, complete."""
+    return _read(store, manifest_key(name))
+
+
+def _read(store: ObjectStore, key: str) -> Manifest | None:
+    found = store.get(key)
+    return None if found is None else parse_manifest(found[0], key)
+
+
+def manifests(store: ObjectStore, model: str = "") -> Iterator[Manifest]:
+    """Every manifest of a bucket, or those of one model (`<org>--<name>`)."""
+    prefix = f"{_FOLDER}{model}/" if model else _FOLDER
+    for stored in store.list(prefix):
+        if stored.key.endswith(_END) and (found := _read(store, stored.key)) is not None:
+            yield found
+
+
+def write_manifest(store: ObjectStore, manifest: Manifest) -> Manifest:
+    """The one that lies in the bucket now: ours, or that of somebody who pushed the same at the same time."""
+    key = manifest_key(manifest.name)
+    try:
+        store.put(key, as_bytes(manifest), if_absent=True)
+    except Conflict:
+        read = store.get(key)
+        found = None if read is None else parse_manifest(read[0], key)
+        if read is None or found is None or _content(found) != _content(manifest):
+            raise IntegrityError(
+                f"{key}: somebody wrote another manifest meanwhile",
+                hint="push again; if it says the same, look at both with `lmi weights ls`",
+            ) from None
+        if found.files != manifest.files:
+            # The same bytes in other versions of the objects: it must name those that are there now.
+            with suppress(Conflict):
+                store.put(key, as_bytes(replace(found, files=manifest.files)), if_etag=read[1].etag)
+        return found
+    return manifest
+
+
+def _content(manifest: Manifest) -> list[tuple[str, int, str]]:
+    return sorted((file.path, file.size, file.sha256) for file in manifest.files)

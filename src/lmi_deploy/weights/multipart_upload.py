@@ -1,0 +1,122 @@
+"""A file of many parts: read in a sliding window, hashed in order, completed only when the hash is its source's.
+
+S3 is the state. Parts that an earlier run left are read again for the hash (there is no other way to know it), and
+sent again only where their CRC32 differs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.weights import StoredFile
+from lmi_deploy.errors import IntegrityError, NotFound, TransferFailed
+from lmi_deploy.ports.object_store import Upload
+from lmi_deploy.weights.buffer_pool import Slab
+from lmi_deploy.weights.context import GO_ON, Ends
+from lmi_deploy.weights.existing_objects import adopted, fullest, oid_metadata
+from lmi_deploy.weights.multipart_state import Reading
+from lmi_deploy.weights.part_size import Span
+from lmi_deploy.weights.single_put import stored_file
+from lmi_deploy.weights.upload_task import Job
+
+LOST = 3
+"""Readings that may lose their upload to somebody else's hands."""
+
+
+class LargeFile:
+    """`uploads` are those that somebody began for its key and did not complete: the fullest one goes on."""
+
+    def __init__(self, entry: FileEntry, ends: Ends, *, uploads: tuple[Upload, ...] = ()) -> None:
+        self.entry = entry
+        self.done: StoredFile | None = None
+        self._ends = ends
+        self._uploads = uploads
+        self._lost = self._damaged = 0
+        self._reading = Reading(entry)
+
+    def next_job(self) -> Job | None:
+        reading = self._reading
+        span = None if reading.broken else next(reading.spans, None)
+        return None if span is None else partial(self._move, reading, span)
+
+    def give_up(self) -> None:
+        self._reading.abandon()
+
+    def _move(self, reading: Reading, span: Span, slab: Slab) -> None:
+        """Read one part, hash what is next in line, send the part, and end the file if nothing is left."""
+        upload = self._opened(reading)
+        view = slab.content[: span.size]
+        crc = self._ends.fill(self.entry, view, span.start)
+        reading.hash_in_turn(span, slab, crc)
+        if not reading.broken:
+            self._send(reading, upload, span, view)
+        if reading.ends_now():
+            self._end(reading, upload)
+
+    def _opened(self, reading: Reading) -> Upload:
+        with reading.opening:
+            if reading.upload is None:
+                reading.upload, reading.kept = fullest(self._ends.store, self.entry.size, self._uploads)
+            if reading.upload is None:
+                key, metadata = self._ends.key(self.entry), oid_metadata(self.entry)
+                reading.upload = self._ends.store.begin(key, metadata=metadata)
+            return reading.upload
+
+    def _send(self, reading: Reading, upload: Upload, span: Span, view: memoryview) -> None:
+        text = reading.crc_of(span)
+        kept = reading.kept.get(span.number)
+        if kept is not None and kept.size == span.size and kept.crc32 == text:
+            reading.sent(kept)
+            self._ends.board.add(safe=span.size)
+            return
+        try:
+            part = self._ends.store.put_part(upload, span.number, view, crc32=text)
+        except NotFound as gone:
+            self._upload_gone(reading, gone)
+        else:
+            reading.sent(part)
+            self._ends.board.add(safe=span.size, sent=span.size)
+
+    def _end(self, reading: Reading, upload: Upload) -> None:
+        store = self._ends.store
+        crc = reading.crc()
+        try:
+            reading.seal.check()
+            made = store.complete(upload, reading.in_order(), crc32=crc, size=self.entry.size)
+        except NotFound as gone:
+            self._upload_gone(reading, gone)
+        except IntegrityError:
+            store.abort(upload)
+            self._damaged += 1
+            if self._damaged > 1:
+                raise
+            self._again(reading)
+        else:
+            self.done = stored_file(self.entry, reading.seal.sha256, crc, etag=made.etag)
+            for other in self._uploads:
+                if other != upload:
+                    store.abort(other)
+
+    def _upload_gone(self, reading: Reading, gone: NotFound) -> None:
+        """Somebody completed or aborted our upload: another push of the same weights, which may be done with it."""
+        if not reading.abandon():
+            return
+        self._ends.board.add(safe=-reading.safe)
+        found = self._ends.store.look(self._ends.key(self.entry))
+        self.done = adopted(self.entry, found)
+        if self.done is not None:
+            self._ends.board.add(safe=self.entry.size)
+            return
+        self._lost += 1
+        if self._lost >= LOST:
+            raise TransferFailed(
+                f"{self.entry.path}: its upload was taken away {self._lost} times: {gone.message}", hint=GO_ON
+            ) from gone
+        self._reading, self._uploads = Reading(self.entry), ()
+
+    def _again(self, reading: Reading) -> None:
+        reading.abandon()
+        self._ends.board.add(safe=-reading.safe)
+        self._ends.board.say(self.entry.path, "the bytes were not its source's: reading it once more")
+        self._reading, self._uploads = Reading(self.entry), ()

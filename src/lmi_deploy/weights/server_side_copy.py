@@ -1,0 +1,69 @@
+"""A file that lies in the bucket under another selection or commit: copied there, not sent again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.weights import StoredFile
+from lmi_deploy.errors import IntegrityError, NotFound
+from lmi_deploy.ports.object_store import Conflict, Stored
+from lmi_deploy.weights.context import Ends
+from lmi_deploy.weights.upload_task import Sending, WithoutSending
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Where else a file lies: its key, what the manifest there says of it, and its bucket when it is another one.
+
+    Without a manifest `file` has no checksum; then `etag` names the version whose bytes are known.
+    """
+
+    key: str
+    file: StoredFile
+    bucket: str = ""
+    etag: str = ""
+
+
+class CopiedFile(WithoutSending):
+    """The copy may be gone, or not what its manifest says."""
+
+    def __init__(self, otherwise: Sending, ends: Ends, known: Elsewhere) -> None:
+        super().__init__(otherwise)
+        self._ends = ends
+        self._known = known
+
+    def find(self) -> StoredFile | None:
+        known, key = self._known, self._ends.key(self.entry)
+        try:
+            found = self._ends.store.copy(
+                known.key, key, size=self.entry.size, bucket=known.bucket, etag=known.etag
+            )
+        except (NotFound, Conflict, IntegrityError):
+            found = None
+        copied = copied_file(self.entry, known.file, found)
+        if copied is not None:
+            self._ends.board.add(safe=self.entry.size)
+        return copied
+
+
+def copied_file(entry: FileEntry, original: StoredFile, found: Stored | None) -> StoredFile | None:
+    """The copy as a file of the manifest; None where S3 says that its bytes are others."""
+    if found is None or found.size != entry.size:
+        return None
+    same = found.algorithm == original.algorithm
+    if same and original.checksum and found.checksum != original.checksum:
+        return None
+    if not found.checksum or (not same and found.algorithm != "CRC64NVME"):
+        return None
+    algorithm: Literal["CRC32", "CRC64NVME"] = original.algorithm if same else "CRC64NVME"
+    return replace(
+        original,
+        path=entry.path,
+        oid=entry.oid,
+        kind=entry.kind,
+        checksum=found.checksum,
+        algorithm=algorithm,
+        etag=found.etag.strip('"'),
+    )

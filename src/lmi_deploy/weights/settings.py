@@ -1,0 +1,34 @@
+"""How much of this machine a transfer may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lmi_deploy.errors import UsageRefused
+from lmi_deploy.weights.part_size import MIB
+
+RESIDENT = 100_000_000
+"""Bytes that the interpreter, boto3 and the connections take before the first byte of a model."""
+LEAST_SLABS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransferSettings:
+    """`memory`: bytes for the whole process; `streams`: parts or small files on their way at once, at most."""
+
+    memory: int = 256_000_000
+    streams: int = 16
+    lanes: int = 4
+    """Large files whose parts take turns: each file is hashed in order, so several keep several cores busy."""
+    resident: int = RESIDENT
+
+    def slabs(self, slab: int) -> int:
+        """How many buffers of `slab` bytes the bound leaves room for."""
+        count = (self.memory - self.resident) // slab
+        if count < LEAST_SLABS:
+            raise UsageRefused(
+                f"memory: {self.memory // 1_000_000} MB do not hold {LEAST_SLABS} parts of {slab // MIB} MiB"
+                f" beside the {self.resident // 1_000_000} MB of the program",
+                hint=f"allow at least {-(-(self.resident + LEAST_SLABS * slab) // 1_000_000)} MB",
+            )
+        return min(count, self.streams)

@@ -1,0 +1,62 @@
+"""One file on its way, as a row of jobs: the schedule asks each file in turn for its next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.weights import StoredFile
+from lmi_deploy.weights.buffer_pool import Slab
+
+Job = Callable[[Slab], None]
+"""Does a piece of work with a buffer of its own; to keep that for longer it holds it."""
+
+
+class Sending(Protocol):
+    @property
+    def entry(self) -> FileEntry: ...
+
+    @property
+    def done(self) -> StoredFile | None:
+        """The file as it lies in the bucket; None before."""
+
+    def next_job(self) -> Job | None:
+        """Something to do now; None when all of it is handed out. A job that ends may bring new ones about."""
+
+    def give_up(self) -> None:
+        """A job failed: let go of every buffer, hand out nothing more."""
+
+
+class WithoutSending:
+    """A file that `find` may get in another way, tried once; where it yields None, `otherwise` sends the file."""
+
+    def __init__(self, otherwise: Sending) -> None:
+        self.otherwise = otherwise
+        self._file: StoredFile | None = None
+        self._handed_out = False
+        self._not_found = False
+
+    @property
+    def entry(self) -> FileEntry:
+        return self.otherwise.entry
+
+    @property
+    def done(self) -> StoredFile | None:
+        return self._file or self.otherwise.done
+
+    def next_job(self) -> Job | None:
+        if not self._handed_out:
+            self._handed_out = True
+            return self._try
+        return self.otherwise.next_job() if self._not_found else None
+
+    def give_up(self) -> None:
+        self.otherwise.give_up()
+
+    def find(self) -> StoredFile | None:
+        raise NotImplementedError
+
+    def _try(self, slab: Slab) -> None:
+        self._file = self.find()
+        self._not_found = self._file is None

@@ -1,0 +1,152 @@
+"""Several workers at once, seen by one generator: it ticks while they work, and ends them when it is ended.
+
+They are few to begin with, and become more as long as the processors wait for the network: where they do not, more
+workers only take Python's lock from each other (`python -m benchmarks transfer`).
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from types import TracebackType
+
+from lmi_deploy.weights.buffer_pool import Slabs, Stopped
+from lmi_deploy.weights.schedule import Schedule
+from lmi_deploy.weights.upload_task import Sending
+
+TICK = 0.2
+FAREWELL = 5.0
+"""Seconds that workers get to end the part at hand; they are daemons, so that no stalled one keeps the command."""
+
+
+A_CORE = 2
+"""Workers for each processor, to begin with."""
+SPARE = 0.4
+"""Of the processors' time: where so much of it is unused, there may be more workers."""
+
+
+def processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Idleness:
+    """The share of the processors' time that this process did not use since it was asked before."""
+
+    def __init__(self) -> None:
+        self._count = processors()
+        self._at, self._used = time.monotonic(), time.process_time()
+
+    def __call__(self) -> float:
+        before, used = self._at, self._used
+        self._at, self._used = time.monotonic(), time.process_time()
+        passed = (self._at - before) * self._count
+        return 1.0 - (self._used - used) / passed if passed else 0.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """A file that is done, or what one of its jobs raised."""
+
+    sending: Sending
+    raised: BaseException | None = None
+
+
+@dataclass(slots=True)
+class Crew:
+    schedule: Schedule
+    slabs: Slabs
+    stop: threading.Event
+    idleness: Callable[[], float] = field(default_factory=Idleness)
+    first: int = field(default_factory=lambda: max(4, A_CORE * processors()))
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _said: queue.SimpleQueue[Outcome | None] = field(default_factory=queue.SimpleQueue)
+
+    def run(self, most: int) -> Generator[Outcome | None, None, None]:
+        """Yields what became of each file, and None on every tick between."""
+        ended, next_look = 0, time.monotonic() + TICK
+        self._start(min(self.first, most))
+        try:
+            while ended < len(self._threads):
+                try:
+                    outcome = self._said.get(timeout=TICK)
+                except queue.Empty:
+                    yield None
+                else:
+                    if outcome is None:
+                        ended += 1
+                    else:
+                        yield outcome
+                if not ended and time.monotonic() >= next_look:
+                    next_look = time.monotonic() + TICK
+                    self._grow(most)
+        finally:
+            self._end()
+
+    def _start(self, count: int) -> None:
+        for _ in range(count):
+            thread = threading.Thread(target=self._work, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def _grow(self, most: int) -> None:
+        now = len(self._threads)
+        if now < most and self.idleness() > SPARE:
+            self._start(min(now, most - now))
+
+    def _end(self) -> None:
+        self.stop.set()
+        self.schedule.stop()
+        self.slabs.stop()
+        for thread in self._threads:
+            thread.join(FAREWELL / len(self._threads))
+
+    def _work(self) -> None:
+        try:
+            while self._one():
+                pass
+        except Stopped:
+            pass
+        finally:
+            self._said.put(None)
+
+    def _one(self) -> bool:
+        # The buffer first, then the job: so the next part in line always has one, and nobody waits for a part that
+        # waits for a buffer.
+        slab = self.slabs.take()
+        try:
+            claimed = self.schedule.claim()
+            if claimed is None:
+                return False
+            sending, job = claimed
+            with _Caught(sending, self._said):
+                job(slab)
+            self.schedule.settle(sending)
+            return True
+        finally:
+            slab.drop()
+
+
+class _Caught:
+    """Tells what a job raised, whatever it is; the file gives up. Nothing is swallowed: the generator raises it."""
+
+    def __init__(self, sending: Sending, said: queue.SimpleQueue[Outcome | None]) -> None:
+        self._sending = sending
+        self._said = said
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if raised is not None:
+            self._sending.give_up()
+            if not isinstance(raised, Stopped):
+                self._said.put(Outcome(self._sending, raised))
+        elif self._sending.done is not None:
+            self._said.put(Outcome(self._sending))
+        return True

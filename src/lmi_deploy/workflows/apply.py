@@ -1,0 +1,46 @@
+"""The only line with effects: intent before, outcome after each action of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+
+from lmi_deploy.domain.events import Event, Finished, Notice, Started
+from lmi_deploy.domain.plan import Action, Plan, key, title
+from lmi_deploy.errors import LmiError, LockLost
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.journal import Journal
+from lmi_deploy.targets.target import Perform
+
+
+def apply(plan: Plan, perform: Perform, journal: Journal, clock: Clock) -> Iterator[Event]:
+    """Carry out the plan in its order; an error ends it where it happens, with everything before it recorded."""
+    for action in plan.actions:
+        yield from _carry_out(action, perform, journal, clock)
+
+
+def apply_on(
+    plan: Plan, perform: Perform, journal: Journal, clock: Clock, *, needs_all: Callable[[Action], bool]
+) -> Generator[Event, None, tuple[LmiError, ...]]:
+    """The same, going on past what failed; the errors. Actions that need all before them are left out then."""
+    failed: list[LmiError] = []
+    for action in plan.actions:
+        if failed and needs_all(action):
+            continue
+        try:
+            yield from _carry_out(action, perform, journal, clock)
+        except LockLost:
+            raise
+        except LmiError as error:
+            failed.append(error)
+            yield Notice(text=f"not done: {title(action)}: {error.message}")
+    return tuple(failed)
+
+
+def _carry_out(action: Action, perform: Perform, journal: Journal, clock: Clock) -> Iterator[Event]:
+    begun = clock.monotonic()
+    journal.intend(action)
+    yield Started(key=key(action), title=title(action))
+    outcome = yield from perform[type(action)](action)
+    journal.done(action, outcome)
+    seconds = round(clock.monotonic() - begun, 3)
+    yield Finished(key=key(action), title=title(action), seconds=seconds, outcome=outcome)

@@ -1,0 +1,125 @@
+"""What is known of a model's weights without downloading any: its config.json and the headers of its safetensors."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from lmi_deploy.domain.facts import Facts, FileEntry, ModelListing, TensorHeader
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.source import ListsSizes
+from lmi_deploy.sizing.assessment import Checkpoint
+from lmi_deploy.sizing.tensors import Tensor, merge_experts
+from lmi_deploy.workflows.gather import read_header
+
+_JSON_LIMIT: Final = 20_000_000
+_INDEX: Final = "model.safetensors.index.json"
+_PICKLE = re.compile(r"(pytorch_model.*\.bin|.*\.pt|.*\.pth)")
+_BESIDE = re.compile(r"(consolidated|adapter_|optimizer|training_args)")
+"""Files that engines do not load beside `model*.safetensors`: another copy of the weights, adapters, training."""
+_AT_ONCE: Final = 8
+
+
+class Unreadable(Exception):
+    """What is wrong with a file, in words for people: it becomes the checkpoint's `trouble`."""
+
+
+def read_checkpoint(model_id: str, revision: str, hub: Hub) -> Checkpoint:
+    """NotFound and AccessError where there is no such model; what is wrong with its files is `trouble`."""
+    listing = hub.list_sizes(model_id) if isinstance(hub, ListsSizes) else hub.listing(model_id, revision)
+    files = {entry.path: entry for entry in listing.files if "/" not in entry.path}
+    try:
+        return _checkpoint(hub, listing, files)
+    except Unreadable as reason:
+        return Checkpoint(table={}, trouble=str(reason))
+
+
+def _checkpoint(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry]) -> Checkpoint:
+    table = _read_table(hub, listing, files, "config.json")
+    if not table and "adapter_config.json" in files:
+        base = _read_table(hub, listing, files, "adapter_config.json").get("base_model_name_or_path")
+        raise Unreadable(f"this is an adapter; ask about its base model{f' {base}' if base else ''}")
+    if "quantization_config" not in table and "hf_quant_config.json" in files:
+        found = _read_table(hub, listing, files, "hf_quant_config.json").get("quantization")
+        if isinstance(found, Mapping):
+            table = {**table, "quantization_config": {"quant_method": "modelopt", **found}}
+    chosen = _weight_files(files, _read_table(hub, listing, files, _INDEX))
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        headers = list(pool.map(lambda entry: _tensors(hub, listing, entry), chosen))
+    pickles = [] if chosen else [entry.size for path, entry in files.items() if _PICKLE.fullmatch(path)]
+    return Checkpoint(
+        table=table,
+        tensors=merge_experts(tensor for tensors in headers for tensor in tensors),
+        pickles=pickles,
+        gguf=not chosen and not pickles and any(path.endswith(".gguf") for path in files),
+    )
+
+
+def gathered_checkpoint(facts: Facts) -> Checkpoint:
+    """The same from what a plan has read already."""
+    files = {entry.path: entry for entry in facts.listing.files if "/" not in entry.path}
+    if facts.tensors is None:
+        pickles = [entry.size for path, entry in files.items() if _PICKLE.fullmatch(path)]
+        return Checkpoint(
+            table=facts.config, pickles=pickles, gguf=any(path.endswith(".gguf") for path in files)
+        )
+    try:
+        chosen = _weight_files(files, {"weight_map": {name: name for name in facts.shards}})
+    except Unreadable as reason:
+        return Checkpoint(table=facts.config, trouble=str(reason))
+    headers = (facts.tensors.headers.get(entry.path, ()) for entry in chosen)
+    return Checkpoint(
+        table=facts.config,
+        tensors=merge_experts(tensor for found in headers for tensor in _as_tensors(found)),
+    )
+
+
+def _as_tensors(headers: Sequence[TensorHeader]) -> list[Tensor]:
+    return [Tensor(name, dtype, shape) for name, dtype, shape in headers]
+
+
+def _weight_files(files: Mapping[str, FileEntry], index: Mapping[str, Any]) -> Sequence[FileEntry]:
+    """Those that the index names; without an index all but second copies."""
+    named = index.get("weight_map")
+    if isinstance(named, Mapping) and named:
+        shards = sorted({str(name) for name in named.values()})
+        lacking = [name for name in shards if name not in files]
+        if lacking:
+            raise Unreadable(
+                f"{_INDEX} names {len(shards)} files, {len(lacking)} are not there: {lacking[0]}"
+                + (" and others" if len(lacking) > 1 else "")
+            )
+        return [files[name] for name in shards]
+    every = [entry for path, entry in files.items() if path.endswith(".safetensors")]
+    main = [entry for entry in every if not _BESIDE.match(entry.path)]
+    return main or [entry for entry in every if entry.path.startswith("consolidated")]
+
+
+def _tensors(hub: Hub, listing: ModelListing, entry: FileEntry) -> Sequence[Tensor]:
+    try:
+        return _as_tensors(read_header(hub, listing, entry)[1])
+    except ValueError:
+        pass  # what this machine keeps of it may be damaged
+    try:
+        return _as_tensors(read_header(hub, listing, entry, anew=True)[1])
+    except ValueError as reason:
+        raise Unreadable(f"{entry.path}: {reason}") from None
+
+
+def _read_table(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry], path: str) -> dict[str, Any]:
+    """A JSON object of the repository; empty where there is no such file."""
+    entry = files.get(path)
+    if entry is None:
+        return {}
+    if entry.size > _JSON_LIMIT:
+        raise Unreadable(f"{path} has {entry.size} bytes, at most {_JSON_LIMIT} are read")
+    try:
+        value = json.loads(hub.read(listing, path))
+    except (ValueError, RecursionError):
+        raise Unreadable(f"{path} is not JSON") from None
+    if not isinstance(value, dict):
+        raise Unreadable(f"{path} is not a JSON object")
+    return value

@@ -1,0 +1,44 @@
+"""What a command is given: ports, opened once by `cli.wiring`. Tests hand in fakes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.domain.facts import AtHand, Machine
+from lmi_deploy.domain.recipe import TargetName
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.domain.weights import BucketWish
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.environments import Environments
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.journal import Journal
+from lmi_deploy.ports.lock import Lock
+from lmi_deploy.ports.model_server import ModelServer
+from lmi_deploy.ports.source import Source
+from lmi_deploy.ports.weights import Weights
+from lmi_deploy.targets.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deps:
+    """`hub` picks the source of a model id; `port` is the one a deployment has already, else a free one;
+    `runtimes` is asked with the recipe's own image; `cloud` with a region, empty for the one of
+    AWS's own chain; `hub_address` is empty for the public Hub."""
+
+    hub: Callable[[str], Hub]
+    files: Callable[[Path], Source]
+    weights: Callable[[BucketWish, int | None], Weights]
+    targets: Mapping[TargetName, Target]
+    servers: Mapping[str, ModelServer]
+    environments: Environments
+    journal: Callable[[DeploymentRef], Journal]
+    lock: Callable[[DeploymentRef], Lock]
+    cloud: Callable[[str], Cloud]
+    clock: Clock
+    machine: Callable[[], Machine]
+    port: Callable[[str], int]
+    runtimes: Callable[[str | None], AtHand]
+    hub_address: Callable[[], str] = lambda: ""

@@ -1,0 +1,26 @@
+"""The deployment's lock around a change; a lock that is lost on the way ends it with what stands and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.errors import LmiError, LockLost
+from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.running_costs import left_standing
+
+
+@contextmanager
+def locked(ref: DeploymentRef, deps: Deps) -> Iterator[None]:
+    """Refused where another process holds the lock; LockLost, with the costs, where one took it meanwhile."""
+    try:
+        with deps.lock(ref).hold(ref.name):
+            yield
+    except LockLost as error:
+        try:
+            standing = left_standing(deps.targets[ref.target].observe(ref), deps)
+        except LmiError:
+            standing = "what is there could not be looked at"
+        error.message += f"; {standing}" if standing else ""
+        raise

@@ -1,0 +1,179 @@
+"""Does a model fit: what a recipe or a command line asks, put to `sizing`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from lmi_deploy.domain.facts import Facts, Machine
+from lmi_deploy.domain.recipe import Engine, Recipe
+from lmi_deploy.errors import LmiError, Unresolvable
+from lmi_deploy.sizing.architecture import read_architecture
+from lmi_deploy.sizing.assessment import USUAL_CONTEXT, Checkpoint, Fit, assess
+from lmi_deploy.sizing.devices import Devices, instance_devices, named_devices
+from lmi_deploy.sizing.notes import notes
+from lmi_deploy.sizing.placements import Placement, placements
+from lmi_deploy.sizing.remedies import Remedy, remedies
+from lmi_deploy.sizing.request import ENGINES, Request, engine_version, normalized
+from lmi_deploy.sizing.tensors import CannotTell
+from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
+from lmi_deploy.workflows.dependencies import Deps
+
+_ORDER: Final = ("does-not-fit", "unknown", "tight", "fits")
+_SEEN_BY_TORCH: Final = 0.97
+"""Of what nvidia-smi prints: a T4 has 15360 MiB there and 14.56 GiB in torch, an A10G 23028 MiB and 21.98 GiB."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What is asked; None and empty leave a choice to the recipe, then to the engine."""
+
+    model_id: str
+    revision: str = "main"
+    engine: Engine = "vllm"
+    version: str | None = None
+    instances: Sequence[str] = ()
+    gpu: str | None = None
+    gpus: int = 1
+    degree: int | None = None
+    context: int | None = None
+    sequences: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    machine: Machine | None = None
+    """Asked about this machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    fit: Fit
+    remedies: tuple[Remedy, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def question_of(recipe: Recipe, deps: Deps) -> Question:
+    """What a recipe asks; of one for this machine also what this machine has."""
+    model_id = recipe.model_id
+    if model_id.startswith(("./", "../")):
+        model_id = str((Path(recipe.origin).parent / model_id).resolve())
+    environment = dict(recipe.container.environment)
+    options = {
+        key.removeprefix("OPTION_").lower(): value
+        for key, value in environment.items()
+        if key.startswith(("OPTION_", "VLLM_CPU_KVCACHE_SPACE"))
+    }
+    image = recipe.container.image
+    tag = image.rpartition(":")[2] if image and "/djl-inference:" in image else None
+    return Question(
+        model_id=model_id,
+        revision=recipe.revision,
+        engine=recipe.engine,
+        version=recipe.container.version or tag,
+        instances=recipe.instance_type,
+        degree=recipe.tensor_parallel_degree,
+        options={**options, **dict(recipe.options)},
+        machine=deps.machine() if recipe.endpoint.target == "local" else None,
+    )
+
+
+def fit(question: Question, deps: Deps) -> Outcome:
+    """Reads the model's config.json and headers, nothing more."""
+    return judge(question, read_checkpoint(question.model_id, question.revision, deps.hub(question.model_id)))
+
+
+def judge(question: Question, checkpoint: Checkpoint, *, help_tight: bool = True) -> Outcome:
+    """Of several instance types the one that it fits least: any of them may be what runs. Without `help_tight` no
+    remedies are looked for where it fits."""
+    try:
+        request = _request(question)
+        places = _devices(question)
+    except CannotTell as reason:
+        return Outcome(fit=Fit(verdict="unknown", reason=str(reason), engine=question.engine))
+    found = [(assess(checkpoint, request, place), place) for place in places]
+    worst, place = min(found, key=lambda one: _ORDER.index(one[0].verdict))
+    worst = replace(worst, engine=question.engine)
+    sought = help_tight or worst.verdict == "does-not-fit"
+    named = remedies(checkpoint, request, place, worst) if sought else ()
+    return Outcome(fit=worst, remedies=named, notes=notes(checkpoint, worst, place))
+
+
+def holders(question: Question, deps: Deps, region: str) -> tuple[Placement, ...]:
+    """The instance types that hold the model at the length asked, else at the usual one. LmiError with the reason."""
+    checkpoint = read_checkpoint(question.model_id, question.revision, deps.hub(question.model_id))
+    try:
+        request = _request(question)
+        if request.context is None and request.whole("max_model_len") is None:
+            request = replace(request, context=_usual_context(checkpoint))
+        return placements(checkpoint, replace(request, degree=None), region)
+    except CannotTell as reason:
+        raise LmiError(f"{question.model_id}: {reason}", hint="`lmi fit` says more") from None
+
+
+def _usual_context(checkpoint: Checkpoint) -> int:
+    return min(read_architecture(checkpoint.table).positions or USUAL_CONTEXT, USUAL_CONTEXT)
+
+
+def require_fit(recipe: Recipe, facts: Facts, deps: Deps, *, force: bool) -> str:
+    """In a few words for the plan. Unresolvable, with the sum, where the model does not fit and nobody insists."""
+    question = question_of(recipe, deps)
+    if question.machine is not None and question.degree is None:
+        question = replace(question, degree=1)  # as `decide.degree` has it for this machine
+    outcome = judge(question, gathered_checkpoint(facts), help_tight=False)
+    found = outcome.fit
+    if found.verdict == "does-not-fit" and not force:
+        where = found.devices.instance or found.devices.name if found.devices else ""
+        raise Unresolvable(
+            f"{recipe.model_id} does not fit on {where}: {found.reason}",
+            hint="change one of these, or add --force-fit; `lmi fit` shows the sum"
+            if outcome.remedies
+            else "see `lmi fit RECIPE` for the sum; --force-fit goes on all the same",
+            details=[remedy.what for remedy in outcome.remedies],
+        )
+    match found.verdict:
+        case "unknown":
+            return f"cannot tell: {found.reason}"
+        case "does-not-fit":
+            return f"does not fit: {found.reason}"
+        case _:
+            return found.verdict
+
+
+def _request(question: Question) -> Request:
+    engine = ENGINES.get(question.engine)
+    if engine is None:
+        raise CannotTell(f"lmi cannot judge engine {question.engine}; it knows {', '.join(ENGINES)}")
+    version, lmi = engine_version(question.version)
+    return Request(
+        engine=engine,
+        vllm=version,
+        lmi=lmi,
+        degree=question.degree,
+        context=question.context,
+        sequences=question.sequences,
+        options=normalized(question.options),
+    )
+
+
+def _devices(question: Question) -> list[Devices | None]:
+    if question.gpu is not None:
+        return [named_devices(question.gpu, question.gpus)]
+    if question.instances:
+        return [instance_devices(name) for name in question.instances]
+    return [None if question.machine is None else machine_devices(question.machine)]
+
+
+def machine_devices(machine: Machine) -> Devices:
+    """GPUs where it has any, all as large as the smallest; else its memory."""
+    if not machine.accelerators:
+        return Devices(kind="cpu", name="CPU", count=1, memory=machine.memory, host_memory=machine.memory)
+    name, least = min(machine.accelerators, key=lambda one: one[1])
+    return Devices(
+        kind="gpu",
+        name=name,
+        count=len(machine.accelerators),
+        memory=int(least * _SEEN_BY_TORCH),
+        nominal=least,
+        host_memory=machine.memory,
+        estimated=True,
+    )

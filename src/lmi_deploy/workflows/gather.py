@@ -1,0 +1,144 @@
+"""What must be known before anything is decided: reads only."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from lmi_deploy.domain.buckets import default_bucket
+from lmi_deploy.domain.facts import CloudFacts, Facts, FileEntry, ModelListing, TensorHeader, Tensors
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.safetensors import LENGTH_BYTES, header_length, parameters, tensor_headers
+from lmi_deploy.errors import IntegrityError, NotFound, Unresolvable
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.workflows.dependencies import Deps
+
+_HEADER_GUESS = 64 * 1024
+_INDEX = "model.safetensors.index.json"
+_CONFIG_LIMIT = 20_000_000
+Header = tuple[dict[str, int], tuple[TensorHeader, ...]]
+
+
+def gather(recipe: Recipe, deps: Deps) -> Facts:
+    """The model's repository and the user's own files; NotFound and AccessError say which is missing."""
+    folder = Path(recipe.origin).parent
+    hub = deps.hub(recipe.model_id)
+    listing = model_listing(recipe, hub)
+    return Facts(
+        listing=listing,
+        config=read_json(hub, listing, "config.json"),
+        tensors=tensors(hub, listing),
+        shards=shards(read_json(hub, listing, _INDEX)),
+        model_py=_own_file(folder, recipe.handler.file, "handler.file"),
+        requirements=_own_file(folder, recipe.requirements, "requirements"),
+        **_around(recipe, deps),
+    )
+
+
+def _around(recipe: Recipe, deps: Deps) -> dict[str, Any]:
+    """What the place of the deployment is like."""
+    match recipe.endpoint.target:
+        case "local":
+            return {
+                "machine": deps.machine(),
+                "port": deps.port(recipe.name),
+                "runtimes": deps.runtimes(recipe.container.image),
+            }
+        case "sagemaker":
+            return {"cloud": _cloud_facts(recipe, deps)}
+
+
+def _cloud_facts(recipe: Recipe, deps: Deps) -> CloudFacts:
+    caller = deps.cloud(recipe.endpoint.region or "").caller
+    return CloudFacts(
+        account=caller.account,
+        partition=caller.partition,
+        region=caller.region,
+        principal=caller.arn,
+        bucket=recipe.endpoint.bucket or default_bucket(caller.account, caller.region),
+        hub=deps.hub_address() if recipe.weights.via == "job" else "",
+    )
+
+
+def model_listing(recipe: Recipe, hub: Hub) -> ModelListing:
+    """The repository of a recipe. A path starts at the recipe's own folder, wherever the command is run."""
+    model_id = recipe.model_id
+    if model_id.startswith(("./", "../")):
+        model_id = str(Path(recipe.origin).parent / model_id)
+    return hub.listing(model_id, recipe.revision)
+
+
+def tensors(hub: Hub, listing: ModelListing) -> Tensors | None:
+    """Parameters by dtype from the safetensors headers at the top of the repository; None where there are none."""
+    found = [
+        entry for entry in listing.files if entry.path.endswith(".safetensors") and "/" not in entry.path
+    ]
+    if not found:
+        return None
+    totals: dict[str, int] = {}
+    headers: dict[str, tuple[TensorHeader, ...]] = {}
+    for entry in found:
+        counts, headers[entry.path] = _header(hub, listing, entry)
+        for dtype, count in counts.items():
+            totals[dtype] = totals.get(dtype, 0) + count
+    return Tensors(parameters=totals, headers=headers)
+
+
+def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> Header:
+    with suppress(ValueError):
+        return read_header(hub, listing, entry)
+    try:
+        return read_header(hub, listing, entry, anew=True)
+    except ValueError as reason:
+        raise IntegrityError(
+            f"{entry.path}: {reason}",
+            hint=f"the file is broken in {listing.model_id} itself; choose another revision",
+        ) from None
+
+
+def read_header(hub: Hub, listing: ModelListing, entry: FileEntry, *, anew: bool = False) -> Header:
+    """Parameters by dtype, and each tensor. ValueError, in words for people, where the header makes no sense."""
+    first = hub.read(listing, entry.path, length=min(_HEADER_GUESS, entry.size), anew=anew)
+    end = LENGTH_BYTES + header_length(first, entry.size)
+    if end > len(first):
+        first += hub.read(listing, entry.path, start=len(first), length=end - len(first), anew=anew)
+    header = first[LENGTH_BYTES:end]
+    return parameters(header, entry.size), tensor_headers(header)
+
+
+def read_json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:
+    """One JSON object of the repository; empty where there is no such file."""
+    entry = next((entry for entry in listing.files if entry.path == path), None)
+    if entry is None:
+        return {}
+    if entry.size > _CONFIG_LIMIT:
+        raise Unresolvable(
+            f"{path}: {entry.size} bytes, at most {_CONFIG_LIMIT}", hint="this is no model's config"
+        )
+    try:
+        value = json.loads(hub.read(listing, path))
+    except (ValueError, RecursionError):
+        raise Unresolvable(
+            f"{path} of {listing.model_id} is not JSON", hint="choose another revision"
+        ) from None
+    return value if isinstance(value, dict) else {}
+
+
+def shards(index: dict[str, Any]) -> tuple[str, ...]:
+    """The files that a safetensors index names."""
+    named = index.get("weight_map")
+    return tuple(sorted({str(name) for name in named.values()})) if isinstance(named, dict) else ()
+
+
+def _own_file(folder: Path, name: str | None, key: str) -> bytes | None:
+    if name is None:
+        return None
+    path = folder / name
+    try:
+        return path.read_bytes()
+    except OSError as reason:
+        raise NotFound(
+            f"{key}: {path}: {reason.strerror}", hint="paths in a recipe start at the recipe's own folder"
+        ) from None

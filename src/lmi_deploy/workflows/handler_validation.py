@@ -1,0 +1,77 @@
+"""The user's own model.py, checked before anything is planned with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lmi_deploy.domain.java_properties import parse_properties
+from lmi_deploy.domain.plan import PutArtifact, StartServer
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.sagemaker.actions import CreateModel
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.target_spec import LocalPlace, SageMakerPlace
+from lmi_deploy.engines.property_merge import MODEL_PY
+from lmi_deploy.errors import Unresolvable
+from lmi_deploy.planning.handler_check import Finding, Wanted, check_handler
+from lmi_deploy.planning.worker_packages import worker_packages
+
+CARRYING = (PutArtifact, CreateModel, StartServer)
+"""The actions by which code comes to run that did not run before."""
+RAN = "checked by its syntax tree (signature, sync or async, what it returns, imports)"
+
+
+def check_own_code(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
+    """What should be known about it, last of all which checks ran. Unresolvable for what the server would refuse."""
+    file = recipe.handler.file
+    if file is None or spec.engine.handler.entry_point != MODEL_PY:
+        return ()
+    options = dict(spec.engine.properties)
+    if options.get("option.entryPoint", MODEL_PY) != MODEL_PY:
+        return (f"{file}: not checked, as options.entryPoint names another module",)
+    requirements = spec.inputs.requirements.decode("utf-8", "replace")
+    wanted = _wanted(options, spec.engine.packages, requirements)
+    found = check_handler(spec.inputs.model_py, wanted)
+    if fatal := [finding for finding in found if finding.fatal]:
+        raise _refused(file, fatal)
+    told = [f"{file}:{finding.line}: {finding.what}; {finding.hint}" for finding in found]
+    return (*told, f"{file}: {RAN}; {_warm_up(spec)}")
+
+
+def _warm_up(spec: Spec) -> str:
+    match spec.place:
+        case LocalPlace():
+            return "`up` makes its warm-up call in the worker as well"
+        case SageMakerPlace():
+            return (
+                "`up` makes its warm-up call in a worker on this machine first where all it needs is here, "
+                "and in any case with --check-handler"
+            )
+
+
+def folder_findings(folder: Path) -> tuple[Finding, ...]:
+    """What can be said of the model.py in a model folder, as its serving.properties has it called."""
+    code, raw = _read(folder / MODEL_PY), _read(folder / "serving.properties")
+    said = parse_properties(raw)
+    if not code or said.get("option.entryPoint", MODEL_PY) != MODEL_PY:
+        return ()
+    requirements = _read(folder / "requirements.txt").decode("utf-8", "replace")
+    return check_handler(code, _wanted(said, worker_packages(raw, code), requirements))
+
+
+def _wanted(properties: Mapping[str, str], packages: tuple[str, ...], requirements: str) -> Wanted:
+    return Wanted(
+        function=properties.get("option.handler", "handle"),
+        async_mode=properties.get("option.async_mode", "").lower() == "true",
+        packages=packages,
+        requirements=requirements,
+    )
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""
+
+
+def _refused(file: str, fatal: list[Finding]) -> Unresolvable:
+    first, *more = [f"{file}:{finding.line}: {finding.what}" for finding in fatal]
+    return Unresolvable(first, hint=fatal[0].hint, details=more)

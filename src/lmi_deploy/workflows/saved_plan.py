@@ -1,0 +1,110 @@
+"""A plan as text, carried out later or elsewhere: the spec, the artifact, and the digest of what was seen."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.dataclass_json import dump, load
+from lmi_deploy.domain.naming import digest
+from lmi_deploy.domain.observed import CloudHeld, CloudObserved, LocalObserved, Observed, Price
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.errors import Refused, UsageRefused
+from lmi_deploy.planning.agreement import binding, require_price
+from lmi_deploy.targets.sagemaker.plan.deploy import coming
+from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.deployment_plan import Case, look, observed_notices
+from lmi_deploy.workflows.preflight import preflight
+
+SCHEMA: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedPlan:
+    schema: int
+    spec: Spec
+    artifact: Artifact
+    seen: str
+    """Digest of the world that the plan was made for, and of what it would do there."""
+    recipe: str = "RECIPE"
+    """What names the recipe in a command."""
+    prices: dict[str, float] = field(default_factory=dict)
+    """Of an hour, by instance type, as they were shown."""
+
+
+def saved_plan(case: Case) -> str:
+    saved = SavedPlan(
+        schema=SCHEMA,
+        spec=case.spec,
+        artifact=case.artifact,
+        seen=seen(case),
+        recipe=case.recipe,
+        prices={instance: price.hourly for instance, price in _prices(case).items()},
+    )
+    return json.dumps(dump(saved), indent=1) + "\n"
+
+
+def read_plan(text: bytes, origin: str) -> SavedPlan:
+    """UsageRefused, with the place of what is wrong, where `lmi plan --out` cannot have written it."""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as why:
+        cut = not text.rstrip().endswith(b"}")
+        wrong = "it ends too early" if cut else f"it is not JSON (line {why.lineno}, column {why.colno})"
+        raise _no_plan(origin, wrong if text.strip() else "it is empty") from None
+    except (ValueError, RecursionError):
+        raise _no_plan(origin, "it is not JSON") from None
+    schema = found.get("schema") if isinstance(found, dict) else None
+    if type(schema) is not int:
+        raise _no_plan(origin, "it has no schema number")
+    if schema > SCHEMA:
+        raise Refused(f"{origin}: written by a newer lmi", hint="use that lmi, or plan again with this one")
+    try:
+        return load(SavedPlan, found)
+    except ValueError as why:
+        raise _no_plan(origin, str(why)) from None
+
+
+def _no_plan(origin: str, wrong: str) -> UsageRefused:
+    return UsageRefused(
+        f"{origin}: not a plan as `lmi plan --out FILE` writes it: {wrong}",
+        hint=f"write it again: lmi plan RECIPE --out {origin}",
+    )
+
+
+def resume(saved: SavedPlan, deps: Deps, *, probe: bool) -> Case:
+    """The plan again, against the world as it is now. Refused where that is another one."""
+    case = look(saved.spec, saved.artifact, deps, probe=True)
+    if seen(case) != saved.seen:
+        raise Refused(
+            f"{saved.spec.name}: the plan is stale: what is deployed has changed since it was made",
+            hint="plan again, look at it, and carry out the new one",
+        )
+    require_price(saved.spec.name, saved.prices, _prices(case))
+    case = replace(case, recipe=saved.recipe)
+    notices = (*observed_notices(case), *preflight(case, deps))
+    if not probe:
+        case = look(saved.spec, saved.artifact, deps, probe=False, before=case.held)
+    return replace(case, notices=notices, recipe=saved.recipe)
+
+
+def seen(case: Case) -> str:
+    return digest([case.spec.name, _world(case.observed), list(binding(case.plan)), list(case.plan.changes)])
+
+
+def _prices(case: Case) -> Mapping[str, Price]:
+    return case.held.prices if isinstance(case.held, CloudHeld) else {}
+
+
+def _world(observed: Observed) -> list[object]:
+    """What a plan depends on: not what changes by itself from one look to the next, nor what AWS finds only later."""
+    current = observed.record.current if observed.record else None
+    told = [current.server if current else ""]
+    match observed:
+        case LocalObserved(servers=servers):
+            return [*told, observed.serving, sorted(server.server for server in servers)]
+        case CloudObserved(endpoint=endpoint, missing=missing):
+            return [*told, coming(endpoint) if endpoint else "", missing]

@@ -1,0 +1,110 @@
+"""A model folder in the foreground: for people who write a handler."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmi_deploy.domain.events import Event, Notice
+from lmi_deploy.domain.spec import environment_name
+from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
+from lmi_deploy.errors import NotFound, UsageRefused
+from lmi_deploy.planning.worker_packages import worker_packages
+from lmi_deploy.ports.model_server import Launch, ModelServer
+from lmi_deploy.ports.processes import Report
+from lmi_deploy.targets.local.runtime_selection import NEEDS
+from lmi_deploy.workflows.dependencies import Deps
+
+_PROPERTIES = "serving.properties"
+_MODEL = "model.py"
+_NO_MODEL = (
+    "{folder}: neither serving.properties nor model.py is in it or in a folder of it: as in the cloud, the server is "
+    "healthy and serves nothing"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """`python` is the workers' interpreter; None: one with what the folder needs is made."""
+
+    folder: Path
+    host: str
+    port: int
+    settings: Path | None
+    python: Path | None
+    runtime: str = "embedded"
+    image: str = ""
+    log_format: str = "lmi"
+
+
+def prepare(wanted: Wanted, deps: Deps) -> Generator[Event, None, Path]:
+    """See that the folder can be served, and make what is missing; returns the workers' interpreter."""
+    if not wanted.folder.is_dir():
+        raise NotFound(
+            f"{wanted.folder}: no such folder", hint="`lmi render RECIPE -o DIR` makes one from a recipe"
+        )
+    if not any(_is_model(folder) for folder in (wanted.folder, *wanted.folder.iterdir())):
+        yield Notice(text=_NO_MODEL.format(folder=wanted.folder))
+    needs = _needs(wanted, deps)
+    if "engine" in needs and not deps.environments.engine_ready(ENGINE_PACKAGE_VERSION):
+        yield from deps.environments.install_engine(ENGINE_PACKAGE_VERSION, key="engine")
+    if wanted.python is not None:
+        return wanted.python
+    if "environment" not in needs:
+        return Path(sys.executable)
+    packages = worker_packages(_read(wanted.folder / _PROPERTIES), _read(wanted.folder / _MODEL))
+    requirements = _read(wanted.folder / "requirements.txt").decode("utf-8", "replace")
+    name = environment_name(packages, requirements)
+    if not deps.environments.ready(name):
+        yield from deps.environments.build(name, packages, requirements, key="environment")
+    return deps.environments.python(name)
+
+
+def run(wanted: Wanted, python: Path, deps: Deps, *, report: Report | None = None) -> int:
+    """Serve until it ends or is interrupted; the server's own exit code. `report` is given its log line by line."""
+    server: ModelServer = deps.servers[wanted.runtime]
+    with tempfile.TemporaryDirectory(prefix="lmi-serve-") as home:
+        return server.foreground(launch_of(wanted, python, Path(home), deps), report=report)
+
+
+def launch_of(wanted: Wanted, python: Path, home: Path, deps: Deps) -> Launch:
+    """How the folder is started."""
+    return Launch(
+        model_folder=wanted.folder,
+        home=home,
+        python=python,
+        engine=deps.environments.engine(ENGINE_PACKAGE_VERSION),
+        host=wanted.host,
+        port=wanted.port,
+        environment={},
+        labels={},
+        image=wanted.image,
+        model_name="",
+        settings=wanted.settings.absolute() if wanted.settings else None,
+        devices=len(deps.machine().accelerators),
+        managed_by_clients=True,
+        log_format=wanted.log_format,
+    )
+
+
+def _needs(wanted: Wanted, deps: Deps) -> frozenset[str]:
+    """What must be made on this machine first. Raises UsageRefused where the runtime is not at hand."""
+    at_hand = deps.runtimes(wanted.image or None)
+    if wanted.runtime not in at_hand.names:
+        why = at_hand.lacking.get(wanted.runtime, "it is not on this machine")
+        image = "name an image that is here with --image; " if wanted.runtime == "container" else ""
+        raise UsageRefused(
+            f"--runtime {wanted.runtime}: {why}", hint=f"{image}at hand: {', '.join(at_hand.names)}"
+        )
+    return NEEDS[wanted.runtime]
+
+
+def _is_model(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (_PROPERTIES, _MODEL, "config.json"))
+
+
+def _read(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""

@@ -1,0 +1,53 @@
+"""The end of an `up` that was detached or broken off: waited for, asked, settled. And the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from lmi_deploy.domain.events import Event, Finished
+from lmi_deploy.domain.plan import Plan
+from lmi_deploy.domain.record import DeploymentRef, Generation
+from lmi_deploy.domain.sagemaker.actions import AwaitService
+from lmi_deploy.errors import LmiError
+from lmi_deploy.targets.plan import waiting
+from lmi_deploy.workflows.apply import apply
+from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.deploy import split
+from lmi_deploy.workflows.deployment_lock import locked
+from lmi_deploy.workflows.error_diagnosis import explain
+from lmi_deploy.workflows.running_costs import interrupted
+
+
+def wait(ref: DeploymentRef, deps: Deps, *, timeout: int | None) -> Iterator[Event]:
+    """Go on with what the record says was begun; nothing where nothing is under way. `timeout` in seconds."""
+    target = deps.targets[ref.target]
+    seen = target.observe(ref)
+    if waiting(seen, timeout=timeout)[0].empty:
+        return
+    with locked(seen.ref, deps):
+        plan, coming = waiting(target.observe(seen.ref), timeout=timeout)
+        try:
+            yield from apply_generation(seen.ref, plan, coming, deps)
+        except KeyboardInterrupt:
+            raise interrupted(ref, deps, hint="it goes on without us: `lmi wait` waits again") from None
+
+
+def apply_generation(
+    ref: DeploymentRef, plan: Plan, coming: Generation | None, deps: Deps
+) -> Iterator[Event]:
+    journal, took = deps.journal(ref), 0
+    perform = deps.targets[ref.target].ending(ref)
+    before, after = split(plan)
+    try:
+        for event in apply(before, perform, journal, deps.clock):
+            if isinstance(event, Finished) and event.key.startswith(AwaitService.__name__):
+                took = round(event.seconds)
+            yield event
+    except LmiError as error:
+        explain(error, str(coming.summary.get("engine", "")) if coming else "")
+        raise
+    if coming is not None:
+        since = deps.clock.now().isoformat(timespec="seconds")
+        journal.settle(replace(coming, since=since, took=coming.took or took))
+    yield from apply(after, perform, journal, deps.clock)

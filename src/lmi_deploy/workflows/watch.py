@@ -1,0 +1,129 @@
+"""A model folder served while it is worked on: started again whenever one of its files changes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lmi_deploy.domain.events import Event, Line, Notice
+from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.errors import LmiError
+from lmi_deploy.ports.model_server import Launch, ModelServer
+from lmi_deploy.targets.local.status import why_failed
+from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.error_diagnosis import advice, of_log
+from lmi_deploy.workflows.file_snapshot import Stamps, difference, stamps_of
+from lmi_deploy.workflows.handler_validation import folder_findings
+from lmi_deploy.workflows.serve import Wanted, launch_of, prepare
+
+POLL = 0.4
+"""Seconds between two looks at the folder, the log and the server."""
+GRACE = 5.0
+"""Seconds that a server may take to end before the next one starts."""
+_KEY = "server"
+
+
+def watch(wanted: Wanted, deps: Deps) -> Iterator[Event]:
+    """Serve until the caller stops. Every start says why; a server that failed waits for the next change."""
+    server = deps.servers[wanted.runtime]
+    python = wanted.python.absolute() if wanted.python else None
+    wanted = replace(
+        wanted, folder=wanted.folder.absolute(), python=python
+    )  # the server runs in its own folder
+    while True:
+        watched = (wanted.folder, *((wanted.settings,) if wanted.settings else ()))
+        stamps = stamps_of(*watched)
+        with tempfile.TemporaryDirectory(prefix="lmi-watch-") as home:
+            try:
+                launch = yield from _start(wanted, Path(home), server, deps)
+                life = _Life(server=server, home=Path(home), launch=launch)
+                why = yield from _until_changed(watched, stamps, life, deps)
+            finally:
+                server.stop(Path(home), grace=GRACE)
+        yield Notice(text=f"{why}: starting again")
+
+
+def _start(
+    wanted: Wanted, home: Path, server: ModelServer, deps: Deps
+) -> Generator[Event, None, Launch | None]:
+    """None where it is known beforehand that it would not come up."""
+    found = folder_findings(wanted.folder)
+    for finding in found:
+        yield Notice(text=f"model.py:{finding.line}: {finding.what}; {finding.hint}")
+    if any(finding.fatal for finding in found):
+        yield Notice(text="not started: it waits for model.py to be corrected")
+        return None
+    try:
+        python = yield from prepare(wanted, deps)
+        launch = launch_of(wanted, python, home, deps)
+        server.start(launch)
+    except LmiError as error:
+        yield Notice(text=f"not started: {error.message}" + (f"; {error.hint}" if error.hint else ""))
+        return None
+    return launch
+
+
+def _until_changed(
+    watched: tuple[Path, ...], stamps: Stamps, life: _Life, deps: Deps
+) -> Generator[Event, None, str]:
+    """What the server prints and becomes, until what is watched has changed and been still for a moment."""
+    while True:
+        yield from life.news()
+        seen = stamps_of(*watched)
+        if difference(stamps, seen):
+            deps.clock.sleep(POLL)
+            if seen == (settled := stamps_of(*watched)):
+                return difference(stamps, settled)
+        deps.clock.sleep(POLL)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Life:
+    """One server, and how much of it was told."""
+
+    server: ModelServer
+    home: Path
+    launch: Launch | None
+    read: int = 0
+    phase: str = ""
+
+    def news(self) -> Iterator[Event]:
+        if self.launch is None:
+            return
+        yield from self._lines()
+        seen = self.server.look(self.home)
+        if seen.phase != self.phase:
+            self.phase = seen.phase
+            yield from self._lines()
+            yield from self._became(seen, self.launch)
+
+    def _lines(self) -> Iterator[Event]:
+        log = self.server.log(self.home)
+        if not log.is_file():
+            return
+        with log.open("rb") as file:
+            file.seek(self.read)
+            fresh = file.read()
+        whole = fresh[: fresh.rfind(b"\n") + 1]
+        self.read += len(whole)
+        yield from (Line(key=_KEY, text=line) for line in whole.decode("utf-8", "replace").splitlines())
+
+    def _became(self, seen: SeenServer, launch: Launch) -> Iterator[Event]:
+        if seen.phase == "ready":
+            yield Notice(text=f"serving at http://{launch.host}:{seen.port}/invocations; Ctrl-C ends it")
+        elif seen.phase in ("failed", "gone"):
+            told = self._told()
+            yield Notice(
+                text=f"the model server failed: {told[0] if seen.pid is None and told else why_failed(seen)}"
+            )
+            if found := of_log(told, ""):
+                yield Notice(text=f"{found.cause} {advice(found)}")
+            yield Notice(text="it is started again when a file of the folder changes")
+
+    def _told(self) -> list[str]:
+        """Its own words on why, else all that it printed."""
+        log = self.server.log(self.home)
+        text = self.server.failure(self.home) or (log.read_text(errors="replace") if log.is_file() else "")
+        return text.splitlines()

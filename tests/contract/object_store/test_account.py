@@ -1,0 +1,201 @@
+"""Who we are, and what a bucket is, before a byte moves."""
+
+import json
+import re
+
+import boto3
+import pytest
+
+from lmi_deploy.aws.account import AwsAccount
+from lmi_deploy.aws.s3 import S3Settings
+from lmi_deploy.aws.session import aws_session
+from lmi_deploy.domain.buckets import default_bucket, upload_rule_advice
+from lmi_deploy.emulator.faults import rules as do
+from lmi_deploy.emulator.faults.rules import Rule
+from lmi_deploy.errors import AccessError, NoCredentials, Refused, UsageRefused
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.ports.account import Account
+from tests.integration.s3.test_faults import s3_error
+from tests.support.fake_account import FakeAccount
+from tests.support.proxy import proxied
+from tests.support.s3_servers import REGION, S3Server
+
+TAGS = {"lmi:made-by": "lmi", "lmi:deployment": "tiny"}
+
+
+def _account(server: S3Server, *, s3: str = "", sts: str = "", region: str = "") -> AwsAccount:
+    settings = S3Settings(attempts=1, endpoint_url=s3 or server.url)
+    session = boto3.Session(
+        aws_access_key_id=server.access, aws_secret_access_key=server.secret, region_name=region or REGION
+    )
+    return AwsAccount(lambda: session, clock=SystemClock(), settings=settings, sts_url=sts or server.url)
+
+
+def test_who_we_are(moto: S3Server) -> None:
+    account: Account = _account(moto)
+    caller = account.who()
+    assert (caller.account, caller.partition, caller.region) == ("123456789012", "aws", REGION)
+    assert caller.arn.startswith("arn:aws:")
+
+
+@pytest.mark.parametrize("region", [REGION, "eu-west-1"])
+def test_a_bucket_is_made_private_encrypted_tagged_and_for_tls_only(moto: S3Server, region: str) -> None:
+    account, name = _account(moto, region=region), default_bucket("123456789012", region)
+    with proxied(moto.url) as proxy:
+        account = _account(moto, s3=proxy.url, region=region)
+        assert not account.has_bucket(name)
+        account.make_bucket(name, tags=TAGS)
+        assert account.has_bucket(name)
+        account.make_bucket(name, tags={"other": "tags"})
+    made = proxy.seen("PUT")[0]
+    assert made.headers["x-amz-bucket-namespace"] == "account-regional"
+    for passed in proxy.log:
+        assert passed is made or passed.headers["x-amz-expected-bucket-owner"] == "123456789012"
+    api = moto.api()
+    assert (api.get_bucket_location(Bucket=name)["LocationConstraint"] or REGION) == region
+    blocked = api.get_public_access_block(Bucket=name)["PublicAccessBlockConfiguration"]
+    assert set(blocked.values()) == {True}
+    assert "AES256" in str(api.get_bucket_encryption(Bucket=name))
+    tags = {tag["Key"]: tag["Value"] for tag in api.get_bucket_tagging(Bucket=name)["TagSet"]}
+    assert tags == TAGS
+    assert "aws:SecureTransport" in api.get_bucket_policy(Bucket=name)["Policy"]
+
+
+def test_a_key_of_the_users_encrypts_it(moto: S3Server, bucket: str) -> None:
+    _account(moto).make_bucket(bucket, tags={}, kms_key="alias/mine")
+    found = str(moto.api().get_bucket_encryption(Bucket=bucket))
+    assert "aws:kms" in found
+    assert "alias/mine" in found
+
+
+def test_a_bucket_whose_settings_are_refused_is_not_left_behind(moto: S3Server, bucket: str) -> None:
+    with proxied(moto.url) as proxy:
+        proxy.fail(Rule(do=s3_error("AccessDenied", 403), method="PUT", path="policy"))
+        with pytest.raises(AccessError, match=rf"may not s3:PutBucketPolicy on arn:aws:s3:::{bucket}"):
+            _account(moto, s3=proxy.url).make_bucket(bucket, tags={})
+    assert not _account(moto).has_bucket(bucket)
+
+
+def test_a_name_that_is_taken_is_refused(moto: S3Server, bucket: str) -> None:
+    with proxied(moto.url) as proxy:
+        proxy.fail(Rule(do=s3_error("BucketAlreadyExists", 409), method="PUT"))
+        with pytest.raises(Refused, match="the name is taken") as caught:
+            _account(moto, s3=proxy.url).make_bucket(bucket, tags={})
+    assert "endpoint.bucket" in caught.value.hint
+
+
+def test_somebody_elses_bucket_is_told_before_a_byte_moves(
+    versity: S3Server, moto: S3Server, bucket: str
+) -> None:
+    versity.make_bucket(bucket)
+    account = _account(versity, sts=moto.url)
+    with pytest.raises(AccessError, match=r"does not belong to account 123456789012") as caught:
+        account.has_bucket(bucket)
+    assert "s3:ListBucket" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        do.Answer(301, {"x-amz-bucket-region": "eu-west-1"}),
+        do.Answer(400, {"x-amz-bucket-region": "eu-west-1"}),
+        do.Change(headers={"x-amz-bucket-region": "eu-west-1"}),
+    ],
+)
+def test_a_bucket_of_another_region_is_told_before_a_byte_moves(
+    moto: S3Server, bucket: str, answer: do.Action
+) -> None:
+    moto.make_bucket(bucket)
+    with proxied(moto.url) as proxy:
+        proxy.fail(Rule(do=answer, method="HEAD"))
+        with pytest.raises(AccessError, match="the bucket is in eu-west-1") as caught:
+            _account(moto, s3=proxy.url).has_bucket(bucket)
+        assert "endpoint.region" in caught.value.hint
+        assert len(proxy.log) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (s3_error("ExpiredToken", 403), "they have expired"),
+        (s3_error("InvalidClientTokenId", 403), "not known there"),
+        (do.Answer(418, {}, "<x/>"), "STS does not say who we are"),
+    ],
+)
+def test_sts_that_refuses_is_told_with_the_remedy(moto: S3Server, answer: do.Answer, why: str) -> None:
+    wrapped = do.Answer(
+        answer.status, answer.headers, f"<ErrorResponse>{_inner(answer.body)}</ErrorResponse>"
+    )
+    with proxied(moto.url) as proxy:
+        proxy.fail(Rule(do=wrapped, times=None))
+        with pytest.raises(AccessError, match=why) as caught:
+            _account(moto, sts=proxy.url).who()
+    assert caught.value.hint
+
+
+def _inner(body: str) -> str:
+    return re.sub(r"<\?xml.*?\?>", "", body)
+
+
+def test_without_credentials_the_ways_to_get_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AccessError, match="unable to locate credentials") as caught:
+        AwsAccount(aws_session(region=REGION), clock=SystemClock()).who()
+    assert "aws sso login" in caught.value.hint
+    with pytest.raises(NoCredentials, match="there are none, and no region is set"):
+        AwsAccount(aws_session(), clock=SystemClock()).who()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
+    with pytest.raises(UsageRefused, match="none is set"):
+        AwsAccount(aws_session(), clock=SystemClock()).who()
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    with pytest.raises(UsageRefused, match="nobody"):
+        AwsAccount(aws_session(), clock=SystemClock()).who()
+
+
+def test_the_rule_for_dead_uploads_is_proposed_with_the_rules_that_are_there(
+    moto: S3Server, bucket: str
+) -> None:
+    moto.make_bucket(bucket)
+    account = _account(moto)
+    advice = account.upload_rule_advice(bucket)
+    rules = json.loads(advice.split("'")[1])
+    assert [rule["ID"] for rule in rules["Rules"]] == ["lmi-incomplete-uploads"]
+    assert f"--bucket {bucket} --expected-bucket-owner 123456789012" in advice
+    mine = {"ID": "mine", "Status": "Enabled", "Filter": {"Prefix": "tmp/"}, "Expiration": {"Days": 1}}
+    moto.api().put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [mine]})
+    rules = json.loads(account.upload_rule_advice(bucket).split("'")[1])
+    assert [rule["ID"] for rule in rules["Rules"]] == ["mine", "lmi-incomplete-uploads"]
+    moto.api().put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=rules)
+    assert account.upload_rule_advice(bucket) == ""
+
+
+def test_where_rules_cannot_be_read_nothing_is_proposed(
+    versity: S3Server, moto: S3Server, bucket: str
+) -> None:
+    versity.make_bucket(bucket)
+    assert _account(versity, sts=moto.url).upload_rule_advice(bucket) == ""
+
+
+def test_a_rule_for_part_of_a_bucket_or_a_disabled_one_is_none() -> None:
+    rule = {
+        "Status": "Enabled",
+        "Filter": {"Prefix": ""},
+        "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 1},
+    }
+    assert upload_rule_advice("b", "1", [rule]) == ""
+    assert upload_rule_advice("b", "1", [{**rule, "Status": "Disabled"}])
+    assert upload_rule_advice("b", "1", [{**rule, "Filter": {"Prefix": "a/"}}])
+
+
+def test_the_fake_keeps_the_same_promises() -> None:
+    account: Account = FakeAccount(
+        buckets={"theirs": "999988887777/us-east-1", "far": "111122223333/eu-west-1"}
+    )
+    assert account.who().account == "111122223333"
+    assert not account.has_bucket("new")
+    account.make_bucket("new", tags=TAGS)
+    assert account.has_bucket("new")
+    for bucket, why in (("theirs", "does not belong to account"), ("far", "the bucket is in eu-west-1")):
+        with pytest.raises(AccessError, match=why) as caught:
+            account.has_bucket(bucket)
+        assert caught.value.hint

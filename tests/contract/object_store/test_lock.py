@@ -1,0 +1,399 @@
+"""The lock in the bucket: one holder, renewed, taken over when its holder is gone, ended by hand when one knows."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lmi_deploy.aws.lease_guard import LeaseGuard
+from lmi_deploy.aws.s3.lease import LeaseSettings
+from lmi_deploy.aws.s3.lock import BucketLock
+from lmi_deploy.errors import CloudError, LockLost, Refused, UsageRefused
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.ports.clock import Clock
+from lmi_deploy.ports.lock import Lock
+from lmi_deploy.ports.object_store import ObjectStore
+from tests.support.fake_store import FakeStore
+from tests.support.s3_servers import S3Server
+
+KEY = "deployments/tiny/lock.json"
+NOW = datetime(2026, 11, 21, 10, tzinfo=UTC)
+
+
+class Moment:
+    """Two clocks that are set: of the wall, and the monotonic one."""
+
+    def __init__(self, now: datetime = NOW) -> None:
+        self.at = now
+        self.passed = 0.0
+
+    def now(self) -> datetime:
+        return self.at
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def sleep(self, seconds: float) -> None:
+        self.set_wall(seconds)
+        self.passed += seconds
+
+    def set_wall(self, seconds: float) -> None:
+        """As in suspend, and when somebody sets the clock: the monotonic one stays."""
+        self.at += timedelta(seconds=seconds)
+
+
+def lock(
+    store: ObjectStore,
+    clock: Clock | None = None,
+    *,
+    told: list[str] | None = None,
+    guard: LeaseGuard | None = None,
+    settings: LeaseSettings | None = None,
+) -> BucketLock:
+    told = [] if told is None else told
+    return BucketLock(
+        store, clock or Moment(), command="lmi up", tell=told.append, guard=guard, settings=settings
+    )
+
+
+def held(store: ObjectStore) -> dict[str, str]:
+    found = store.get(KEY)
+    assert found is not None
+    kept: dict[str, str] = json.loads(found[0])
+    return kept
+
+
+@contextmanager
+def held_and_lost(lock: BucketLock) -> Iterator[None]:
+    with pytest.raises(LockLost):
+        with lock.hold("tiny"):
+            yield
+
+
+def as_of_another_host(store: ObjectStore) -> None:
+    """So that nobody here can see whether its process lives."""
+    store.put(KEY, json.dumps({**held(store), "machine": "other/boot/", "host": "other"}).encode())
+
+
+def test_held_while_it_lasts_and_nothing_left_behind(strict: ObjectStore) -> None:
+    with lock(strict).hold("tiny"):
+        assert held(strict)["lasts"] == 90
+        assert f"lmi up (pid {os.getpid()} on " in lock(strict).holder("tiny")
+        with lock(strict).hold("other"):
+            pass
+    assert list(strict.list("")) == []
+    assert lock(strict).holder("tiny") == ""
+    with pytest.raises(KeyError):
+        with lock(strict).hold("tiny"):
+            raise KeyError
+    assert list(strict.list("")) == []
+
+
+def test_who_comes_second_is_told_who_holds_it_and_how_to_end_it(strict: ObjectStore) -> None:
+    with lock(strict).hold("tiny"):
+        with pytest.raises(Refused, match=rf"tiny: locked by lmi up \(pid {os.getpid()} on ") as caught:
+            with lock(strict).hold("tiny"):
+                pass
+        assert caught.value.exit_code == 5
+        assert f"lmi unlock tiny {held(strict)['id']}" in caught.value.hint
+
+
+def test_of_many_at_once_one_has_it(strict: ObjectStore) -> None:
+    ready, done, won, lost = threading.Barrier(6), threading.Barrier(6), [], []
+
+    def run() -> None:
+        ready.wait()
+        try:
+            with lock(strict).hold("tiny"):
+                won.append(1)
+                done.wait()
+        except Refused:
+            lost.append(1)
+            done.wait()
+
+    threads = [threading.Thread(target=run) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(won), len(lost)) == (1, 5)
+    assert list(strict.list("")) == []
+
+
+@pytest.mark.parametrize("ours", [-3600, -120, 120, 3600])
+@pytest.mark.parametrize("theirs", [-120, 0, 120])
+def test_expiry_is_judged_by_the_stores_clock_alone(ours: int, theirs: int) -> None:
+    s3, told = Moment(), list[str]()
+    store = FakeStore(clock=s3)
+    first, second = Moment(NOW + timedelta(seconds=theirs)), Moment(NOW + timedelta(seconds=ours))
+    guard = LeaseGuard()
+    with held_and_lost(lock(store, first, guard=guard)):
+        as_of_another_host(store)
+        for clock in (s3, first, second):
+            clock.sleep(89)
+        with pytest.raises(Refused, match="locked by lmi up"), lock(store, second).hold("tiny"):
+            pass
+        assert "on other" in lock(store, second).holder("tiny")
+        for clock in (s3, first, second):
+            clock.sleep(3)
+        assert lock(store, second).holder("tiny") == ""
+        with lock(store, second, told=told).hold("tiny"):
+            assert "took over the lock of lmi up (pid" in told[0]
+            assert told[0].endswith("it was not renewed for 92 s")
+        with pytest.raises(LockLost):
+            guard.check()
+    assert store.objects == {}
+
+
+@pytest.mark.parametrize("server", ["moto", "versity"])
+@pytest.mark.parametrize("skew", [-120, 120])
+def test_two_machines_whose_clocks_differ_have_one_holder(
+    server: str, skew: int, bucket: str, request: pytest.FixtureRequest
+) -> None:
+    s3: S3Server = request.getfixturevalue(server)
+    s3.make_bucket(bucket)
+    store, terms = s3.store(bucket), LeaseSettings(lasts=2, every=60, margin=1)
+    now = datetime.now(UTC)
+    there, here = Moment(now + timedelta(seconds=skew)), Moment(now)
+    begun, guard = time.monotonic(), LeaseGuard()
+    with held_and_lost(lock(store, there, settings=terms, guard=guard)):
+        as_of_another_host(store)
+        with pytest.raises(Refused, match="locked by"), lock(store, here, settings=terms).hold("tiny"):
+            pass
+        while lock(store, here).holder("tiny"):
+            assert time.monotonic() - begun < 20
+            time.sleep(0.2)
+        assert time.monotonic() - begun > 2
+        with lock(store, here, settings=terms).hold("tiny"):
+            there.sleep(3)
+            with pytest.raises(LockLost, match=r"the lock was lost, lmi up .* holds it now"):
+                guard.check()
+
+
+def test_who_lost_it_says_so_at_the_end(strict: ObjectStore) -> None:
+    with pytest.raises(LockLost, match=r"the lock was lost, lmi up .* holds it now") as caught:
+        with lock(strict).hold("tiny"):
+            strict.put(KEY, _lock_of())
+    assert caught.value.exit_code == 1
+    assert caught.value.hint
+    assert held(strict)["id"] == "abc"
+
+
+@pytest.mark.parametrize("passes", ["both clocks", "the wall clock alone", "the monotonic clock alone"])
+def test_nothing_is_changed_under_a_lock_that_was_taken_while_we_slept(
+    strict: ObjectStore, passes: str
+) -> None:
+    clock, guard = Moment(), LeaseGuard()
+    with held_and_lost(lock(strict, clock, guard=guard)):
+        guard.check()
+        strict.put(KEY, _lock_of())
+        guard.check()  # by both clocks nobody may have taken it yet
+        match passes:
+            case "both clocks":
+                clock.sleep(97)
+            case "the wall clock alone":
+                clock.set_wall(97)
+            case _:
+                clock.passed += 97
+        for _ in range(2):
+            with pytest.raises(LockLost, match=r"lmi up .* holds it now; nothing more was changed"):
+                guard.check()
+    guard.check()
+    assert held(strict)["id"] == "abc"
+
+
+@pytest.mark.parametrize("set_by", [-7200.0, 97.0])
+def test_a_lock_in_doubt_is_renewed_and_goes_on(strict: ObjectStore, set_by: float) -> None:
+    clock, guard = Moment(), LeaseGuard()
+    with lock(strict, clock, guard=guard).hold("tiny"):
+        before = held(strict)
+        guard.check()
+        assert held(strict) == before
+        clock.set_wall(set_by)
+        guard.check()
+        assert held(strict) != before
+        assert held(strict)["id"] == before["id"]
+    assert list(strict.list("")) == []
+
+
+def test_a_renewal_that_was_told_to_have_failed_and_had_not_is_no_loss() -> None:
+    store, clock, guard = RepliesLost(), Moment(), LeaseGuard()
+    with lock(store, clock, guard=guard).hold("tiny"):
+        store.losing = 1
+        clock.sleep(80)
+        with pytest.raises(LockLost, match="could not be renewed in time: the connection broke"):
+            guard.check()
+        guard.check()
+        store.losing = 1
+        clock.sleep(80)
+        with pytest.raises(LockLost):
+            guard.check()
+    assert store.objects == {}
+
+
+class RepliesLost(FakeStore):
+    """Carries out what it is asked and says that it failed, so many times."""
+
+    losing = 0
+
+    def put(self, key, body, **conditions):  # type: ignore[no-untyped-def]
+        made = super().put(key, body, **conditions)
+        if self.losing:
+            self.losing -= 1
+            raise CloudError("the connection broke", hint="run it again")
+        return made
+
+
+def test_a_lock_of_a_host_that_we_cannot_see_is_respected_until_then(strict: ObjectStore) -> None:
+    strict.put(KEY, _lock_of(pid=2**22 + 1, started="x"))
+    with pytest.raises(Refused, match="on other"), lock(strict).hold("tiny"):
+        pass
+
+
+def test_an_unreadable_lock_is_a_lock_that_one_can_end(strict: ObjectStore) -> None:
+    strict.put(KEY, b"{")
+    with pytest.raises(Refused, match="cannot be read") as caught, lock(strict).hold("tiny"):
+        pass
+    assert "lmi unlock tiny unreadable" in caught.value.hint
+    with pytest.raises(Refused, match="was renewed 0 s ago"):
+        lock(strict).unlock("tiny", "unreadable")
+    lock(strict).unlock("tiny", "unreadable", force=True)
+    with lock(strict).hold("tiny"):
+        pass
+
+
+def test_unlock_ends_the_lock_of_that_id_and_no_other(strict: ObjectStore) -> None:
+    strict.put(KEY, _lock_of(id="abc"))
+    with pytest.raises(Refused, match="the lock is abc, not abd") as caught:
+        lock(strict).unlock("tiny", "abd")
+    assert "lmi unlock tiny abc" in caught.value.hint
+    assert "pid 7 on other" in lock(strict).unlock("tiny", "abc", force=True)
+    assert lock(strict).unlock("tiny", "abc") == ""
+    with lock(strict).hold("tiny"):
+        pass
+
+
+def test_unlock_refuses_a_lock_that_is_being_renewed_unless_forced() -> None:
+    clock, guard = Moment(), LeaseGuard()
+    store = FakeStore(clock=clock)
+    with held_and_lost(lock(store, clock, guard=guard)):
+        mine = held(store)["id"]
+        clock.sleep(40)
+        with pytest.raises(Refused, match=f"the lock {mine} was renewed 40 s ago") as caught:
+            lock(store, clock).unlock("tiny", mine)
+        assert f"lmi unlock tiny {mine} --force" in caught.value.hint
+        assert "expires after 90 s" in caught.value.hint
+        assert "lmi up" in lock(store, clock).unlock("tiny", mine, force=True)
+        clock.sleep(40)
+        with pytest.raises(LockLost, match="it was taken away"):
+            guard.check()
+    store.put(KEY, _lock_of(id="abc"))
+    clock.sleep(46)
+    assert "pid 7 on other" in lock(store, clock).unlock("tiny", "abc")
+
+
+def _lock_of(**changed: object) -> bytes:
+    theirs = {
+        "id": "abc",
+        "command": "lmi up",
+        "host": "other",
+        "machine": "other/boot/",
+        "pid": 7,
+        "started": "boot/1",
+        "since": NOW.isoformat(),
+        "renewed": NOW.isoformat(),
+        "lasts": 90,
+    }
+    return json.dumps({**theirs, **changed}).encode()
+
+
+class Renewed(FakeStore):
+    """Counts renewals, and says so."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock=clock)
+        self.renewals = threading.Semaphore(0)
+
+    def put(self, key, body, **conditions):  # type: ignore[no-untyped-def]
+        made = super().put(key, body, **conditions)
+        if conditions.get("if_etag"):
+            self.renewals.release()
+        return made
+
+
+def test_it_is_renewed_as_long_as_it_is_held() -> None:
+    clock = Moment()
+    store = Renewed(clock=clock)
+    often = BucketLock(store, clock, command="lmi up", settings=LeaseSettings(every=0.01))
+    with often.hold("tiny"):
+        clock.sleep(80)
+        for _ in range(3):
+            assert store.renewals.acquire(timeout=10)
+        clock.sleep(80)
+        assert "lmi up" in lock(store, clock).holder("tiny")
+    assert store.objects == {}
+
+
+def test_a_lock_that_is_lost_is_not_removed_from_who_has_it() -> None:
+    store = FakeStore()
+    with pytest.raises(LockLost, match="holds it now"):
+        with BucketLock(store, Moment(), command="lmi up", settings=LeaseSettings(every=0.01)).hold("tiny"):
+            store.put(KEY, _lock_of(id="theirs"))
+    assert held(store)["id"] == "theirs"
+
+
+@pytest.mark.parametrize("name", ["../x", "", "a/b", "A"])
+def test_a_name_is_a_name(name: str) -> None:
+    with pytest.raises(UsageRefused), lock(FakeStore()).hold(name):
+        pass
+
+
+HOLDER = """
+import sys
+import boto3
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.aws.s3.lock import BucketLock
+from tests.support.s3_servers import S3Server
+url, access, owner, bucket = sys.argv[1:]
+store = S3Server(url=url, access=access, owner=owner).store(bucket)
+with BucketLock(store, SystemClock(), command="lmi up").hold("tiny"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def _other_holder(server: S3Server, bucket: str) -> Iterator[subprocess.Popen[str]]:
+    words = [sys.executable, "-c", HOLDER, server.url, server.access, server.owner, bucket]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        try:
+            yield other
+        finally:
+            other.kill()
+
+
+def test_the_lock_of_a_killed_process_of_this_host_is_taken_over_at_once(
+    versity: S3Server, bucket: str
+) -> None:
+    versity.make_bucket(bucket)
+    store, told = versity.store(bucket), list[str]()
+    ours: Lock = BucketLock(store, SystemClock(), command="lmi up", tell=told.append)
+    with _other_holder(versity, bucket) as other:
+        with pytest.raises(Refused, match=rf"locked by lmi up \(pid {other.pid} on "), ours.hold("tiny"):
+            pass
+        os.kill(other.pid, signal.SIGKILL)
+        other.wait()
+        assert ours.holder("tiny") == ""
+        with ours.hold("tiny"):
+            assert told[0].endswith("its process is gone")
+    assert list(store.list("")) == []

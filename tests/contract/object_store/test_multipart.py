@@ -1,0 +1,125 @@
+"""Multipart uploads: nothing is visible before the end, what is there can be gone on with, sums are verified."""
+
+import os
+from datetime import datetime
+
+import pytest
+
+from lmi_deploy.domain.crc32 import crc32_of
+from lmi_deploy.errors import IntegrityError, NotFound
+from lmi_deploy.ports.object_store import ObjectStore, Part, Upload
+
+PIECES = [os.urandom(5 << 20), os.urandom(5 << 20), os.urandom(12345)]
+WHOLE = b"".join(PIECES)
+NOTED = {"lmi-oid": "sha256:00ff", "x": "a b=c"}
+
+
+def _send(store: ObjectStore, upload: Upload, number: int, content: bytes) -> Part:
+    return store.put_part(upload, number, memoryview(content), crc32=crc32_of(content))
+
+
+def _sent(store: ObjectStore, key: str = "w/model.safetensors") -> tuple[Upload, list[Part]]:
+    upload = store.begin(key, metadata=NOTED)
+    return upload, [_send(store, upload, number, piece) for number, piece in enumerate(PIECES, 1)]
+
+
+def test_the_object_is_the_parts_with_a_sum_over_all_of_it(store: ObjectStore) -> None:
+    upload, parts = _sent(store)
+    assert store.look(upload.key) is None
+    made = store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
+    assert (made.size, made.checksum, made.algorithm) == (len(WHOLE), crc32_of(WHOLE), "CRC32")
+    found = store.look(upload.key)
+    assert found is not None
+    assert (found.size, found.checksum, found.etag) == (len(WHOLE), crc32_of(WHOLE), made.etag)
+    assert found.metadata == NOTED
+    assert b"".join(store.read(upload.key)) == WHOLE
+    assert store.uploads("") == ()
+
+
+def test_a_copy_has_no_metadata_of_its_source(store: ObjectStore) -> None:
+    upload, parts = _sent(store)
+    store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
+    store.copy(upload.key, "copy", size=len(WHOLE))
+    copied = store.look("copy")
+    assert copied is not None
+    assert (copied.size, copied.metadata) == (len(WHOLE), {})
+
+
+def test_what_is_written_over_an_object_has_no_metadata_of_it(overwriting: ObjectStore) -> None:
+    upload, parts = _sent(overwriting)
+    overwriting.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
+    overwriting.put(upload.key, b"other")
+    after = overwriting.look(upload.key)
+    assert after is not None
+    assert after.metadata == {}
+
+
+def test_parts_may_come_in_any_order_and_again(store: ObjectStore) -> None:
+    upload = store.begin("k")
+    last = _send(store, upload, 3, PIECES[2])
+    _send(store, upload, 1, PIECES[1])
+    first = _send(store, upload, 1, PIECES[0])
+    second = _send(store, upload, 2, PIECES[1])
+    store.complete(upload, [last, first, second], crc32=crc32_of(WHOLE), size=len(WHOLE))
+    assert b"".join(store.read("k")) == WHOLE
+
+
+def test_another_run_finds_the_upload_and_its_parts(strict: ObjectStore) -> None:
+    upload, parts = _sent(strict, "w/one")
+    strict.begin("other/two")
+    found = strict.uploads("w/")
+    assert [(one.key, one.upload_id) for one in found] == [(upload.key, upload.upload_id)]
+    assert found[0].begun
+    assert strict.parts(found[0]) == tuple(parts)
+    assert all(datetime.fromisoformat(part.modified) for part in strict.parts(found[0]))
+    strict.complete(found[0], strict.parts(found[0]), crc32=crc32_of(WHOLE), size=len(WHOLE))
+    assert b"".join(strict.read("w/one")) == WHOLE
+
+
+def test_a_damaged_part_is_refused_and_not_kept(strict: ObjectStore) -> None:
+    upload = strict.begin("k")
+    with pytest.raises(IntegrityError) as caught:
+        strict.put_part(upload, 1, memoryview(PIECES[0]), crc32=crc32_of(PIECES[1]))
+    assert caught.value.exit_code == 6
+    assert strict.parts(upload) == ()
+
+
+def test_a_wrong_sum_over_all_makes_no_object(strict: ObjectStore) -> None:
+    upload, parts = _sent(strict)
+    with pytest.raises(IntegrityError):
+        strict.complete(upload, parts, crc32=crc32_of(b"other"), size=len(WHOLE))
+    assert strict.look(upload.key) is None
+
+
+def test_a_wrong_size_makes_no_object(strict: ObjectStore) -> None:
+    upload, parts = _sent(strict)
+    with pytest.raises(IntegrityError):
+        strict.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE) + 1)
+    assert strict.look(upload.key) is None
+
+
+def test_parts_of_which_some_are_missing_make_no_whole(strict: ObjectStore) -> None:
+    upload, parts = _sent(strict)
+    with pytest.raises(IntegrityError):
+        strict.complete(upload, [parts[0], parts[2]], crc32=crc32_of(WHOLE), size=len(WHOLE))
+    assert strict.look(upload.key) is None
+
+
+def test_an_aborted_upload_is_gone_and_may_be_aborted_again(strict: ObjectStore) -> None:
+    upload, _ = _sent(strict)
+    strict.abort(upload)
+    strict.abort(upload)
+    assert strict.uploads("") == ()
+    assert strict.look(upload.key) is None
+    with pytest.raises(NotFound):
+        strict.parts(upload)
+    with pytest.raises(NotFound):
+        _send(strict, upload, 1, PIECES[0])
+
+
+def test_a_part_that_is_a_slice_of_a_larger_memory_is_sent_as_it_is(store: ObjectStore) -> None:
+    upload = store.begin("k")
+    window = memoryview(bytearray(WHOLE))[100:-100]
+    part = store.put_part(upload, 1, window, crc32=crc32_of(window))
+    store.complete(upload, [part], crc32=crc32_of(window), size=len(window))
+    assert b"".join(store.read("k")) == WHOLE[100:-100]

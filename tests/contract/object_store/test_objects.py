@@ -1,0 +1,166 @@
+"""Objects of a bucket: written with a checksum, under conditions, read in ranges."""
+
+import os
+from collections.abc import Iterable
+
+import pytest
+
+from lmi_deploy.domain.crc32 import crc32_of
+from lmi_deploy.errors import IntegrityError, NotFound, UsageRefused
+from lmi_deploy.ports.object_store import Conflict, ObjectStore
+
+BODY = b"the bytes" * 300_000
+
+
+def _joined(chunks: Iterable[bytes]) -> bytes:
+    return b"".join(chunks)
+
+
+def test_what_is_put_is_found_with_its_checksum(store: ObjectStore) -> None:
+    put = store.put("a/b.json", b"{}")
+    assert (put.key, put.size, put.checksum, put.algorithm) == ("a/b.json", 2, crc32_of(b"{}"), "CRC32")
+    found = store.look("a/b.json")
+    assert found is not None
+    assert (found.size, found.etag, found.checksum, found.algorithm) == (
+        2,
+        put.etag,
+        crc32_of(b"{}"),
+        "CRC32",
+    )
+    assert store.look("a/b") is None
+    assert store.get("a/b") is None
+
+
+@pytest.mark.parametrize("key", ["plain", "with space", "a+b=c&d", "umlaut-ä-語", "tilde~(1)!'*"])
+def test_a_key_is_a_key_whatever_it_is_made_of(store: ObjectStore, key: str) -> None:
+    store.put(key, b"x")
+    assert [found.key for found in store.list("")] == [key]
+    got = store.get(key)
+    assert got is not None
+    assert got[0] == b"x"
+    store.delete([key])
+    assert list(store.list("")) == []
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["", "/a", "../b", "a/../b", "a/./b", "a//b", "a/", "nul\0", "line\nfeed", "x" * 1025, "a\\b", "\ud800"],
+)
+def test_a_key_that_another_would_take_for_another_is_never_written(strict: ObjectStore, key: str) -> None:
+    strict.put("from", b"x")
+    for write in (
+        lambda: strict.put(key, b"x"),
+        lambda: strict.begin(key),
+        lambda: strict.copy("from", key, size=1),
+    ):
+        with pytest.raises(UsageRefused) as caught:
+            write()
+        assert caught.value.hint
+    assert [found.key for found in strict.list("")] == ["from"]
+
+
+def test_a_listing_is_by_key_and_under_its_prefix(store: ObjectStore) -> None:
+    for key in ("w/b", "w/a", "x/c", "w2/d"):
+        store.put(key, key.encode())
+    assert [(found.key, found.size) for found in store.list("w/")] == [("w/a", 3), ("w/b", 3)]
+
+
+def test_a_long_listing_is_whole_and_may_be_removed_at_once(strict: ObjectStore) -> None:
+    keys = [f"many/{number:04}" for number in range(1003)]
+    for key in keys:
+        strict.put(key, b"")
+    assert [found.key for found in strict.list("many/")] == keys
+    strict.delete([*keys, "never-there"])
+    assert list(strict.list("")) == []
+
+
+@pytest.mark.parametrize(
+    ("start", "length"),
+    [(0, None), (0, 10), (5, 10), (2_000_000, 700_000), (2_699_990, None), (2_699_990, 100), (7, 0)],
+)
+def test_ranges_are_exact(store: ObjectStore, start: int, length: int | None) -> None:
+    store.put("k", BODY)
+    wanted = BODY[start:] if length is None else BODY[start : start + length]
+    assert _joined(store.read("k", start=start, length=length)) == wanted
+
+
+def test_an_empty_object_is_an_object(store: ObjectStore) -> None:
+    store.put("empty", b"")
+    assert _joined(store.read("empty")) == b""
+    got = store.get("empty")
+    assert got is not None
+    assert got[0] == b""
+
+
+def test_reading_what_is_not_there_is_said(store: ObjectStore) -> None:
+    with pytest.raises(NotFound, match="no such object") as caught:
+        _joined(store.read("nothing"))
+    assert caught.value.hint
+
+
+def test_another_version_is_not_read_as_the_first(store: ObjectStore) -> None:
+    first = store.put("k", b"one")
+    store.put("k", b"two")
+    with pytest.raises(Conflict):
+        _joined(store.read("k", etag=first.etag))
+
+
+def test_a_wrong_checksum_never_becomes_an_object(strict: ObjectStore) -> None:
+    with pytest.raises(IntegrityError):
+        strict.put("k", b"bytes", crc32=crc32_of(b"other"))
+    assert strict.look("k") is None
+
+
+def test_only_the_first_makes_it(store: ObjectStore) -> None:
+    store.put("lock", b"mine", if_absent=True)
+    with pytest.raises(Conflict) as caught:
+        store.put("lock", b"theirs", if_absent=True)
+    assert caught.value.hint
+    got = store.get("lock")
+    assert got is not None
+    assert got[0] == b"mine"
+
+
+def test_only_who_has_seen_the_last_version_replaces_it(store: ObjectStore) -> None:
+    first = store.put("lock", b"one")
+    second = store.put("lock", b"two", if_etag=first.etag)
+    with pytest.raises(Conflict):
+        store.put("lock", b"three", if_etag=first.etag)
+    store.put("lock", b"four", if_etag=second.etag)
+    with pytest.raises(Conflict):
+        store.put("absent", b"x", if_etag=first.etag)
+
+
+def test_a_version_is_removed_and_no_other(store: ObjectStore) -> None:
+    first = store.put("lock", b"one")
+    second = store.put("lock", b"two")
+    with pytest.raises(Conflict):
+        store.remove("lock", if_etag=first.etag)
+    assert store.look("lock") is not None
+    store.remove("lock", if_etag=second.etag)
+    store.remove("lock", if_etag=second.etag)
+    assert store.look("lock") is None
+
+
+def test_a_copy_is_the_same_bytes_with_a_checksum(store: ObjectStore) -> None:
+    body = os.urandom(100_000)
+    made = store.put("from/a", body)
+    copied = store.copy("from/a", "to/a b", size=len(body), etag=made.etag)
+    assert (copied.size, copied.checksum) == (len(body), crc32_of(body))
+    found = store.look("to/a b")
+    assert found is not None
+    assert (found.size, found.checksum) == (len(body), crc32_of(body))
+    assert _joined(store.read("to/a b")) == body
+
+
+def test_a_source_that_was_replaced_is_not_copied(strict: ObjectStore) -> None:
+    first = strict.put("from", b"one")
+    strict.put("from", b"two")
+    with pytest.raises(Conflict):
+        strict.copy("from", "to", size=3, etag=first.etag)
+    assert strict.look("to") is None
+
+
+def test_a_source_that_is_not_there_is_said(store: ObjectStore) -> None:
+    with pytest.raises(NotFound):
+        store.copy("nothing", "to", size=3)

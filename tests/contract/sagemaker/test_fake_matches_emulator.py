@@ -1,0 +1,188 @@
+"""What SageMaker's ports promise, held against the emulator through our adapters, and against the fake alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from lmi_deploy.domain.sagemaker.settings import EndpointConfigSettings, ModelSettings, Scaling, SeenEndpoint
+from lmi_deploy.errors import CloudError, Conflict, NotFound, QuotaExceeded
+from lmi_deploy.ports.cloud import Cloud
+from tests.support.emulator_process import REGION, Emulated
+from tests.support.fake_cloud import FakeCloud
+from tests.support.fake_hosting import NO_CAPACITY
+from tests.support.fakes import FakeClock
+from tests.support.sagemaker_fixtures import TAGS, config_settings, model_settings
+
+
+@dataclass
+class Side:
+    """One of the two, and the hand of fate."""
+
+    cloud: Cloud
+    model: ModelSettings
+    settled: Callable[[str], None]
+    set_quota: Callable[[str, float], None]
+    no_capacity: Callable[[str], None]
+
+    def config(self, model: str, **more: object) -> EndpointConfigSettings:
+        return config_settings(model, **more)
+
+    def seen(self, name: str) -> SeenEndpoint:
+        seen = self.cloud.hosting.endpoint(name)
+        assert seen is not None
+        return seen
+
+    def up(self, name: str, **more: object) -> SeenEndpoint:
+        hosting = self.cloud.hosting
+        hosting.create_model(name, self.model, TAGS)
+        hosting.create_endpoint_config(name, self.config(name, **more), TAGS)
+        hosting.create_endpoint(name, name, TAGS)
+        self.settled(name)
+        return self.seen(name)
+
+
+@pytest.fixture(params=["emulator", "fake"])
+def side(request: pytest.FixtureRequest) -> Side:
+    return _emulated(request) if request.param == "emulator" else _fake()
+
+
+def _emulated(request: pytest.FixtureRequest) -> Side:
+    aws: Emulated = request.getfixturevalue("aws")
+    request.addfinalizer(aws.no_faults)
+
+    def no_capacity(instance: str) -> None:
+        reason = {"answer": {"status": 400, "body": NO_CAPACITY}}
+        aws.fault({"method": "HOSTING", "path": f"^/provision/.*/{instance}", "do": reason})
+
+    return Side(
+        cloud=request.getfixturevalue("cloud"),
+        model=model_settings(aws),
+        settled=lambda name: aws.settled(name) and None,
+        set_quota=lambda instance, value: aws.post(f"/_quotas/{REGION}", {instance: value}),
+        no_capacity=no_capacity,
+    )
+
+
+def _fake() -> Side:
+    clock = FakeClock()
+    fake = FakeCloud(clock)
+    return Side(
+        cloud=fake.cloud(),
+        model=ModelSettings(role="r", image="i", environment=(), artifact="s3://b/a/"),
+        settled=lambda name: clock.sleep(1000),
+        set_quota=lambda instance, value: fake.world.quotas.update({instance: value}),
+        no_capacity=lambda instance: fake.world.trouble.reasons.update({instance: NO_CAPACITY}),
+    )
+
+
+def test_a_life(side: Side) -> None:
+    hosting = side.cloud.hosting
+    assert hosting.endpoint("life") is None
+    seen = side.up("life")
+    assert (seen.status, seen.config, seen.pending, seen.count) == ("InService", "life", "", 1)
+    model = hosting.model("life")
+    assert model is not None
+    assert model.settings == side.model
+    found = hosting.endpoint_config("life")
+    assert found is not None
+    assert found.settings == side.config("life")
+    assert hosting.tags(seen.arn) == hosting.tags(model.arn) == hosting.tags(found.arn) == TAGS
+    hosting.tag(seen.arn, (("a", "b"),))
+    assert hosting.tags(seen.arn) == (("a", "b"), *TAGS)
+    hosting.untag(seen.arn, ("a", "never put"))
+    assert hosting.tags(seen.arn) == TAGS
+    assert {resource.kind for resource in side.cloud.tagged.of("chat") if resource.name == "life"} == {
+        "endpoint",
+        "endpoint-config",
+        "model",
+    }
+    for again in (lambda: hosting.create_model("life", side.model, TAGS), lambda: side.up("life")):
+        with pytest.raises(Conflict):
+            again()
+    hosting.delete_endpoint("life")
+    hosting.delete_endpoint_config("life")
+    hosting.delete_model("life")
+    assert hosting.endpoint_config("life") is None
+    assert hosting.model("life") is None
+    hosting.delete_endpoint_config("life")
+    hosting.delete_model("life")
+
+
+def test_what_is_named_must_be_there(side: Side) -> None:
+    with pytest.raises(NotFound):
+        side.cloud.hosting.create_endpoint_config("none", side.config("none"), TAGS)
+    with pytest.raises(NotFound):
+        side.cloud.hosting.create_endpoint("none", "none", TAGS)
+    with pytest.raises(NotFound):
+        side.cloud.hosting.update_endpoint("none", "none", keep_count=False)
+
+
+def test_an_update_changes_the_config_and_may_keep_the_count(side: Side) -> None:
+    side.up("grows")
+    side.cloud.hosting.create_endpoint_config("grows-2", side.config("grows", count=2), TAGS)
+    side.cloud.hosting.update_endpoint("grows", "grows-2", keep_count=False)
+    side.settled("grows")
+    assert (side.seen("grows").config, side.seen("grows").count) == ("grows-2", 2)
+    side.cloud.hosting.update_endpoint("grows", "grows", keep_count=True)
+    side.settled("grows")
+    assert (side.seen("grows").config, side.seen("grows").count) == ("grows", 2)
+
+
+def test_a_failed_endpoint_says_why_and_cannot_be_updated(side: Side) -> None:
+    side.no_capacity("ml.g6.xlarge")
+    seen = side.up("fails", instance="ml.g6.xlarge")
+    assert seen.status == "Failed"
+    assert "InsufficientInstanceCapacity" in seen.reason
+    with pytest.raises(CloudError, match="Failed"):
+        side.cloud.hosting.update_endpoint("fails", "fails", keep_count=False)
+
+
+def test_a_failed_update_goes_back(side: Side) -> None:
+    side.up("back")
+    side.no_capacity("ml.g6.xlarge")
+    config = side.config("back", instance="ml.g6.xlarge")
+    side.cloud.hosting.create_endpoint_config("back-2", config, TAGS)
+    side.cloud.hosting.update_endpoint("back", "back-2", keep_count=False)
+    side.settled("back")
+    seen = side.seen("back")
+    assert (seen.status, seen.config) == ("InService", "back")
+    assert "InsufficientInstanceCapacity" in seen.reason
+
+
+def test_a_quota_is_told(side: Side) -> None:
+    side.set_quota("ml.g5.48xlarge", 0)
+    with pytest.raises(QuotaExceeded, match=r"ml\.g5\.48xlarge for endpoint usage"):
+        side.up("much", instance="ml.g5.48xlarge")
+    quota = side.cloud.limits.endpoint_instances("ml.g5.48xlarge")
+    assert quota is not None
+    assert quota.value == 0
+
+
+def test_scaling_is_set_changed_and_removed(side: Side) -> None:
+    scalers = side.cloud.scalers
+    side.up("scales")
+    assert scalers.scaling("scales") is None
+    scaling = Scaling(least=1, most=3, invocations=120)
+    scalers.scale("scales", scaling)
+    assert scalers.scaling("scales") == scaling
+    scalers.scale("scales", Scaling(least=2, most=4, invocations=60))
+    assert scalers.scaling("scales") == Scaling(least=2, most=4, invocations=60)
+    scalers.remove("scales")
+    scalers.remove("scales")
+    assert scalers.scaling("scales") is None
+    scalers.scale("scales", scaling)
+    side.cloud.hosting.delete_endpoint("scales")
+    assert scalers.scaling("nobody") is None
+
+
+def test_no_log_group_is_no_error_where_one_is_looked_for(side: Side) -> None:
+    logs = side.cloud.logs
+    assert logs.group("nobody") == ""
+    with pytest.raises(NotFound, match="no such log group"):
+        list(logs.lines("/aws/sagemaker/Endpoints/nobody"))
+    logs.remove("/aws/sagemaker/Endpoints/nobody")
+    follow = logs.follow("/aws/sagemaker/Endpoints/nobody")
+    assert [next(follow), next(follow)] == ["", ""]

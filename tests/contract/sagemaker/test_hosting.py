@@ -1,0 +1,181 @@
+"""The port Hosting: what is created reads back equal, absence is an answer, refusals are explained."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
+from lmi_deploy.domain.recipe import Vpc
+from lmi_deploy.domain.sagemaker.settings import Mount
+from lmi_deploy.errors import Conflict, NotFound, QuotaExceeded
+from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.hosting import Hosting
+from tests.support.emulator_process import REGION, Emulated
+from tests.support.sagemaker_fixtures import TAGS, Told, config_settings, model_settings
+
+LOSE = {"do": "lose"}
+
+
+def on(operation: str, **rule: object) -> dict[str, object]:
+    return {"headers": {"X-Amz-Target": f"{operation}$"}, **rule}
+
+
+def test_what_is_absent_is_none(cloud: Cloud) -> None:
+    hosting: Hosting = cloud.hosting
+    assert hosting.endpoint("nobody") is None
+    assert hosting.endpoint_config("nobody") is None
+    assert hosting.model("nobody") is None
+    hosting.delete_endpoint("nobody")
+    hosting.delete_endpoint_config("nobody")
+    hosting.delete_model("nobody")
+
+
+@pytest.mark.parametrize("case", ["plain", "all"])
+def test_settings_read_back_equal(aws: Emulated, cloud: Cloud, case: str) -> None:
+    weights = aws.upload("weights/a", {"config.json": "{}"})
+    more = {
+        "plain": {},
+        "all": {
+            "mounts": (Mount(channel="weights", uri=weights),),
+            "network_isolation": True,
+            "vpc": Vpc(subnets=("subnet-2", "subnet-1"), security_groups=("sg-1",)),
+        },
+    }[case]
+    settings, name = model_settings(aws, **more), f"read-{case}"
+    cloud.hosting.create_model(name, settings, TAGS)
+    seen = cloud.hosting.model(name)
+    assert seen is not None
+    assert seen.settings == settings
+    assert cloud.hosting.tags(seen.arn) == TAGS
+    extra = {"plain": {}, "all": {"instance": "ml.g4dn.xlarge", "count": 3, "kms_key": "alias/k"}}[case]
+    config = config_settings(name, **extra)
+    cloud.hosting.create_endpoint_config(name, config, TAGS)
+    found = cloud.hosting.endpoint_config(name)
+    assert found is not None
+    assert found.settings == config
+    assert found.models == (name,)
+    assert found.created.endswith("+00:00")
+
+
+def test_every_model_of_a_config_is_known(aws: Emulated, cloud: Cloud) -> None:
+    """What an endpoint with it runs may not be deleted: shadow variants run, too."""
+    for name in ("variants-a", "variants-b"):
+        cloud.hosting.create_model(name, model_settings(aws), TAGS)
+    variant = {"VariantName": "a", "ModelName": "variants-a", "InstanceType": "ml.g5.xlarge"}
+    shadow = {"VariantName": "s", "ModelName": "variants-b", "InstanceType": "ml.g5.xlarge"}
+    aws.client("sagemaker").create_endpoint_config(
+        EndpointConfigName="variants",
+        ProductionVariants=[{**variant, "InitialInstanceCount": 1}],
+        ShadowProductionVariants=[{**shadow, "InitialInstanceCount": 1}],
+    )
+    found = cloud.hosting.endpoint_config("variants")
+    assert found is not None
+    assert found.models == ("variants-a", "variants-b")
+
+
+def test_a_volume_and_a_host_image_read_back_too(aws: Emulated, cloud: Cloud) -> None:
+    cloud.hosting.create_model("volume", model_settings(aws), TAGS)
+    config = config_settings(
+        "volume", instance="ml.m5.xlarge", volume_gb=200, host_ami="al2-ami-sagemaker-inference-gpu-3-1"
+    )
+    cloud.hosting.create_endpoint_config("volume", config, TAGS)
+    found = cloud.hosting.endpoint_config("volume")
+    assert found is not None
+    assert found.settings == config
+
+
+def test_a_model_of_another_form_equals_none_of_ours(aws: Emulated, cloud: Cloud) -> None:
+    settings = model_settings(aws)
+    container = {"Image": settings.image, "Environment": dict(settings.environment)}
+    aws.client("sagemaker").create_model(
+        ModelName="strange", ExecutionRoleArn=settings.role, PrimaryContainer=container
+    )
+    seen = cloud.hosting.model("strange")
+    assert seen is not None
+    assert seen.settings != settings
+    assert seen.settings.artifact == ""
+
+
+def test_an_endpoint_lives_and_is_updated(aws: Emulated, cloud: Cloud, serving: str) -> None:
+    seen = cloud.hosting.endpoint(serving)
+    assert seen is not None
+    assert (seen.status, seen.config, seen.pending, seen.count) == ("InService", "chat", "", 1)
+    cloud.hosting.tag(seen.arn, (("team", "red"),))
+    assert dict(cloud.hosting.tags(seen.arn))["team"] == "red"
+    cloud.hosting.create_endpoint_config("chat-2", config_settings("chat", count=2), TAGS)
+    cloud.hosting.update_endpoint(serving, "chat-2", keep_count=False)
+    aws.settled(serving)
+    seen = cloud.hosting.endpoint(serving)
+    assert seen is not None
+    assert (seen.config, seen.count, seen.wanted_count) == ("chat-2", 2, 2)
+    cloud.hosting.update_endpoint(serving, "chat", keep_count=True)
+    aws.settled(serving)
+    seen = cloud.hosting.endpoint(serving)
+    assert seen is not None
+    assert (seen.config, seen.count) == ("chat", 2)
+
+
+def test_what_exists_already_is_a_conflict(aws: Emulated, cloud: Cloud, serving: str) -> None:
+    with pytest.raises(Conflict, match="model chat: it exists already"):
+        cloud.hosting.create_model(serving, model_settings(aws), TAGS)
+    with pytest.raises(Conflict, match="endpoint config chat"):
+        cloud.hosting.create_endpoint_config(serving, config_settings(serving), TAGS)
+    with pytest.raises(Conflict, match="endpoint chat"):
+        cloud.hosting.create_endpoint(serving, serving, TAGS)
+    with pytest.raises(NotFound, match="no-such-model"):
+        cloud.hosting.create_endpoint_config("x", config_settings("no-such-model"), TAGS)
+
+
+def test_a_lost_reply_to_a_create_is_a_conflict_that_looking_settles(
+    aws: Emulated, hosting: SageMakerHosting, told: Told
+) -> None:
+    settings = model_settings(aws)
+    aws.fault(on("CreateModel", **LOSE))
+    with pytest.raises(Conflict):
+        hosting.create_model("lost", settings, TAGS)
+    seen = hosting.model("lost")
+    assert seen is not None
+    assert seen.settings == settings
+    assert hosting.tags(seen.arn) == TAGS
+    assert told.notes == ["model lost: trying again: ConnectionClosedError"]
+    assert told.clock.slept > 0
+
+
+def test_a_lost_reply_to_an_update_and_to_a_deletion_is_settled_inside(
+    aws: Emulated, hosting: SageMakerHosting, serving: str
+) -> None:
+    hosting.create_endpoint_config("lost-2", config_settings(serving), TAGS)
+    hold = {"method": "HOSTING", "path": "^/provision/", "do": {"hang": {"seconds": 10**9}}}
+    aws.fault(on("UpdateEndpoint", **LOSE), hold)
+    hosting.update_endpoint(serving, "lost-2", keep_count=False)
+    seen = hosting.endpoint(serving)
+    assert seen is not None
+    assert (seen.status, seen.pending) == ("Updating", "lost-2")
+    with pytest.raises(Conflict, match="in progress"):
+        hosting.update_endpoint(serving, "chat", keep_count=False)
+    aws.no_faults()
+    aws.advance(10**9)
+    aws.settled(serving)
+    aws.fault(on("DeleteEndpoint", **LOSE), on("DeleteModel", **LOSE))
+    hosting.delete_endpoint(serving)
+    aws.until_gone(serving)
+    assert hosting.endpoint(serving) is None
+    hosting.delete_model(serving)
+    assert hosting.model(serving) is None
+
+
+def test_a_quota_is_told_with_its_name_its_value_and_the_remedy(aws: Emulated, cloud: Cloud) -> None:
+    cloud.hosting.create_model("quota", model_settings(aws), TAGS)
+    cloud.hosting.create_endpoint_config(
+        "quota", config_settings("quota", instance="ml.p4d.24xlarge", count=2), TAGS
+    )
+    aws.post(f"/_quotas/{REGION}", {"ml.p4d.24xlarge": 1})
+    with pytest.raises(QuotaExceeded) as caught:
+        cloud.hosting.create_endpoint("quota", "quota", TAGS)
+    assert caught.value.message == (
+        'endpoint quota: the quota "ml.p4d.24xlarge for endpoint usage" is 1 in us-east-1; 0 are in use and 2 more '
+        "would be needed"
+    )
+    assert "servicequotas" in caught.value.hint
+    assert "request-service-quota-increase --region us-east-1" in caught.value.hint
+    assert "--desired-value 2" in caught.value.hint

@@ -1,0 +1,105 @@
+"""Processing jobs, run as real processes by the emulator: started once, watched, stopped, and read."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
+from lmi_deploy.errors import Conflict, LmiError
+from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.processing_jobs import SeenJob
+from tests.support.emulator_process import ACCOUNT, IMAGE, Emulated, emulator
+from tests.support.sagemaker_fixtures import FULL_SPEED, TAGS
+
+PATIENCE = 60.0
+TELLS = """
+import os, pathlib, sys
+root = pathlib.Path(os.environ["LMI_OPT_ML"])
+(root / "output").mkdir(exist_ok=True)
+(root / "output" / "message").write_text("moved " + os.environ["KEY"])
+print("this is", sorted(os.listdir(sys.argv[1])))
+"""
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    with emulator(tmp_path_factory.mktemp("jobs"), *FULL_SPEED, containers=True) as running:
+        yield running
+
+
+def settings(aws: Emulated, program: str, **more: Any) -> JobSettings:
+    place = "/opt/ml/processing/input/ours"
+    asked = {
+        "role": aws.role(),
+        "image": IMAGE,
+        "instance": "ml.m5.large",
+        "count": 1,
+        "volume_gb": 30,
+        "command": ("python3", f"{place}/run.py", place),
+        "environment": (("KEY", "value"),),
+        "inputs": (("ours", aws.upload(f"jobs/{len(program)}", {"run.py": program}), place),),
+        "timeout": 3600,
+        **more,
+    }
+    return JobSettings(**asked)
+
+
+def ended(cloud: Cloud, name: str) -> SeenJob:
+    deadline = time.monotonic() + PATIENCE
+    while (seen := cloud.jobs.job(name)) is not None and seen.status in ("InProgress", "Stopping"):
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.05)
+    assert seen is not None
+    return seen
+
+
+def test_a_job_runs_once_and_says_what_came_of_it(aws: Emulated, cloud: Cloud) -> None:
+    assert cloud.jobs.job("move") is None
+    assert list(cloud.jobs.lines("move")) == []
+    asked = settings(aws, TELLS)
+    cloud.jobs.start("move", asked, TAGS)
+    with pytest.raises(Conflict, match="processing job move: it exists already"):
+        cloud.jobs.start("move", asked, TAGS)
+    seen = ended(cloud, "move")
+    assert (seen.status, seen.message, seen.reason) == ("Completed", "moved value", "")
+    assert list(cloud.jobs.lines("move")) == ["this is ['run.py']"]
+    assert [(item.kind, item.name) for item in cloud.tagged.of("chat")] == [("processing-job", "move")]
+    cloud.jobs.stop("move")
+
+
+def test_a_job_that_fails_says_why(aws: Emulated, cloud: Cloud) -> None:
+    cloud.jobs.start("fails", settings(aws, "raise SystemExit('no more disk')"), TAGS)
+    seen = ended(cloud, "fails")
+    assert seen.status == "Failed"
+    assert seen.reason
+    assert "no more disk" in "\n".join(cloud.jobs.lines("fails"))
+
+
+def test_a_job_whose_volumes_have_a_key_needs_the_roles_grant(aws: Emulated, cloud: Cloud) -> None:
+    """SageMaker demands kms:CreateGrant of the job's role, and takes no key where the instance has local disks."""
+    key = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/1"
+    cloud.jobs.start("sealed", settings(aws, TELLS, kms_key=key), TAGS)
+    assert "is not authorized to perform: kms:CreateGrant" in ended(cloud, "sealed").reason
+    statement = {"Effect": "Allow", "Action": "kms:CreateGrant", "Resource": key}
+    aws.client("iam").put_role_policy(
+        RoleName="execution",
+        PolicyName="lend",
+        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
+    )
+    cloud.jobs.start("sealed-2", settings(aws, TELLS, kms_key=key), TAGS)
+    assert ended(cloud, "sealed-2").status == "Completed"
+    with pytest.raises(LmiError, match="it has local storage"):
+        cloud.jobs.start("sealed-3", settings(aws, TELLS, kms_key=key, instance="ml.r5d.large"), TAGS)
+
+
+def test_a_job_is_stopped(aws: Emulated, cloud: Cloud) -> None:
+    cloud.jobs.start("long", settings(aws, "import time; time.sleep(600)"), TAGS)
+    cloud.jobs.stop("long")
+    cloud.jobs.stop("long")
+    assert ended(cloud, "long").status == "Stopped"
+    cloud.jobs.stop("nobody")

@@ -1,0 +1,37 @@
+"""The port Tagged: what carries our tag is found again, to the last page, and nothing else is."""
+
+from __future__ import annotations
+
+from lmi_deploy.domain.sagemaker.settings import TAG
+from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.resource_tags import Tagged
+from tests.support.emulator_process import Emulated
+from tests.support.sagemaker_fixtures import TAGS, config_settings, model_settings
+
+
+def test_everything_of_one_deployment_and_everything_of_ours(
+    aws: Emulated, cloud: Cloud, serving: str
+) -> None:
+    tagged: Tagged = cloud.tagged
+    cloud.hosting.create_model("other-1", model_settings(aws), ((TAG, "other"),))
+    cloud.hosting.create_model("foreign", model_settings(aws), (("team", "red"),))
+    found = tagged.of("chat")
+    assert {(item.kind, item.name) for item in found} == {
+        ("endpoint", serving),
+        ("endpoint-config", serving),
+        ("model", serving),
+    }
+    assert found[0].tags == TAGS
+    assert found[0].tag(TAG) == "chat"
+    assert found[0].arn.startswith("arn:aws:sagemaker:")
+    assert {item.name for item in tagged.all()} == {serving, "other-1"}
+    assert tagged.of("nobody") == ()
+
+
+def test_pages_are_read_to_the_last(aws: Emulated, cloud: Cloud) -> None:
+    cloud.hosting.create_model("pages", model_settings(aws), TAGS)
+    for number in range(120):
+        cloud.hosting.create_endpoint_config(
+            f"pages-{number}", config_settings("pages"), ((TAG, "pages"), ("n", str(number)))
+        )
+    assert len(cloud.tagged.of("pages")) == 120

@@ -1,0 +1,201 @@
+"""What stands beside the hosting: logs, prices, quotas, roles, secrets, processing jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from lmi_deploy.aws.client import Access
+from lmi_deploy.aws.iam import IamRoles
+from lmi_deploy.aws.logs import CloudWatchLogs
+from lmi_deploy.aws.prices import AwsPrices
+from lmi_deploy.aws.quotas import AwsLimits
+from lmi_deploy.aws.secrets import read_secret
+from lmi_deploy.composition.aws import open_cloud
+from lmi_deploy.composition.weights import session_at
+from lmi_deploy.domain.observed import Price
+from lmi_deploy.errors import AccessError, NotFound, UsageRefused
+from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.iam import Right
+from tests.support.emulator_process import ACCOUNT, REGION, TRUST, Emulated
+from tests.support.frozen_clock import StillClock
+from tests.support.sagemaker_fixtures import Told
+
+GROUP = "/aws/sagemaker/Endpoints/chat"
+
+
+def put_lines(aws: Emulated, group: str, stream: str, *lines: tuple[int, str]) -> None:
+    logs = aws.client("logs")
+    for make in (
+        lambda: logs.create_log_group(logGroupName=group),
+        lambda: logs.create_log_stream(logGroupName=group, logStreamName=stream),
+    ):
+        try:
+            make()
+        except logs.exceptions.ResourceAlreadyExistsException:
+            continue
+    events = [{"timestamp": at, "message": text} for at, text in lines]
+    logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=events)
+
+
+def test_a_group_is_found_by_its_whole_name(aws: Emulated, cloud: Cloud) -> None:
+    put_lines(aws, f"{GROUP}-2", "main/i-1", (1000, "other"))
+    assert cloud.logs.group("chat") == ""
+    put_lines(aws, GROUP, "main/i-1", (1000, "one"))
+    assert cloud.logs.group("chat") == GROUP
+    cloud.logs.remove(GROUP)
+    cloud.logs.remove(GROUP)
+    assert cloud.logs.group("chat") == ""
+    assert cloud.logs.group("chat-2") == f"{GROUP}-2"
+
+
+def test_every_stream_is_read_by_time_to_the_last_page(aws: Emulated, cloud: Cloud) -> None:
+    group = f"{GROUP}-many"
+    first = tuple((2000 + 2 * number, f"a{number}") for number in range(6000))
+    second = tuple((2001 + 2 * number, f"b{number}\n") for number in range(6000))
+    put_lines(aws, group, "main/i-1", *first)
+    put_lines(aws, group, "main/i-2", *second)
+    lines = list(cloud.logs.lines(group))
+    assert len(lines) == 12_000
+    assert lines[:4] == ["a0", "b0", "a1", "b1"]
+    assert lines[-1] == "b5999"
+    assert list(cloud.logs.lines(group, start="1970-01-01T00:00:13.999+00:00"))[:1] == ["b5999"]
+
+
+def test_lines_are_followed_even_those_that_come_late(aws: Emulated, told: Told) -> None:
+    logs, group = CloudWatchLogs(told.access()), f"{GROUP}-follow"
+    follow = logs.follow(group)
+    assert next(follow) == ""
+    put_lines(aws, group, "main/i-1", (50_000, "one"), (60_000, "three"))
+    assert [next(follow) for _ in range(3)] == ["one", "three", ""]
+    put_lines(aws, group, "main/i-2", (55_000, "two, late"), (70_000, "\n"), (70_001, "four"))
+    assert [next(follow) for _ in range(4)] == ["two, late", " ", "four", ""]
+    assert next(follow) == ""
+    assert 0 < told.clock.slept < 20
+
+
+def test_a_price_is_asked_once_and_says_whose_it_is(aws: Emulated, told: Told) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def packaged(instance: str, region: str) -> Price | None:
+        asked.append((instance, region))
+        return Price(hourly=9.0, currency="USD", source="the packaged table")
+
+    def prices(access: Access, region: str, partition: str = "aws") -> AwsPrices:
+        return AwsPrices(access, region=region, partition=partition, packaged=packaged)
+
+    listed = prices(told.access(), REGION)
+    price = listed.hourly("ml.g5.xlarge")
+    assert price == Price(hourly=1.4084, currency="USD", source="AWS price list of 2025-01-26")
+    aws.fault({"headers": {"X-Amz-Target": "GetProducts$"}, "do": {"answer": {"status": 403}}, "times": None})
+    assert listed.hourly("ml.g5.xlarge") == price
+    assert asked == []
+    unlisted = listed.hourly("ml.g5.12xlarge")
+    assert unlisted is not None
+    assert unlisted.source == "the packaged table"
+    aws.no_faults()
+    assert prices(told.access(), "eu-west-1").hourly("ml.g5.xlarge") == unlisted
+    assert prices(told.access(), "cn-north-1", "aws-cn").hourly("ml.g5.xlarge") == unlisted
+    assert asked == [
+        ("ml.g5.12xlarge", REGION),
+        ("ml.g5.xlarge", "eu-west-1"),
+        ("ml.g5.xlarge", "cn-north-1"),
+    ]
+
+
+def test_a_quota_is_read_and_no_page_twice(aws: Emulated, told: Told) -> None:
+    aws.post(f"/_quotas/{REGION}", {"ml.g5.4xlarge": 2})
+    limits = AwsLimits(told.access())
+    quota = limits.endpoint_instances("ml.g5.4xlarge")
+    assert quota is not None
+    assert (quota.name, quota.value) == ("ml.g5.4xlarge for endpoint usage", 2)
+    aws.fault({"headers": {"X-Amz-Target": "ServiceQuotas$"}, "do": "drop", "times": None})
+    assert limits.endpoint_instances("ml.g5.4xlarge") == quota
+
+
+def test_a_quota_that_may_not_be_asked_is_said(aws: Emulated, told: Told) -> None:
+    said = {"answer": {"status": 400, "body": '{"__type": "AccessDeniedException", "message": ""}'}}
+    aws.fault({"headers": {"X-Amz-Target": "ListServiceQuotas$"}, "do": said})
+    with pytest.raises(AccessError, match="may not servicequotas:ListServiceQuotas"):
+        AwsLimits(told.access()).endpoint_instances("ml.g5.xlarge")
+
+
+@pytest.mark.parametrize(
+    ("trust", "why"),
+    [
+        (TRUST["Statement"], ""),
+        (
+            [
+                {
+                    "Effect": "Allow",
+                    "Principal": {"Service": ["a.amazonaws.com", "sagemaker.amazonaws.com"]},
+                    "Action": ["sts:*"],
+                }
+            ],
+            "",
+        ),
+        (
+            [{"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+            "does not let sagemaker.amazonaws.com assume it",
+        ),
+        (
+            [
+                {
+                    "Effect": "Allow",
+                    "Principal": {"Service": "sagemaker.amazonaws.com"},
+                    "Action": "sts:TagSession",
+                }
+            ],
+            "does not let",
+        ),
+        ([*TRUST["Statement"], {**TRUST["Statement"][0], "Effect": "Deny"}], "denies"),  # type: ignore[dict-item]
+    ],
+)
+def test_who_may_assume_a_role_is_read_from_its_trust_policy(
+    aws: Emulated, cloud: Cloud, trust: object, why: str, request: pytest.FixtureRequest
+) -> None:
+    name = f"role-{abs(hash(json.dumps(trust)))}"
+    document = {"Version": "2012-10-17", "Statement": trust}
+    aws.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(document), Path="/team/")
+    said = cloud.roles.assumable(f"arn:aws:iam::{ACCOUNT}:role/team/{name}")
+    assert (why in said) if why else said == ""
+
+
+def test_a_role_that_is_not_there_is_told(cloud: Cloud) -> None:
+    with pytest.raises(NotFound, match="role nobody: there is no such role") as caught:
+        cloud.roles.assumable(f"arn:aws:iam::{ACCOUNT}:role/nobody")
+    assert "lmi iam" in caught.value.hint
+
+
+def test_a_secret_is_looked_for_and_its_value_is_for_the_job_alone(aws: Emulated, cloud: Cloud) -> None:
+    secrets = aws.client("secretsmanager")
+    arn = secrets.create_secret(Name="hub-token", SecretString=" hf_canary\n")["ARN"]
+    secrets.create_secret(Name="binary", SecretBinary=b"x")
+    assert cloud.secrets.exists("hub-token")
+    assert cloud.secrets.exists(arn)
+    assert not cloud.secrets.exists("nobody")
+    session = session_at("", os.environ)
+    token = read_secret(session, "hub-token")
+    assert token.value == "hf_canary"
+    assert "canary" not in f"{token} {token!r}"
+    with pytest.raises(NotFound):
+        read_secret(session, "nobody")
+    with pytest.raises(UsageRefused, match="holds no text"):
+        read_secret(session, "binary")
+    secrets.delete_secret(SecretId="hub-token")
+    assert not cloud.secrets.exists("hub-token")
+
+
+def test_the_root_of_an_account_lacks_nothing(told: Told) -> None:
+    root = f"arn:aws:iam::{ACCOUNT}:root"
+    assert IamRoles(told.access()).lacking(root, [Right(action="s3:*", resource="*")]) == ()
+    with pytest.raises(AccessError, match="cannot be simulated"):
+        IamRoles(told.access()).lacking(f"arn:aws:sts::{ACCOUNT}:federated-user/x", [])
+
+
+def test_another_region_is_another_cloud(aws: Emulated, chain: None) -> None:
+    far = open_cloud("eu-west-1", StillClock(), os.environ)
+    assert far.logs.group("chat") == ""
+    assert far.tagged.all() == ()

@@ -1,0 +1,32 @@
+"""One emulator a file: with a clock at full speed, with or without containers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.emulator_process import Emulated, emulator
+
+FULL_SPEED = ("--speed", "1000000")
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    """No containers; waiting takes no time."""
+    with emulator(tmp_path_factory.mktemp("aws"), *FULL_SPEED) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def hosting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    """Real model servers in DJL's own Python engine; waiting takes no time."""
+    with emulator(tmp_path_factory.mktemp("hosting"), *FULL_SPEED, containers=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    """A clock that goes on only when it is turned (as good as, while somebody waits)."""
+    with emulator(tmp_path_factory.mktemp("still"), "--speed", "0.001") as running:
+        yield running

@@ -1,0 +1,206 @@
+"""Nobody else on the machine, and no web page, may ask the emulator for anything: it runs what it is asked to run."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import boto3
+import pytest
+from botocore.config import Config
+from botocore.exceptions import ClientError
+
+from tests.emulator.conftest import FULL_SPEED
+from tests.support.emulator_process import ACCOUNT, BUCKET, REGION, TRUST, Emulated, emulator
+
+LAST_OF_IAM = "SignatureDoesNotMatch"
+STRANGER = {"AccessKeyId": "any", "SecretAccessKey": "any"}
+CALLS: dict[str, tuple[str, dict[str, Any], str, str]] = {
+    # Service: operation, parameters, and what an unknown key and a wrong secret are called there.
+    "sagemaker": ("ListModels", {}, "UnrecognizedClientException", "InvalidSignatureException"),
+    "sagemaker-runtime": (
+        "InvokeEndpoint",
+        {"EndpointName": "x", "Body": b""},
+        "UnrecognizedClientException",
+        "InvalidSignatureException",
+    ),
+    "logs": ("DescribeLogGroups", {}, "UnrecognizedClientException", "InvalidSignatureException"),
+    "cloudwatch": ("DescribeAlarms", {}, "UnrecognizedClientException", "InvalidSignatureException"),
+    "iam": ("ListRoles", {}, "InvalidClientTokenId", LAST_OF_IAM),
+    "sts": ("GetCallerIdentity", {}, "InvalidClientTokenId", LAST_OF_IAM),
+    "s3": ("ListBuckets", {}, "InvalidAccessKeyId", "SignatureDoesNotMatch"),
+}
+
+
+def code(client: Any, operation: str, params: Any) -> str:
+    with pytest.raises(ClientError) as refused:
+        client._make_api_call(operation, params)
+    return str(refused.value.response["Error"]["Code"])
+
+
+@pytest.mark.parametrize("service", CALLS)
+def test_every_service_asks_for_a_known_key_and_its_secret(aws: Emulated, service: str) -> None:
+    operation, params, unknown, wrong = CALLS[service]
+    mistaken = {"AccessKeyId": aws.key, "SecretAccessKey": "wrong"}
+    assert code(aws.client(service, key=STRANGER), operation, params) == unknown
+    assert code(aws.client(service, key=mistaken), operation, params) == wrong
+
+
+def test_a_stranger_runs_no_command(tmp_path: Path) -> None:
+    """CreateProcessingJob as another user of the machine would send it: signed with any key, or not at all."""
+    with emulator(tmp_path, *FULL_SPEED, variables={"PATH": os.environ["PATH"]}) as aws:
+        proof = tmp_path / "was-run"
+        asked = {
+            "ProcessingJobName": "theirs",
+            "RoleArn": aws.role(),
+            "AppSpecification": {"ImageUri": "i", "ContainerEntrypoint": ["touch", str(proof)]},
+            "ProcessingResources": {
+                "ClusterConfig": {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 1}
+            },
+        }
+        told = code(aws.client("sagemaker", key=STRANGER), "CreateProcessingJob", asked)
+        assert told == "UnrecognizedClientException"
+        headers = {"X-Amz-Target": "SageMaker.CreateProcessingJob"}
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(urllib.request.Request(aws.url, json.dumps(asked).encode(), headers))
+        assert aws.client("sagemaker").list_processing_jobs()["ProcessingJobSummaries"] == []
+        assert not proof.exists()
+
+
+def asked(aws: Emulated, method: str, path: str, **headers: str) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection(urlsplit(aws.url).netloc, timeout=10)
+    connection.putrequest(method, path, skip_host="Host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:4566", "127.0.0.1.evil.example", "localhost.evil", "10.0.0.1", ""]
+)
+def test_a_site_whose_name_points_here_is_refused(aws: Emulated, host: str) -> None:
+    status, told = asked(aws, "GET", "/_clock", Host=host)
+    assert (status, b"use 127.0.0.1 or localhost" in told) == (403, True)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost:1", "bucket.localhost:4566", "[::1]:5"])
+def test_this_machine_by_any_of_its_names_is_not(aws: Emulated, host: str) -> None:
+    assert asked(aws, "GET", "/_clock", Host=host)[0] == 401
+
+
+@pytest.mark.parametrize("path", ["/_clock", "/_faults", "/_rights", f"/_quotas/{REGION}"])
+def test_the_controls_ask_for_the_key(aws: Emulated, path: str) -> None:
+    for method in ("GET", "POST"):
+        status, told = asked(aws, method, path, **{"Content-Length": "0"})
+        assert (status, b"curl --user" in told) == (401, True)
+    assert asked(aws, "GET", path, Authorization="Basic bm90OnJpZ2h0")[0] == 401
+    assert asked(aws, "GET", path, Authorization="Basic !")[0] == 401
+
+
+def user_key(aws: Emulated, name: str) -> dict[str, str]:
+    iam = aws.client("iam")
+    iam.create_user(UserName=name)
+    key: dict[str, str] = iam.create_access_key(UserName=name)["AccessKey"]
+    return key
+
+
+def test_the_keys_of_users_are_good_until_they_are_taken_away(aws: Emulated) -> None:
+    key, iam = user_key(aws, "ada"), aws.client("iam")
+    theirs = aws.client("sagemaker", key=key)
+    assert theirs.list_models()["Models"] == []
+    assert (
+        code(aws.client("sagemaker", key={**key, "SecretAccessKey": "no"}), "ListModels", {})
+        == "InvalidSignatureException"
+    )
+    iam.update_access_key(UserName="ada", AccessKeyId=key["AccessKeyId"], Status="Inactive")
+    assert code(theirs, "ListModels", {}) == "UnrecognizedClientException"
+    # Of the controls they are none of the root's.
+    pair = {**vars(aws), "key": key["AccessKeyId"], "secret": key["SecretAccessKey"]}
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        Emulated(**pair).get("/_clock")
+
+
+def test_an_assumed_roles_keys_need_their_token(aws: Emulated) -> None:
+    trust = {
+        **TRUST,
+        "Statement": [{"Effect": "Allow", "Principal": {"AWS": "*"}, "Action": "sts:AssumeRole"}],
+    }
+    arn = aws.role("assumed", trust=trust)
+    given = aws.client("sts").assume_role(RoleArn=arn, RoleSessionName="s")["Credentials"]
+    assert aws.client("sagemaker", key=given).list_models()["Models"] == []
+    for token in (None, "another"):
+        other = aws.client("sagemaker", key={**given, "SessionToken": token})
+        assert code(other, "ListModels", {}) == "UnrecognizedClientException"
+
+
+def test_roles_are_not_given_for_identities_that_nobody_verifies(aws: Emulated) -> None:
+    sts = boto3.client(
+        "sts", endpoint_url=aws.url, region_name=REGION, config=Config(retries={"total_max_attempts": 1})
+    )
+    asked = {"RoleArn": f"arn:aws:iam::{ACCOUNT}:role/x", "RoleSessionName": "me", "WebIdentityToken": "mine"}
+    assert code(sts, "AssumeRoleWithWebIdentity", asked) == "MissingAuthenticationToken"
+
+
+def test_presigned_urls_of_both_versions(aws: Emulated) -> None:
+    aws.upload("signed", {"a b/é~+.txt": "content"})
+    place = {"Bucket": BUCKET, "Key": "signed/a b/é~+.txt"}
+    for version in (None, "s3v4", "s3"):
+        s3 = (
+            aws.client("s3", fresh=True, signature_version=version)
+            if version
+            else aws.client("s3", fresh=True)
+        )
+        url = s3.generate_presigned_url("get_object", Params={**place, "ResponseContentType": "text/x y"})
+        assert ("X-Amz-Signature=" in url) == (version == "s3v4")
+        with urllib.request.urlopen(url) as answer:
+            assert answer.read() == b"content"
+        for other in (url.replace("signed/", "other/"), url[:-1] + ("a" if url[-1] != "a" else "b")):
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(other)
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(url, b"x")  # a POST, with a URL that is for a GET
+
+
+def test_an_upload_that_was_changed_on_its_way_is_refused(aws: Emulated) -> None:
+    aws.upload("bodies", {"x": "y"})
+    for service, path, body in (("s3", f"/{BUCKET}/bodies/x", b"good"), ("sagemaker", "/", b"{}")):
+        headers = aws.signed(service, body, {"X-Amz-Target": "SageMaker.ListModels"}, path=path)
+        request = urllib.request.Request(aws.url + path, b"evil", headers, method="POST")
+        with pytest.raises(urllib.error.HTTPError, match=r"40[03]"):
+            urllib.request.urlopen(request)
+
+
+def test_the_key_that_is_given_is_the_key_and_a_folder_keeps_one(tmp_path: Path) -> None:
+    with emulator(tmp_path, "--key", "mine:s3cret") as aws:
+        assert (aws.key, aws.secret) == ("mine", "s3cret")
+    with emulator(tmp_path, variables={"AWS_ACCESS_KEY_ID": "of", "AWS_SECRET_ACCESS_KEY": "mine"}) as aws:
+        first = (aws.key, aws.secret)
+        assert first[0].startswith("EMULATOR")
+    kept = ("--dir", str(tmp_path / "state"))
+    keys = []
+    for _ in range(2):
+        with emulator(tmp_path, *kept) as aws:
+            keys.append((aws.key, aws.secret))
+            assert aws.client("sts").get_caller_identity()["Account"] == ACCOUNT
+    assert keys[0] == keys[1] != first
+    for path in (tmp_path / "state").rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_key_that_is_none_is_refused_without_being_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    from lmi_deploy.emulator.__main__ import main
+
+    assert main(["--key", "secret-without-an-id"]) == 2
+    told = capfd.readouterr().err
+    assert "--key: expected ACCESS_KEY_ID:SECRET_ACCESS_KEY" in told
+    assert "secret-without" not in told

@@ -1,0 +1,230 @@
+"""Autoscaling that acts: measured invocations, alarms, counts within their bounds."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.support.emulator_process import REGION, Emulated
+
+DIMENSION = "sagemaker:variant:DesiredInstanceCount"
+METRIC = "SageMakerVariantInvocationsPerInstance"
+PROVISIONED = 91
+SCALED = 61
+PATIENCE = 60.0
+
+
+def live(aws: Emulated, name: str, *, count: int = 1) -> dict[str, str]:
+    """An endpoint in service; what names its variant as a scalable target."""
+    aws.model(name, aws.upload(f"artifacts/{name}", {"serving.properties": "engine=Python\n"}))
+    aws.endpoint_config(name, name, InitialInstanceCount=count)
+    aws.endpoint(name)
+    aws.advance(PROVISIONED)
+    aws.settled(name)
+    resource = f"endpoint/{name}/variant/AllTraffic"
+    return {"ServiceNamespace": "sagemaker", "ResourceId": resource, "ScalableDimension": DIMENSION}
+
+
+def track(aws: Emulated, target: dict[str, str], value: float, **more: Any) -> dict[str, Any]:
+    predefined = {"PredefinedMetricType": METRIC}
+    tracking = {"TargetValue": value, "PredefinedMetricSpecification": predefined, **more}
+    put: dict[str, Any] = aws.client("application-autoscaling").put_scaling_policy(
+        PolicyName="track",
+        PolicyType="TargetTrackingScaling",
+        TargetTrackingScalingPolicyConfiguration=tracking,
+        **target,
+    )
+    return put
+
+
+def bounds(aws: Emulated, target: dict[str, str], least: int, most: int) -> None:
+    aws.client("application-autoscaling").register_scalable_target(
+        **target, MinCapacity=least, MaxCapacity=most
+    )
+
+
+def to_the_minute(aws: Emulated) -> None:
+    aws.advance(60 - aws.get("/_clock")["now"] % 60 + 1)
+
+
+def minutes(aws: Emulated, name: str, *, count: int, invocations: int) -> None:
+    runtime = aws.client("sagemaker-runtime")
+    for _ in range(count):
+        for _ in range(invocations):
+            runtime.invoke_endpoint(EndpointName=name, Body=b"x")
+        aws.advance(60)
+
+
+def counts(aws: Emulated, name: str) -> tuple[int, int]:
+    variant = aws.described(name)["ProductionVariants"][0]
+    return variant["CurrentInstanceCount"], variant["DesiredInstanceCount"]
+
+
+def until(aws: Emulated, name: str, wanted: tuple[int, int]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while counts(aws, name) != wanted:
+        assert time.monotonic() < deadline, (counts(aws, name), aws.log.read_text())
+        time.sleep(0.02)
+
+
+def activities(aws: Emulated, target: dict[str, str]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = aws.client("application-autoscaling").describe_scaling_activities(**target)[
+        "ScalingActivities"
+    ]
+    return found
+
+
+def alarm_names(aws: Emulated, prefix: str) -> list[str]:
+    answer = aws.client("cloudwatch").describe_alarms(AlarmNamePrefix=prefix)
+    return [alarm["AlarmName"] for alarm in answer["MetricAlarms"]]
+
+
+def test_load_takes_the_count_up_and_down_again(still: Emulated) -> None:
+    target = live(still, "busy")
+    bounds(still, target, 1, 4)
+    track(still, target, 5.0)
+    to_the_minute(still)
+    minutes(still, "busy", count=3, invocations=30)
+    until(still, "busy", (1, 4))
+    (begun,) = activities(still, target)
+    assert (begun["StatusCode"], begun["Description"]) == (
+        "InProgress",
+        "Setting desired instance count to 4.",
+    )
+    still.advance(SCALED)
+    until(still, "busy", (4, 4))
+    (done,) = activities(still, target)
+    assert done["StatusCode"] == "Successful"
+    assert done["Cause"].startswith(
+        "monitor alarm TargetTracking-endpoint/busy/variant/AllTraffic-AlarmHigh-"
+    )
+    to_the_minute(still)
+    minutes(still, "busy", count=20, invocations=1)
+    until(still, "busy", (1, 1))
+    assert [one["Description"][-2] for one in activities(still, target)] == ["1", "4"]
+
+
+def test_without_traffic_nothing_is_measured_and_nothing_scaled_in(still: Emulated) -> None:
+    target = live(still, "idle", count=2)
+    bounds(still, target, 1, 4)
+    track(still, target, 5.0)
+    still.advance(7200)
+    assert counts(still, "idle") == (2, 2)
+    states = still.client("cloudwatch").describe_alarms(AlarmNamePrefix="TargetTracking-endpoint/idle/")
+    assert [alarm["StateValue"] for alarm in states["MetricAlarms"]] == ["INSUFFICIENT_DATA"] * 2
+
+
+def test_cooldowns_are_kept(still: Emulated) -> None:
+    target = live(still, "cool")
+    bounds(still, target, 1, 9)
+    track(still, target, 5.0, ScaleOutCooldown=600)
+    to_the_minute(still)
+    minutes(still, "cool", count=3, invocations=8)
+    until(still, "cool", (1, 2))
+    still.advance(SCALED)
+    until(still, "cool", (2, 2))
+    minutes(still, "cool", count=4, invocations=30)
+    assert counts(still, "cool") == (2, 2)
+    minutes(still, "cool", count=8, invocations=30)
+    until(still, "cool", (6, 6))
+
+
+def test_an_alarm_set_by_hand_acts(still: Emulated) -> None:
+    target = live(still, "forced")
+    bounds(still, target, 1, 2)
+    high, low = (alarm["AlarmName"] for alarm in track(still, target, 5.0, ScaleInCooldown=0)["Alarms"])
+    watch = still.client("cloudwatch")
+    watch.set_alarm_state(AlarmName=high, StateValue="ALARM", StateReason="test")
+    still.advance(61)
+    until(still, "forced", (1, 2))
+    watch.set_alarm_state(AlarmName=high, StateValue="OK", StateReason="test")
+    still.advance(SCALED)
+    until(still, "forced", (2, 2))
+    watch.set_alarm_state(AlarmName=low, StateValue="ALARM", StateReason="test")
+    still.advance(61)
+    until(still, "forced", (2, 1))
+
+
+def test_bounds_are_kept_from_the_start(still: Emulated) -> None:
+    target = live(still, "bound")
+    bounds(still, target, 2, 4)
+    until(still, "bound", (1, 2))
+    assert activities(still, target)[0]["Cause"] == "minimum capacity was set to 2"
+
+
+def test_a_quota_in_the_way_is_told(still: Emulated) -> None:
+    target = live(still, "limited")
+    held = {"ml.g5.xlarge": 1000}
+    try:
+        still.post(f"/_quotas/{REGION}", {"ml.g5.xlarge": 1})
+        bounds(still, target, 3, 4)
+        (failed,) = activities(still, target)
+        assert failed["StatusCode"] == "Failed"
+        assert "ml.g5.xlarge for endpoint usage" in failed["StatusMessage"]
+        assert counts(still, "limited") == (1, 1)
+    finally:
+        still.post(f"/_quotas/{REGION}", held)
+
+
+def test_alarms_come_and_go_with_their_policy(still: Emulated) -> None:
+    api, target, prefix = (
+        still.client("application-autoscaling"),
+        live(still, "alarms"),
+        "TargetTracking-endpoint/alarms/",
+    )
+    bounds(still, target, 1, 2)
+    told = [alarm["AlarmName"] for alarm in track(still, target, 10.0)["Alarms"]]
+    assert sorted(told) == alarm_names(still, prefix)
+    assert [name.split("-")[2] for name in sorted(told)] == ["AlarmHigh", "AlarmLow"]
+    (policy,) = api.describe_scaling_policies(**target)["ScalingPolicies"]
+    assert [alarm["AlarmName"] for alarm in policy["Alarms"]] == told
+    track(still, target, 20.0)
+    found = still.client("cloudwatch").describe_alarms(AlarmNamePrefix=prefix)["MetricAlarms"]
+    assert [(alarm["AlarmName"], alarm["Threshold"]) for alarm in found] == list(
+        zip(sorted(told), (20.0, 18.0), strict=True)
+    )
+    api.delete_scaling_policy(PolicyName="track", **target)
+    assert alarm_names(still, prefix) == []
+    with pytest.raises(api.exceptions.ObjectNotFoundException, match="No scaling policy found"):
+        api.delete_scaling_policy(PolicyName="track", **target)
+    assert len(track(still, target, 10.0, DisableScaleIn=True)["Alarms"]) == 1
+    still.client("sagemaker").delete_endpoint(EndpointName="alarms")
+    assert alarm_names(still, prefix) == []
+    assert (
+        api.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[target["ResourceId"]])[
+            "ScalableTargets"
+        ]
+        == []
+    )
+
+
+def test_an_alarm_over_a_clients_own_metric(still: Emulated) -> None:
+    watch = still.client("cloudwatch")
+    watch.put_metric_alarm(
+        AlarmName="own",
+        Namespace="mine",
+        MetricName="errors",
+        Statistic="Sum",
+        Period=60,
+        EvaluationPeriods=2,
+        DatapointsToAlarm=1,
+        Threshold=3.0,
+        ComparisonOperator="GreaterThanThreshold",
+        TreatMissingData="notBreaching",
+    )
+    to_the_minute(still)
+    watch.put_metric_data(Namespace="mine", MetricData=[{"MetricName": "errors", "Value": 4.0}])
+    still.advance(60)
+    state(still, "own", "ALARM")
+    still.advance(180)
+    state(still, "own", "OK")
+
+
+def state(aws: Emulated, alarm: str, wanted: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    watch = aws.client("cloudwatch")
+    while (seen := watch.describe_alarms(AlarmNames=[alarm])["MetricAlarms"][0])["StateValue"] != wanted:
+        assert time.monotonic() < deadline, seen
+        time.sleep(0.02)

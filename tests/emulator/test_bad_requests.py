@@ -1,0 +1,203 @@
+"""Bad requests are refused as AWS refuses them: by the service model, and by what the service knows."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from lmi_deploy.emulator.operations import OPERATIONS
+from tests.emulator.bad_requests import bad_requests
+from tests.support.emulator_process import ACCOUNT, IMAGE, Emulated
+
+SAGEMAKER = tuple(OPERATIONS["sagemaker"])
+LEAST = 120
+
+
+def raw(
+    aws: Emulated, body: bytes = b"{}", /, service: str = "", **headers: str
+) -> tuple[int, dict[str, Any]]:
+    """One request as it is, signed for a service if one is named; its status and JSON."""
+    connection = connected(urlsplit(aws.url).netloc)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    if service:
+        named = aws.signed(service, body, named)
+    connection.request("POST", "/", body, named)
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closed(aws: Emulated) -> Iterator[None]:
+    yield
+    connected(urlsplit(aws.url).netloc).close()
+
+
+@cache
+def connected(place: str) -> http.client.HTTPConnection:
+    """One for all requests of this file."""
+    connection = http.client.HTTPConnection(place, timeout=10)
+    connection.connect()
+    connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def refusal(client: Any, operation: str, params: Any) -> tuple[str, str]:
+    """Code and message of the refusal; empty when it was not refused."""
+    try:
+        client._make_api_call(operation, params)
+    except client.exceptions.ClientError as exc:
+        return exc.response["Error"]["Code"], exc.response["Error"]["Message"]
+    return "", ""
+
+
+@pytest.mark.parametrize("operation", SAGEMAKER)
+def test_requests_that_the_service_model_forbids(aws: Emulated, operation: str) -> None:
+    wrong = []
+    for bad in bad_requests("sagemaker", (operation,)):
+        # As JSON, not through botocore, which would not send most of them.
+        target = f"SageMaker.{operation}"
+        _, told = raw(aws, json.dumps(bad.params).encode(), service="sagemaker", X_Amz_Target=target)
+        code, message = told.get("__type"), told.get("message", "")
+        if code != bad.code or bad.phrase not in message:
+            wrong.append(f"{bad}\n    {bad.params}\n    got {code}: {message}")
+    assert not wrong, "\n".join(wrong[:5])
+
+
+def test_the_table_is_long_enough() -> None:
+    assert len(list(bad_requests("sagemaker", SAGEMAKER))) >= LEAST
+
+
+@pytest.fixture(scope="module")
+def uri(aws: Emulated) -> str:
+    return aws.upload("artifacts/one", {"serving.properties": "engine=Python\n"})
+
+
+def model(aws: Emulated, uri: str, **changes: Any) -> dict[str, Any]:
+    source = {"S3Uri": uri, "S3DataType": "S3Prefix", "CompressionType": "None"}
+    container = {"Image": IMAGE, "ModelDataSource": {"S3DataSource": source}, **changes}
+    container = {key: value for key, value in container.items() if value is not None}
+    return {"ModelName": "one", "ExecutionRoleArn": aws.role(), "PrimaryContainer": container}
+
+
+IMAGES = {
+    "docker.io/vllm/vllm-openai:latest": 'Using non-ECR image "{image}" without Vpc repository access mode is not '
+    "supported.",
+    "763104351884.dkr.ecr.us-east-1.amazonaws.com/djl-inference": 'ECR image "{image}" is invalid.',
+    IMAGE.replace(
+        "us-east-1", "us-west-2"
+    ): 'Region of "{image}" does not match expected region of us-east-1. '
+    "Cross region ECR image pulls are not allowed.",
+    IMAGE.replace("763104351884", "999999999999"): "The repository of your image {image} does not grant "
+    "ecr:GetDownloadUrlForLayer, ecr:BatchGetImage, ecr:BatchCheckLayerAvailability permission to "
+    "sagemaker.amazonaws.com service principal.",
+    IMAGE.replace("0.36.0", "9.99.0"): "Requested image {image} not found.",
+}
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_images_that_cannot_be_pulled(aws: Emulated, uri: str, image: str) -> None:
+    told = refusal(aws.client("sagemaker"), "CreateModel", model(aws, uri, Image=image))
+    assert told == ("ValidationException", IMAGES[image].format(image=image))
+
+
+@pytest.mark.parametrize("image", [f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/mine:1", f"{IMAGE}-v1.4"])
+def test_images_that_can(aws: Emulated, uri: str, image: str) -> None:
+    name = f"good-{abs(hash(image))}"
+    assert refusal(
+        aws.client("sagemaker"), "CreateModel", {**model(aws, uri, Image=image), "ModelName": name}
+    ) == (
+        "",
+        "",
+    )
+
+
+def test_a_role_that_is_not_there_or_does_not_trust_sagemaker(aws: Emulated, uri: str) -> None:
+    trust = {
+        "Version": "2012-10-17",
+        "Statement": [
+            {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
+        ],
+    }
+    for role in (f"arn:aws:iam::{ACCOUNT}:role/nobody", aws.role("stranger", trust=trust)):
+        told = refusal(aws.client("sagemaker"), "CreateModel", {**model(aws, uri), "ExecutionRoleArn": role})
+        assert told == (
+            "ValidationException",
+            f"Could not assume role {role}. Please ensure that the role exists and allows principal "
+            "'sagemaker.amazonaws.com' to assume the role.",
+        )
+
+
+def test_model_artifacts_that_are_not_there_or_that_the_role_may_not_read(aws: Emulated, uri: str) -> None:
+    narrow = aws.role("narrow", resources="arn:aws:s3:::elsewhere/*")
+    absent = model(aws, uri.replace("one", "none"))
+    for params in (absent, {**model(aws, uri), "ExecutionRoleArn": narrow}):
+        code, message = refusal(aws.client("sagemaker"), "CreateModel", params)
+        assert code == "ValidationException"
+        assert message.startswith("Could not access model data at s3://")
+
+
+CLASHES = [
+    {"ModelDataUrl": "s3://bucket/model.tar.gz"},
+    {"Image": None},
+]
+
+
+@pytest.mark.parametrize("changes", CLASHES)
+def test_containers_that_contradict_themselves(aws: Emulated, uri: str, changes: dict[str, Any]) -> None:
+    code, _ = refusal(aws.client("sagemaker"), "CreateModel", model(aws, uri, **changes))
+    assert code == "ValidationException"
+
+
+def test_environment_values_have_1024_characters_at_most(aws: Emulated, uri: str) -> None:
+    params = model(aws, uri, Environment={"KEY": "x" * 1025})
+    code, message = refusal(aws.client("sagemaker"), "CreateModel", params)
+    assert code == "ValidationException"
+    assert "at 'primaryContainer.environment' failed to satisfy constraint: Map value must satisfy" in message
+
+
+VOLUMES = {"ml.g5.xlarge": True, "ml.g4dn.xlarge": True, "ml.p4d.24xlarge": True, "ml.inf2.xlarge": False}
+
+
+@pytest.mark.parametrize("kind", VOLUMES)
+def test_a_volume_for_an_instance_with_disks_of_its_own(aws: Emulated, uri: str, kind: str) -> None:
+    client = aws.client("sagemaker")
+    refusal(client, "CreateModel", {**model(aws, uri), "ModelName": "voluminous"})
+    variant = {
+        "VariantName": "AllTraffic",
+        "ModelName": "voluminous",
+        "InstanceType": kind,
+        "InitialInstanceCount": 1,
+        "VolumeSizeInGB": 100,
+    }
+    name = kind.replace(".", "-").replace("ml-", "")
+    told = refusal(
+        client, "CreateEndpointConfig", {"EndpointConfigName": name, "ProductionVariants": [variant]}
+    )
+    message = f"VolumeSize parameter is not allowed for the selected Instance type {kind}"
+    assert told == (("ValidationException", message) if VOLUMES[kind] else ("", ""))
+
+
+def test_signatures(aws: Emulated) -> None:
+    target = "SageMaker.ListModels"
+    assert raw(aws, X_Amz_Target=target)[1]["__type"] == "MissingAuthenticationTokenException"
+    assert raw(aws)[1]["__type"] == "MissingAuthenticationTokenException"
+    broken = raw(aws, X_Amz_Target=target, Authorization="AWS4-HMAC-SHA256 nothing")
+    assert broken[1]["__type"] == "IncompleteSignatureException"
+    other = raw(aws, X_Amz_Target=target, service="s3")
+    assert other == (403, {"__type": "InvalidSignatureException", "message": other[1]["message"]})
+    assert raw(aws, X_Amz_Target=target, service="sagemaker")[0] == 200
+
+
+def test_operations_that_are_not_there(aws: Emulated) -> None:
+    assert raw(aws, X_Amz_Target="SageMaker.MakeCoffee", service="sagemaker")[1]["__type"] == (
+        "UnknownOperationException"
+    )
+    status, told = raw(aws, X_Amz_Target="SageMaker.ListTrainingJobs", service="sagemaker")
+    assert (status, told["__type"]) == (501, "NotImplemented")

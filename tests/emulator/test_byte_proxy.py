@@ -1,0 +1,103 @@
+"""The byte proxy: what goes through is dropped, delayed, cut, stalled and flipped by the rules of `/_faults`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import BotoCoreError, ClientError, FlexibleChecksumError
+
+from tests.emulator.conftest import FULL_SPEED
+from tests.support.emulator_process import BUCKET, Emulated, emulator
+
+CONTENT = bytes(range(256)) * 1024
+
+
+@pytest.fixture(scope="module")
+def through(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    with emulator(tmp_path_factory.mktemp("proxy"), *FULL_SPEED, "--proxy") as running:
+        s3 = running.client("s3")
+        s3.create_bucket(Bucket=BUCKET)
+        s3.put_object(Bucket=BUCKET, Key="weights", Body=CONTENT)
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _no_faults(through: Emulated) -> Iterator[None]:
+    yield
+    through.no_faults()
+
+
+def got(aws: Emulated, **settings: Any) -> bytes:
+    """Over a connection of its own."""
+    client = aws.client("s3", fresh=True, **settings)
+    content: bytes = client.get_object(Bucket=BUCKET, Key="weights")["Body"].read()
+    return content
+
+
+def rule(direction: str, do: Any, **more: Any) -> dict[str, Any]:
+    return {"method": "BYTES", "path": f"^/{direction}/aws$", "do": do, **more}
+
+
+def test_bytes_go_through(through: Emulated) -> None:
+    assert got(through) == CONTENT
+
+
+def test_a_connection_that_is_cut(through: Emulated) -> None:
+    through.fault(rule("down", {"cut": {"after": 5000, "reset": True}}))
+    with pytest.raises((BotoCoreError, ConnectionError)):
+        got(through)
+    assert got(through) == CONTENT
+
+
+def test_a_reply_that_is_lost_was_carried_out(through: Emulated) -> None:
+    through.fault(rule("down", {"cut": {"after": 0}}))
+    s3 = through.client("s3", fresh=True)
+    with pytest.raises(BotoCoreError):
+        s3.copy_object(Bucket=BUCKET, Key="lost", CopySource={"Bucket": BUCKET, "Key": "weights"})
+    held = through.client("s3", fresh=True).get_object(Bucket=BUCKET, Key="lost")["Body"].read()
+    assert held == CONTENT
+
+
+def test_a_connection_that_is_dropped_at_once(through: Emulated) -> None:
+    through.fault(rule("up", {"drop": {"reset": True}}))
+    with pytest.raises(BotoCoreError):
+        got(through)
+
+
+def test_one_wrong_bit_on_the_way_down(through: Emulated) -> None:
+    through.fault(rule("down", {"flip": {"at": 100_000}}))
+    with pytest.raises(FlexibleChecksumError):
+        got(through)
+
+
+def test_one_wrong_bit_on_the_way_up(through: Emulated) -> None:
+    """The body is not the one that was signed."""
+    through.fault(rule("up", {"flip": {"at": 100_000}}))
+    with pytest.raises(ClientError, match="XAmzContentSHA256Mismatch"):
+        through.client("s3", fresh=True).put_object(Bucket=BUCKET, Key="flipped", Body=CONTENT)
+
+
+def test_a_delay_and_a_stall(through: Emulated) -> None:
+    through.fault(rule("up", {"stall": {"after": 0, "seconds": 0.3}}, delay=0.3))
+    began = time.monotonic()
+    assert got(through) == CONTENT
+    assert time.monotonic() - began > 0.6
+
+
+def test_before_an_s3_server_that_is_not_ours(aws: Emulated, tmp_path: Path) -> None:
+    """A second emulator is that server."""
+    aws.upload("outside", {"weights": CONTENT})
+    with emulator(tmp_path, *FULL_SPEED, "--proxy", "--s3", aws.url, variables=aws.keys) as running:
+        url = running.exported["AWS_ENDPOINT_URL_S3"]
+        assert url != aws.url
+        there = replace(running, url=url, _clients={})
+        place = {"Bucket": BUCKET, "Key": "outside/weights"}
+        assert there.client("s3").get_object(**place)["Body"].read() == CONTENT
+        running.fault({"method": "BYTES", "path": "^/down/s3$", "do": {"cut": {"after": 5000}}})
+        with pytest.raises(BotoCoreError):
+            there.client("s3", fresh=True).get_object(**place)["Body"].read()

@@ -1,0 +1,254 @@
+"""Inference components: on endpoints without models, each with a container of its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.server.handlers import MANY_WAYS
+from tests.support.emulator_process import IMAGE, REGION, Emulated
+
+PATIENCE = 90.0
+PROPERTIES = "engine=Python\nminWorkers=1\nmaxWorkers=1\n"
+ARN = f"arn:aws:sagemaker:{REGION}:123456789012:inference-component/"
+NEEDS = {"NumberOfAcceleratorDevicesRequired": 1, "MinMemoryRequiredInMb": 1024}
+
+
+@pytest.fixture(autouse=True)
+def _no_faults(aws: Emulated) -> Iterator[None]:
+    yield
+    aws.no_faults()
+
+
+def shared(aws: Emulated, name: str) -> str:
+    """An endpoint in service that takes inference components."""
+    variant = {"VariantName": "v", "InstanceType": "ml.g5.12xlarge", "InitialInstanceCount": 1}
+    aws.client("sagemaker").create_endpoint_config(
+        EndpointConfigName=name, ExecutionRoleArn=aws.role(), ProductionVariants=[variant]
+    )
+    aws.endpoint(name)
+    assert aws.settled(name)["EndpointStatus"] == "InService"
+    return name
+
+
+def with_model(aws: Emulated, name: str, files: dict[str, str] | None = None) -> dict[str, Any]:
+    uri = aws.upload(f"artifacts/{name}", {"serving.properties": PROPERTIES, **(files or {})})
+    aws.model(name, uri)
+    return {"ModelName": name, "ComputeResourceRequirements": NEEDS}
+
+
+def create(
+    aws: Emulated, name: str, endpoint: str, spec: dict[str, Any], *, copies: int = 1, **more: Any
+) -> None:
+    aws.client("sagemaker").create_inference_component(
+        InferenceComponentName=name,
+        EndpointName=endpoint,
+        VariantName="v",
+        Specification=spec,
+        RuntimeConfig={"CopyCount": copies},
+        **more,
+    )
+
+
+def described(aws: Emulated, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = aws.client("sagemaker").describe_inference_component(InferenceComponentName=name)
+    return found
+
+
+def settled(aws: Emulated, name: str) -> dict[str, Any]:
+    deadline = time.monotonic() + PATIENCE
+    while (found := described(aws, name))["InferenceComponentStatus"] not in ("InService", "Failed"):
+        assert time.monotonic() < deadline, f"{found}\n{aws.log.read_text()}"
+        time.sleep(0.02)
+    return found
+
+
+def gone(aws: Emulated, name: str) -> None:
+    aws.client("sagemaker").delete_inference_component(InferenceComponentName=name)
+    deadline = time.monotonic() + PATIENCE
+    while names(aws, NameContains=name):
+        assert time.monotonic() < deadline, aws.log.read_text()
+        time.sleep(0.02)
+
+
+def names(aws: Emulated, **asked: Any) -> list[str]:
+    listed = aws.client("sagemaker").list_inference_components(**asked)["InferenceComponents"]
+    return [item["InferenceComponentName"] for item in listed]
+
+
+def refused(aws: Emulated, operation: str, **params: Any) -> str:
+    client = aws.client("sagemaker")
+    with pytest.raises(client.exceptions.ClientError) as refusal:
+        client._make_api_call(operation, params)
+    error = refusal.value.response["Error"]
+    assert error["Code"] == "ValidationException"
+    return str(error["Message"])
+
+
+def invoke(aws: Emulated, endpoint: str, component: str | None, body: Any) -> bytes:
+    named = {"InferenceComponentName": component} if component else {}
+    answer = aws.client("sagemaker-runtime").invoke_endpoint(
+        EndpointName=endpoint, ContentType="application/json", Body=json.dumps(body), **named
+    )
+    content: bytes = answer["Body"].read()
+    return content
+
+
+def test_from_creating_to_in_service_to_gone(aws: Emulated) -> None:
+    endpoint = shared(aws, "life")
+    tags = [{"Key": "lmi:deployment", "Value": "life"}]
+    create(aws, "life-1", endpoint, with_model(aws, "life-m"), copies=2, Tags=tags)
+    found = settled(aws, "life-1")
+    assert (found["InferenceComponentStatus"], found["EndpointName"], found["VariantName"]) == (
+        "InService",
+        "life",
+        "v",
+    )
+    assert found["RuntimeConfig"] == {"DesiredCopyCount": 2, "CurrentCopyCount": 2}
+    assert found["Specification"]["ModelName"] == "life-m"
+    assert names(aws, EndpointNameEquals="life", StatusEquals="InService") == ["life-1"]
+    assert names(aws, EndpointNameEquals="other") == []
+    assert aws.client("sagemaker").list_tags(ResourceArn=ARN + "life-1")["Tags"] == tags
+    assert invoke(aws, endpoint, "life-1", "x") == b'"x"'
+    told = refused(aws, "DeleteEndpoint", EndpointName="life")
+    assert "inference components attached: life-1" in told
+    gone(aws, "life-1")
+    assert refused(aws, "DescribeInferenceComponent", InferenceComponentName="life-1") == (
+        f'Could not find inference component "{ARN}life-1".'
+    )
+    aws.client("sagemaker").delete_endpoint(EndpointName="life")
+    aws.until_gone("life")
+
+
+def test_requests_must_say_which_component_where_there_are_some(aws: Emulated) -> None:
+    endpoint = shared(aws, "named")
+    runtime = aws.client("sagemaker-runtime")
+    with pytest.raises(runtime.exceptions.ClientError, match="Inference Component Name header is required"):
+        invoke(aws, endpoint, None, "x")
+    with pytest.raises(runtime.exceptions.ClientError, match="not found for Endpoint"):
+        invoke(aws, endpoint, "nobody", "x")
+    with_model(aws, "plain")
+    aws.endpoint_config("plain", "plain")
+    aws.endpoint("plain")
+    aws.settled("plain")
+    with pytest.raises(runtime.exceptions.ClientError, match="header is not allowed"):
+        invoke(aws, "plain", "any", "x")
+    told = refused(
+        aws,
+        "CreateInferenceComponent",
+        InferenceComponentName="misplaced",
+        EndpointName="plain",
+        VariantName="AllTraffic",
+        Specification={"ModelName": "plain", "ComputeResourceRequirements": NEEDS},
+    )
+    assert "takes no inference components" in told
+
+
+def test_down_to_no_copies_and_up_again(aws: Emulated) -> None:
+    endpoint, client = shared(aws, "zero"), aws.client("sagemaker")
+    create(aws, "zero-1", endpoint, with_model(aws, "zero-m"))
+    settled(aws, "zero-1")
+    for copies in (0, 3):
+        client.update_inference_component_runtime_config(
+            InferenceComponentName="zero-1", DesiredRuntimeConfig={"CopyCount": copies}
+        )
+        assert settled(aws, "zero-1")["RuntimeConfig"]["CurrentCopyCount"] == copies
+        if not copies:
+            runtime = aws.client("sagemaker-runtime")
+            with pytest.raises(
+                runtime.exceptions.ClientError, match="has no capacity to process this request"
+            ):
+                invoke(aws, endpoint, "zero-1", "x")
+    assert invoke(aws, endpoint, "zero-1", "x") == b'"x"'
+
+
+def test_what_does_not_come_up_is_told(aws: Emulated) -> None:
+    endpoint, reason = shared(aws, "short"), "Insufficient capacity to place a copy."
+    rule = {"method": "HOSTING", "path": "^/start/short/v/.*/short-1$", "times": 1}
+    aws.fault({**rule, "do": {"answer": {"status": 400, "body": reason}}})
+    create(aws, "short-1", endpoint, with_model(aws, "short-m"))
+    found = settled(aws, "short-1")
+    assert (found["InferenceComponentStatus"], found["FailureReason"]) == ("Failed", reason)
+    gone(aws, "short-1")
+
+
+def test_an_update_that_fails_leaves_the_old_one(aws: Emulated) -> None:
+    endpoint, client = shared(aws, "kept"), aws.client("sagemaker")
+    create(aws, "kept-1", endpoint, with_model(aws, "kept-m"))
+    settled(aws, "kept-1")
+    rule = {"method": "HOSTING", "path": "^/start/kept/v/.*/kept-1$"}
+    aws.fault({**rule, "do": {"answer": {"status": 400, "body": "no"}}})
+    client.update_inference_component(
+        InferenceComponentName="kept-1", Specification=with_model(aws, "kept-n")
+    )
+    found = settled(aws, "kept-1")
+    assert (found["InferenceComponentStatus"], found["FailureReason"]) == ("InService", "no")
+    assert found["Specification"]["ModelName"] == "kept-m"
+    client.update_inference_component(
+        InferenceComponentName="kept-1",
+        Specification={"ModelName": "kept-n", "ComputeResourceRequirements": NEEDS},
+    )
+    assert settled(aws, "kept-1")["Specification"]["ModelName"] == "kept-n"
+
+
+def test_adapters_are_served_by_their_base(aws: Emulated) -> None:
+    endpoint = shared(aws, "lora")
+    create(aws, "lora-base", endpoint, with_model(aws, "lora-m"))
+    settled(aws, "lora-base")
+    aws.client("sagemaker").create_inference_component(
+        InferenceComponentName="lora-1",
+        EndpointName=endpoint,
+        Specification={
+            "BaseInferenceComponentName": "lora-base",
+            "Container": {"ArtifactUrl": "s3://b/adapter/"},
+        },
+    )
+    assert settled(aws, "lora-1")["InferenceComponentStatus"] == "InService"
+    assert invoke(aws, endpoint, "lora-1", "x") == b'"x"'
+    told = refused(aws, "DeleteInferenceComponent", InferenceComponentName="lora-base")
+    assert "is a base inference component for one or more associated" in told
+    gone(aws, "lora-1")
+    gone(aws, "lora-base")
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "Could not find model": {"ModelName": "none", "ComputeResourceRequirements": NEEDS},
+    "Exactly one of ModelName and Container": {"ComputeResourceRequirements": NEEDS},
+    "ComputeResourceRequirements is required": {"Container": {"Image": IMAGE}},
+    "Using non-ECR image": {"Container": {"Image": "vllm:latest"}, "ComputeResourceRequirements": NEEDS},
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_specifications_that_cannot_be(aws: Emulated, words: str) -> None:
+    if "wrong" not in [
+        item["EndpointName"] for item in aws.client("sagemaker").list_endpoints()["Endpoints"]
+    ]:
+        shared(aws, "wrong")
+    told = refused(
+        aws,
+        "CreateInferenceComponent",
+        InferenceComponentName="wrong",
+        EndpointName="wrong",
+        VariantName="v",
+        Specification=WRONG[words],
+    )
+    assert words in told
+
+
+def test_two_components_are_two_containers(hosting: Emulated) -> None:
+    endpoint = shared(hosting, "two")
+    for name in ("two-a", "two-b"):
+        create(hosting, name, endpoint, with_model(hosting, name, {"model.py": MANY_WAYS}))
+    for name in ("two-a", "two-b"):
+        assert settled(hosting, name)["InferenceComponentStatus"] == "InService"
+        assert invoke(hosting, endpoint, name, {"do": "echo", "text": name}) == name.encode()
+        group = f"/aws/sagemaker/InferenceComponents/{name}"
+        (stream,) = hosting.client("logs").describe_log_streams(logGroupName=group)["logStreams"]
+        assert stream["logStreamName"].startswith("v/i-")
+    gone(hosting, "two-a")
+    assert invoke(hosting, endpoint, "two-b", {"do": "echo", "text": "still"}) == b"still"

@@ -1,0 +1,302 @@
+"""The life of an endpoint as a client sees it, with the clock in the test's hand."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.support.emulator_process import REGION, Emulated
+
+PROVISIONED = 91
+CAPACITY = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
+
+
+@pytest.fixture(autouse=True)
+def _no_faults(aws: Emulated) -> Any:
+    yield
+    aws.no_faults()
+
+
+@pytest.fixture
+def ready(aws: Emulated, request: pytest.FixtureRequest) -> str:
+    """A model and a configuration, both named after the test; no endpoint yet."""
+    return prepared(aws, request.node.originalname.removeprefix("test_").replace("_", "-")[:40].strip("-"))
+
+
+def prepared(aws: Emulated, name: str) -> str:
+    uri = aws.upload(f"artifacts/{name}", {"serving.properties": "engine=Python\n"})
+    aws.model(name, uri)
+    aws.endpoint_config(name, name)
+    return name
+
+
+def refused(client: Any, operation: str, **params: Any) -> str:
+    with pytest.raises(client.exceptions.ClientError) as refusal:
+        client._make_api_call(operation, params)
+    error = refusal.value.response["Error"]
+    assert error["Code"] == "ValidationException"
+    return str(error["Message"])
+
+
+def arn(kind: str, name: str) -> str:
+    return f"arn:aws:sagemaker:{REGION}:123456789012:{kind}/{name}"
+
+
+def test_from_creating_to_in_service_to_gone(still: Emulated) -> None:
+    name, client = prepared(still, "slow"), still.client("sagemaker")
+    still.endpoint(name)
+    seen = still.described(name)
+    assert (seen["EndpointStatus"], seen["EndpointConfigName"]) == ("Creating", name)
+    assert "ProductionVariants" not in seen
+    in_progress = f'Cannot update in-progress endpoint "{arn("endpoint", name)}".'
+    assert refused(client, "UpdateEndpoint", EndpointName=name, EndpointConfigName=name) == in_progress
+    assert refused(client, "DeleteEndpoint", EndpointName=name) == in_progress
+    still.advance(PROVISIONED)
+    variant = still.settled(name)["ProductionVariants"][0]
+    assert (variant["CurrentInstanceCount"], variant["CurrentWeight"]) == (1, 1.0)
+    assert variant["DeployedImages"][0]["ResolvedImage"].count("@sha256:") == 1
+    client.delete_endpoint(EndpointName=name)
+    assert still.described(name)["EndpointStatus"] == "Deleting"
+    still.advance(6)
+    still.until_gone(name)
+    missing = f'Could not find endpoint "{arn("endpoint", name)}".'
+    assert refused(client, "DescribeEndpoint", EndpointName=name) == missing
+
+
+def test_the_clock_is_shown_and_only_goes_forward(still: Emulated) -> None:
+    before = still.get("/_clock")["now"]
+    still.advance(3600)
+    assert 3600 <= still.get("/_clock")["now"] - before < 3700
+    with pytest.raises(OSError, match="400"):
+        still.advance(-1)
+
+
+def test_nothing_is_created_twice(aws: Emulated, ready: str) -> None:
+    client = aws.client("sagemaker")
+    aws.endpoint(ready)
+    model = client.describe_model(ModelName=ready)
+    keys = ("ModelName", "PrimaryContainer", "ExecutionRoleArn")
+    assert refused(client, "CreateModel", **{key: model[key] for key in keys}) == (
+        f'Cannot create already existing model "{arn("model", ready)}".'
+    )
+    config = client.describe_endpoint_config(EndpointConfigName=ready)
+    variants = config["ProductionVariants"]
+    assert refused(client, "CreateEndpointConfig", EndpointConfigName=ready, ProductionVariants=variants) == (
+        f'Cannot create already existing endpoint configuration "{arn("endpoint-config", ready)}".'
+    )
+    assert refused(client, "CreateEndpoint", EndpointName=ready, EndpointConfigName=ready) == (
+        f'Cannot create already existing endpoint "{arn("endpoint", ready)}".'
+    )
+
+
+def test_what_is_named_must_be_there(aws: Emulated, ready: str) -> None:
+    client = aws.client("sagemaker")
+    assert refused(client, "CreateEndpoint", EndpointName="x", EndpointConfigName="none") == (
+        f'Could not find endpoint configuration "{arn("endpoint-config", "none")}".'
+    )
+    variant = {
+        "VariantName": "v",
+        "ModelName": "none",
+        "InstanceType": "ml.m5.large",
+        "InitialInstanceCount": 1,
+    }
+    assert refused(client, "CreateEndpointConfig", EndpointConfigName="y", ProductionVariants=[variant]) == (
+        f'Could not find model "{arn("model", "none")}".'
+    )
+    client.delete_model(ModelName=ready)
+    assert refused(client, "DeleteModel", ModelName=ready) == f'Could not find model "{arn("model", ready)}".'
+    assert refused(client, "CreateEndpoint", EndpointName="x", EndpointConfigName=ready) == (
+        f'Could not find model "{arn("model", ready)}".'
+    )
+
+
+def test_a_configuration_in_use_can_be_deleted_and_then_blocks_updates(aws: Emulated, ready: str) -> None:
+    client = aws.client("sagemaker")
+    aws.endpoint(ready)
+    aws.settled(ready)
+    aws.endpoint_config(f"{ready}-2", ready)
+    client.delete_endpoint_config(EndpointConfigName=ready)
+    gone = f'Could not find endpoint configuration "{arn("endpoint-config", ready)}".'
+    assert refused(client, "DescribeEndpointConfig", EndpointConfigName=ready) == gone
+    assert aws.described(ready)["EndpointStatus"] == "InService"
+    assert refused(client, "UpdateEndpoint", EndpointName=ready, EndpointConfigName=f"{ready}-2") == gone
+
+
+def test_an_update_replaces_the_configuration(aws: Emulated, ready: str) -> None:
+    client = aws.client("sagemaker")
+    aws.endpoint(ready)
+    aws.settled(ready)
+    aws.endpoint_config(f"{ready}-2", ready, InitialInstanceCount=2)
+    client.update_endpoint(EndpointName=ready, EndpointConfigName=f"{ready}-2")
+    found = aws.settled(ready)
+    assert (found["EndpointStatus"], found["EndpointConfigName"]) == ("InService", f"{ready}-2")
+    assert found["ProductionVariants"][0]["CurrentInstanceCount"] == 2
+    assert "PendingDeploymentSummary" not in found
+
+
+def test_counts_that_were_changed_are_retained_when_asked(aws: Emulated, ready: str) -> None:
+    client = aws.client("sagemaker")
+    aws.endpoint(ready)
+    aws.settled(ready)
+    wanted = [{"VariantName": "AllTraffic", "DesiredInstanceCount": 3, "DesiredWeight": 0.5}]
+    client.update_endpoint_weights_and_capacities(EndpointName=ready, DesiredWeightsAndCapacities=wanted)
+    variant = aws.settled(ready)["ProductionVariants"][0]
+    assert (variant["CurrentInstanceCount"], variant["CurrentWeight"]) == (3, 0.5)
+    excluded = [{"VariantPropertyType": "DesiredWeight"}]
+    client.update_endpoint(
+        EndpointName=ready,
+        EndpointConfigName=ready,
+        RetainAllVariantProperties=True,
+        ExcludeRetainedVariantProperties=excluded,
+    )
+    variant = aws.settled(ready)["ProductionVariants"][0]
+    assert (variant["CurrentInstanceCount"], variant["CurrentWeight"]) == (3, 1.0)
+    client.update_endpoint(EndpointName=ready, EndpointConfigName=ready)
+    assert aws.settled(ready)["ProductionVariants"][0]["CurrentInstanceCount"] == 1
+
+
+def test_no_capacity(aws: Emulated, ready: str) -> None:
+    rule = {"method": "HOSTING", "path": f"^/provision/{ready}/.*/ml.g5", "delay": 600}
+    aws.fault({**rule, "do": {"answer": {"status": 400, "body": CAPACITY}}})
+    aws.endpoint(ready)
+    found = aws.settled(ready)
+    assert (found["EndpointStatus"], found["FailureReason"]) == ("Failed", CAPACITY)
+    client = aws.client("sagemaker")
+    assert "Failed" in refused(client, "UpdateEndpoint", EndpointName=ready, EndpointConfigName=ready)
+    client.delete_endpoint(EndpointName=ready)
+    aws.until_gone(ready)
+
+
+def test_stuck_in_creating(still: Emulated) -> None:
+    name = prepared(still, "stuck")
+    still.fault({"method": "HOSTING", "path": f"^/provision/{name}/", "do": {"hang": {"seconds": 86400}}})
+    still.endpoint(name)
+    still.advance(3600)
+    assert still.described(name)["EndpointStatus"] == "Creating"
+    still.advance(86400)
+    still.advance(PROVISIONED)
+    assert still.settled(name)["EndpointStatus"] == "InService"
+
+
+def test_a_failed_update_rolls_back(aws: Emulated, ready: str) -> None:
+    client = aws.client("sagemaker")
+    aws.endpoint(ready)
+    aws.settled(ready)
+    aws.endpoint_config(f"{ready}-2", ready)
+    rule = {"method": "HOSTING", "path": f"^/provision/{ready}/"}
+    aws.fault({**rule, "do": {"answer": {"status": 400, "body": CAPACITY}}})
+    client.update_endpoint(EndpointName=ready, EndpointConfigName=f"{ready}-2")
+    found = aws.settled(ready)
+    assert (found["EndpointStatus"], found["EndpointConfigName"]) == ("InService", ready)
+    assert found["FailureReason"] == CAPACITY
+
+
+def test_a_rollback_that_fails_too(aws: Emulated, ready: str) -> None:
+    client = aws.client("sagemaker")
+    aws.endpoint(ready)
+    aws.settled(ready)
+    for phase in ("provision", "rollback"):
+        rule = {"method": "HOSTING", "path": f"^/{phase}/{ready}/"}
+        aws.fault({**rule, "do": {"answer": {"status": 400, "body": CAPACITY}}})
+    client.update_endpoint(EndpointName=ready, EndpointConfigName=ready)
+    assert aws.settled(ready)["EndpointStatus"] == "UpdateRollbackFailed"
+
+
+GUARDS = {
+    "BlueGreenUpdatePolicy": {
+        "TrafficRoutingConfiguration": {
+            "Type": "CANARY",
+            "WaitIntervalInSeconds": 300,
+            "CanarySize": {"Type": "CAPACITY_PERCENT", "Value": 10},
+        },
+        "TerminationWaitInSeconds": 60,
+    },
+    "RollingUpdatePolicy": {
+        "MaximumBatchSize": {"Type": "INSTANCE_COUNT", "Value": 1},
+        "WaitIntervalInSeconds": 300,
+    },
+}
+
+
+@pytest.mark.parametrize("policy", GUARDS)
+def test_an_alarm_during_an_update_rolls_back(still: Emulated, policy: str) -> None:
+    name, client, watch = (
+        prepared(still, f"guarded-{policy[:4]}"),
+        still.client("sagemaker"),
+        still.client("cloudwatch"),
+    )
+    still.endpoint(name)
+    still.advance(PROVISIONED)
+    still.settled(name)
+    still.endpoint_config(f"{name}-2", name)
+    rollback = {"Alarms": [{"AlarmName": f"errors-{policy}"}]}
+    guard = {policy: GUARDS[policy], "AutoRollbackConfiguration": rollback}
+    update = {"EndpointName": name, "EndpointConfigName": f"{name}-2", "DeploymentConfig": guard}
+    assert "errors" in refused(client, "UpdateEndpoint", **update)
+    alarm = {"Namespace": "n", "MetricName": "m", "Period": 60, "EvaluationPeriods": 1, "Threshold": 1.0}
+    watch.put_metric_alarm(
+        AlarmName=f"errors-{policy}", ComparisonOperator="GreaterThanThreshold", Statistic="Sum", **alarm
+    )
+    client.update_endpoint(**update)
+    still.advance(PROVISIONED)
+    pending = still.described(name)["PendingDeploymentSummary"]
+    assert pending["EndpointConfigName"] == f"{name}-2"
+    watch.set_alarm_state(AlarmName=f"errors-{policy}", StateValue="ALARM", StateReason="test")
+    seen = set()
+    for _ in range(20):
+        still.advance(20)
+        seen.add(still.described(name)["EndpointStatus"])
+        if seen >= {"RollingBack", "InService"}:
+            break
+    found = still.settled(name)
+    assert (found["EndpointStatus"], found["EndpointConfigName"]) == ("InService", name)
+    assert "errors" in found["FailureReason"]
+
+
+@pytest.mark.parametrize("policy", GUARDS)
+def test_an_update_that_takes_too_long_rolls_back(still: Emulated, policy: str) -> None:
+    name, client = prepared(still, f"overdue-{policy[:4]}"), still.client("sagemaker")
+    still.endpoint(name)
+    still.advance(PROVISIONED)
+    still.settled(name)
+    still.endpoint_config(f"{name}-2", name)
+    guard = {policy: {**GUARDS[policy], "MaximumExecutionTimeoutInSeconds": 600}}
+    still.fault({"method": "HOSTING", "path": f"^/provision/{name}/", "do": {"hang": {"seconds": 86400}}})
+    client.update_endpoint(EndpointName=name, EndpointConfigName=f"{name}-2", DeploymentConfig=guard)
+    still.advance(590)
+    assert still.described(name)["EndpointStatus"] == "Updating"
+    still.advance(11)
+    deadline = time.monotonic() + 10
+    while still.described(name)["EndpointStatus"] != "RollingBack":
+        assert time.monotonic() < deadline
+    still.advance(61)
+    found = still.settled(name)
+    assert (found["EndpointStatus"], found["EndpointConfigName"]) == ("InService", name)
+    assert "MaximumExecutionTimeoutInSeconds, 600 seconds" in found["FailureReason"]
+
+
+def test_statuses_that_no_call_leads_to(aws: Emulated, ready: str) -> None:
+    aws.endpoint(ready)
+    aws.settled(ready)
+    aws.post(f"/_endpoints/{REGION}/{ready}", {"status": "OutOfService", "reason": "a test"})
+    assert aws.described(ready)["EndpointStatus"] == "OutOfService"
+
+
+def test_quota_by_a_rule(aws: Emulated, ready: str) -> None:
+    body = '{"__type": "ResourceLimitExceeded", "message": "The account-level service limit is 0 Instances"}'
+    rule = {"headers": {"X-Amz-Target": "CreateEndpoint$"}, "do": {"answer": {"status": 400, "body": body}}}
+    aws.fault(rule)
+    client = aws.client("sagemaker")
+    with pytest.raises(client.exceptions.ResourceLimitExceeded, match="0 Instances"):
+        aws.endpoint(ready)
+
+
+def test_a_lost_reply_is_carried_out(aws: Emulated, ready: str) -> None:
+    from botocore.exceptions import ConnectionClosedError
+
+    aws.fault({"headers": {"X-Amz-Target": "CreateEndpoint$"}, "do": "lose"})
+    with pytest.raises(ConnectionClosedError):
+        aws.endpoint(ready)
+    assert aws.settled(ready)["EndpointStatus"] == "InService"

@@ -1,0 +1,25 @@
+"""Another S3 server in the place of the built-in one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.emulator.conftest import FULL_SPEED
+from tests.server.handlers import MANY_WAYS
+from tests.support.emulator_process import Emulated, emulator
+
+
+def test_artifacts_come_from_there(aws: Emulated, tmp_path: Path) -> None:
+    """A second emulator is the S3 server here: it is a program of its own, at another address."""
+    files = {"model.py": MANY_WAYS, "serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n"}
+    uri = aws.upload("artifacts/outside", files)
+    outside = (*FULL_SPEED, "--s3", aws.url)
+    with emulator(tmp_path, *outside, containers=True, variables=aws.keys) as inside:
+        inside.model("outside", uri)
+        inside.endpoint_config("outside", "outside")
+        inside.endpoint("outside")
+        assert inside.settled("outside")["EndpointStatus"] == "InService"
+        answer = inside.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName="outside", ContentType="application/json", Body=b'{"do": "echo", "text": "a"}'
+        )
+        assert answer["Body"].read() == b"a"

@@ -1,0 +1,51 @@
+"""What was deleted is forgotten: deployments that come and go leave the emulator as small as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+from tests.emulator.conftest import FULL_SPEED
+from tests.support.emulator_process import BUCKET, Emulated, emulator
+
+WARM, LIVES = 25, 75
+OBJECTS = 12
+GROWTH = 4 << 20
+"""Bytes; these lives take 1 MB, and 7 MB where moto keeps every instance of its models."""
+
+
+def test_deployments_that_come_and_go_are_forgotten(tmp_path: Path) -> None:
+    with emulator(tmp_path, *FULL_SPEED) as aws:
+        process = psutil.Process(aws.process.pid)
+        for number in range(WARM):
+            life(aws, f"warm-{number}")
+        before = process.memory_info().rss
+        for number in range(LIVES):
+            life(aws, f"life-{number}")
+        grown = process.memory_info().rss - before
+        assert grown < GROWTH, f"{grown / 1e6:.1f} MB in {LIVES} lives"
+
+
+def life(aws: Emulated, name: str) -> None:
+    """As `lmi up` and `lmi down --purge --logs` leave it: the objects of a deployment, an endpoint, a log group."""
+    s3, api, logs = aws.client("s3"), aws.client("sagemaker"), aws.client("logs")
+    files = {f"{number}.json": bytes(40_000) for number in range(OBJECTS)}
+    uri = aws.upload(f"deployments/{name}", files)
+    for _ in range(OBJECTS):
+        s3.put_object(Bucket=BUCKET, Key=f"deployments/{name}/lock.json", Body=bytes(400))
+    role = aws.role()
+    aws.model(name, uri, role=role, Environment={"A": "x" * 1000})
+    aws.endpoint_config(name, name)
+    aws.endpoint(name)
+    aws.settled(name)
+    aws.client("sts").assume_role(RoleArn=role, RoleSessionName=name)
+    aws.client("sagemaker-runtime").invoke_endpoint(EndpointName=name, Body=bytes(1000))["Body"].read()
+    logs.create_log_group(logGroupName=f"/aws/sagemaker/Endpoints/{name}")
+    logs.delete_log_group(logGroupName=f"/aws/sagemaker/Endpoints/{name}")
+    api.delete_endpoint(EndpointName=name)
+    aws.until_gone(name)
+    api.delete_endpoint_config(EndpointConfigName=name)
+    api.delete_model(ModelName=name)
+    for key in (*files, "lock.json"):
+        s3.delete_object(Bucket=BUCKET, Key=f"deployments/{name}/{key}")

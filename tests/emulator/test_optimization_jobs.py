@@ -1,0 +1,72 @@
+"""Optimization jobs: accepted, told, timed, stopped; nothing is optimized."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.support.emulator_process import BUCKET, Emulated
+
+
+def job(aws: Emulated, name: str, **more: Any) -> dict[str, Any]:
+    return {
+        "OptimizationJobName": name,
+        "RoleArn": aws.role(),
+        "ModelSource": {"S3": {"S3Uri": f"s3://{BUCKET}/weights/"}},
+        "DeploymentInstanceType": "ml.g5.12xlarge",
+        "OptimizationConfigs": [
+            {"ModelQuantizationConfig": {"OverrideEnvironment": {"OPTION_QUANTIZE": "awq"}}}
+        ],
+        "OutputConfig": {"S3OutputLocation": f"s3://{BUCKET}/out/"},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+        **more,
+    }
+
+
+def until(aws: Emulated, name: str, status: str) -> dict[str, Any]:
+    deadline = time.monotonic() + 20
+    api = aws.client("sagemaker")
+    while (found := api.describe_optimization_job(OptimizationJobName=name))[
+        "OptimizationJobStatus"
+    ] != status:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.02)
+    return dict(found)
+
+
+def test_states_on_the_clock(still: Emulated) -> None:
+    api = still.client("sagemaker")
+    api.create_optimization_job(**job(still, "slow"))
+    with pytest.raises(api.exceptions.ResourceInUse, match="Job name must be unique"):
+        api.create_optimization_job(**job(still, "slow"))
+    until(still, "slow", "STARTING")
+    still.advance(121)
+    until(still, "slow", "INPROGRESS")
+    with pytest.raises(api.exceptions.ClientError, match="in status INPROGRESS"):
+        api.delete_optimization_job(OptimizationJobName="slow")
+    still.advance(601)
+    assert until(still, "slow", "COMPLETED")["OptimizationEndTime"]
+    (told,) = api.list_optimization_jobs(NameContains="slow")["OptimizationJobSummaries"]
+    assert told["OptimizationTypes"] == ["ModelQuantizationConfig"]
+    api.delete_optimization_job(OptimizationJobName="slow")
+    with pytest.raises(api.exceptions.ResourceNotFound):
+        api.describe_optimization_job(OptimizationJobName="slow")
+
+
+def test_stopped_and_failed(still: Emulated) -> None:
+    api = still.client("sagemaker")
+    api.create_optimization_job(**job(still, "stopped"))
+    api.stop_optimization_job(OptimizationJobName="stopped")
+    until(still, "stopped", "STOPPING")
+    still.advance(31)
+    until(still, "stopped", "STOPPED")
+    failing = {
+        "method": "OPTIMIZATION",
+        "path": "^/provision/failing/",
+        "do": {"answer": {"status": 400, "body": "no"}},
+    }
+    still.fault(failing)
+    api.create_optimization_job(**job(still, "failing"))
+    assert until(still, "failing", "FAILED")["FailureReason"] == "no"

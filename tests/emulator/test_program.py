@@ -1,0 +1,306 @@
+"""The program: what it prints, how it ends, what it leaves."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.emulator.conftest import FULL_SPEED
+from tests.server.handlers import MANY_WAYS
+from tests.support.emulator_process import IMAGE, PATIENCE, Emulated, emulator
+
+LMI = str(Path(sys.executable).with_name("lmi"))
+FILES = {"model.py": MANY_WAYS, "serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n"}
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "lmi_deploy.emulator", "--port", "0", "--no-containers", *arguments]
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    out, err = process.communicate(timeout=PATIENCE)
+    return process.returncode, out, err
+
+
+def test_it_ends_after_its_time_and_has_said_what_to_export() -> None:
+    code, out, err = ended(start("--stop-after", "0.5", "--s3", "http://127.0.0.1:9"))
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0].startswith("export AWS_ENDPOINT_URL=http://127.0.0.1:")
+    assert "export AWS_ENDPOINT_URL_S3=http://127.0.0.1:9" in out.splitlines()
+
+
+def test_it_ends_with_its_parent() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = start("--parent-pid", str(parent.pid))
+    parent.communicate(b"\n", timeout=30)
+    assert ended(process)[0] == 0
+
+
+def test_lmi_emulator_takes_all_that_the_program_takes() -> None:
+    def flags(*argv: str) -> set[str]:
+        done = subprocess.run([*argv, "--help"], capture_output=True, text=True, check=True)
+        return set(re.findall(r"--[a-z0-9-]+", done.stdout))
+
+    assert flags(sys.executable, "-m", "lmi_deploy.emulator") <= flags(LMI, "emulator")
+
+
+def test_a_killed_lmi_takes_its_emulator_along() -> None:
+    argv = [LMI, "emulator", "--port", "0", "--no-containers"]
+    lmi = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert lmi.stdout is not None
+    lmi.stdout.readline()
+    (program,) = psutil.Process(lmi.pid).children()
+    lmi.kill()
+    lmi.wait(30)
+    lmi.stdout.close()
+    program.wait(30)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_when_told(number: signal.Signals) -> None:
+    process = start()
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(number)
+    assert ended(process)[0] == 0
+
+
+def test_a_port_that_is_taken(aws: Emulated) -> None:
+    port = aws.url.rpartition(":")[2]
+    argv = [sys.executable, "-m", "lmi_deploy.emulator", "--no-containers", "--port", port]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert f"port {port} of 127.0.0.1 cannot be had" in done.stderr
+    assert "\n  next: choose another with --port" in done.stderr
+    assert "--port" in done.stderr
+
+
+UNSOUND = [
+    (["--port", "99999"], "--port 99999: a port is a number from 0 to 65535"),
+    (["--speed", "-3"], "--speed -3.0: time goes on by more than 0 seconds in a second"),
+    (
+        ["--s3", "localhost:9000"],
+        "--s3 localhost:9000: expected an address that begins with http:// or https://",
+    ),
+    (["--python", "/nowhere/python"], "--python /nowhere/python: no program is there"),
+    (["--engine-dir", "/nowhere"], "--engine-dir /nowhere: there is no djl_python_engine.py"),
+    (["--dir", __file__], f"--dir {__file__}: cannot be used: File exists"),
+    (["--faults", "/nowhere.json"], "/nowhere.json: cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("flags", "message"), UNSOUND, ids=[flags[0] for flags, _ in UNSOUND])
+def test_what_cannot_be_is_refused_before_anything_begins(flags: list[str], message: str) -> None:
+    code, out, err = ended(start(*flags, "--stop-after", "0"))
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {message}")
+    assert len(err.splitlines()) == 2, "what is wrong, and what to do"
+
+
+def test_a_folder_is_one_emulators_at_a_time(tmp_path: Path) -> None:
+    with emulator(tmp_path, "--dir", str(tmp_path / "state")):
+        code, _, err = ended(start("--dir", str(tmp_path / "state")))
+        assert code == 5
+        assert err.startswith(f"error: {tmp_path / 'state'}: another emulator keeps its state there")
+    assert ended(start("--dir", str(tmp_path / "state"), "--stop-after", "0"))[0] == 0
+
+
+def test_json_is_all_that_a_program_reads() -> None:
+    argv = [LMI, "emulator", "--json", "--no-containers", "--port"]
+    fine, wrong = (
+        subprocess.run([*argv, *more], capture_output=True, text=True, check=False, timeout=30)
+        for more in (["0", "--stop-after", "0"], ["99999"])
+    )
+    listening, result = map(json.loads, fine.stdout.splitlines())
+    assert listening["event"] == "listening"
+    assert listening["environment"]["AWS_ENDPOINT_URL"].startswith("http://127.0.0.1:")
+    assert result == {"event": "result", "ok": True, "exit_code": 0}
+    assert (fine.returncode, fine.stderr) == (0, "")
+    refused = json.loads(wrong.stdout)
+    assert (refused["event"], refused["ok"], refused["error"]["kind"]) == ("result", False, "UsageRefused")
+    assert refused["error"]["exit_code"] == wrong.returncode == 2
+    assert wrong.stderr == ""
+
+
+def servers_of(folder: Path) -> list[int]:
+    """The processes that serve a model folder below this one."""
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        if any(str(folder) in part for part in process.info["cmdline"] or ()) and process.pid != os.getpid():
+            found.append(process.pid)
+    return found
+
+
+def deploy(aws: Emulated) -> None:
+    aws.model("one", aws.upload("artifacts/one", FILES))
+    aws.endpoint_config("one", "one")
+    aws.endpoint("one")
+    assert aws.settled("one")["EndpointStatus"] == "InService"
+
+
+def test_containers_end_with_it(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with emulator(tmp_path, *FULL_SPEED, "--dir", str(state), containers=True) as aws:
+        deploy(aws)
+        assert servers_of(state / "hosting")
+    assert servers_of(state / "hosting") == []
+
+
+DETACHES = (
+    "import subprocess; subprocess.Popen(['sleep', '1000'], start_new_session=True); "
+    "print('started', flush=True); subprocess.run(['sleep', '1000'])"
+)
+
+
+def run_job(aws: Emulated) -> None:
+    """One that has begun, and has detached a program of its own."""
+    cluster = {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30}
+    aws.client("sagemaker").create_processing_job(
+        ProcessingJobName="one",
+        RoleArn=aws.role(),
+        AppSpecification={"ImageUri": IMAGE, "ContainerEntrypoint": ["python3", "-c", DETACHES]},
+        ProcessingResources={"ClusterConfig": cluster},
+    )
+    deadline = time.monotonic() + PATIENCE
+    while "/aws/sagemaker/ProcessingJobs" not in str(aws.client("logs").describe_log_groups()):
+        assert time.monotonic() < deadline, aws.log.read_text()
+        time.sleep(0.02)
+
+
+def gone(processes: list[psutil.Process], *folders: Path) -> bool:
+    """Whether all of them are gone, now or soon."""
+    psutil.wait_procs(processes, timeout=PATIENCE)
+    deadline = time.monotonic() + PATIENCE
+    while any(folder.exists() for folder in folders) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not any(map(is_running, processes)) and not any(folder.exists() for folder in folders)
+
+
+def is_running(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder with a short path, as a unix socket needs it."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_a_kill_leaves_nothing_running(tmp_path: Path, short: Path, *, is_kept: bool) -> None:
+    kept = ("--dir", str(tmp_path / "state")) if is_kept else ()
+    variables = {"TMPDIR": str(short)}
+    with emulator(tmp_path, *FULL_SPEED, *kept, containers=True, variables=variables) as aws:
+        deploy(aws)
+        run_job(aws)
+        family = psutil.Process(aws.process.pid).children(recursive=True)
+        commands = [" ".join(process.cmdline()) for process in family]
+        assert sum(command == "sleep 1000" for command in commands) == 2
+        assert any("djl_python_engine" in command for command in commands)
+        aws.process.kill()
+        aws.process.wait()
+        assert gone(family, *short.glob("lmi-emulator-*"))
+
+
+def test_an_emulator_ends_what_its_jobs_detached(tmp_path: Path) -> None:
+    with emulator(tmp_path, *FULL_SPEED, containers=True) as aws:
+        run_job(aws)
+        family = psutil.Process(aws.process.pid).children(recursive=True)
+    assert gone(family)
+
+
+def test_containers_that_a_kill_left_are_ended_by_the_next(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    kept = (*FULL_SPEED, "--dir", str(state))
+    with emulator(tmp_path, *kept, containers=True) as aws:
+        deploy(aws)
+        before = set(servers_of(state / "hosting"))
+        aws.process.kill()
+        aws.process.wait()
+    with emulator(tmp_path, *kept, containers=True) as aws:
+        # A call that comes before the container is up again waits for it.
+        answer = aws.client("sagemaker-runtime").invoke_endpoint(
+            EndpointName="one", ContentType="application/json", Body=b'{"do": "echo", "text": "again"}'
+        )
+        assert answer["Body"].read() == b"again"
+        assert before.isdisjoint(servers_of(state / "hosting"))
+    assert servers_of(state / "hosting") == []
+
+
+def test_a_proxy_is_at_the_port_that_was_asked_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    process = start("--port", str(port), "--proxy", "--stop-after", "0.5")
+    code, out, err = ended(process)
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == f"export AWS_ENDPOINT_URL=http://127.0.0.1:{port}"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, err = ended(start("--port", str(taken.getsockname()[1]), "--proxy"))
+    assert (code, "cannot be had" in err) == (2, True)
+
+
+NEVER = [
+    ({"method": "BYTES", "path": "/up/aws"}, "connections are seen with --proxy only"),
+    ({"method": "GTE"}, "method GTE: did you mean GET?"),
+    (
+        {"headers": {"X-Amz-Target": "CreateEndpont$"}},
+        "no operation is called so, did you mean CreateEndpoint?",
+    ),
+    ({"method": "HOSTING", "path": "^/provison/chat"}, "the phases of HOSTING are provision, download"),
+    (
+        {"method": "HOSTING", "headers": {"X-Amz-Target": "Create"}},
+        "what the service does by itself (HOSTING) has none",
+    ),
+    ({"method": "PUT", "path": "^s3://bucket"}, "paths begin with /"),
+]
+
+
+@pytest.mark.parametrize(("rule", "why"), NEVER)
+def test_a_rule_that_can_never_match_is_refused(
+    aws: Emulated, tmp_path: Path, rule: dict[str, object], why: str
+) -> None:
+    """At the start, and over HTTP."""
+    (tmp_path / "rules.json").write_text(json.dumps([{"do": "lose"}, {"name": "mine", "do": "drop", **rule}]))
+    code, _, err = ended(start("--faults", str(tmp_path / "rules.json")))
+    assert (code, "rule 2 (mine) can never match: " in err, why in err) == (2, True, True), err
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        aws.fault({"do": "drop", **rule})
+    assert why in json.load(refused.value)["error"]
+
+
+def test_a_container_that_never_answers_its_ping_leaves_no_worker(hosting: Emulated) -> None:
+    """The handler hangs as it loads; its worker leads a session of its own."""
+    files = {**FILES, "model.py": "import time\ntime.sleep(600)\n"}
+    hosting.model("hangs", hosting.upload("artifacts/hangs", files))
+    hosting.endpoint_config("hangs", "hangs", ContainerStartupHealthCheckTimeoutInSeconds=60)
+    hosting.endpoint("hangs")
+    deadline = time.monotonic() + PATIENCE
+    while not (family := workers_of(hosting)):
+        assert time.monotonic() < deadline, hosting.log.read_text()
+        time.sleep(0.1)
+    hosting.advance(600)
+    assert hosting.settled("hangs")["EndpointStatus"] == "Failed"
+    assert gone(family)
+
+
+def workers_of(aws: Emulated) -> list[psutil.Process]:
+    family = psutil.Process(aws.process.pid).children(recursive=True)
+    return [process for process in family if "djl_python_engine" in " ".join(process.cmdline())]

@@ -1,0 +1,198 @@
+"""The services beside SageMaker, as far as a deployer calls them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.emulator_process import BUCKET, REGION, Emulated
+
+DIMENSION = "sagemaker:variant:DesiredInstanceCount"
+
+
+@pytest.fixture(scope="module")
+def live(aws: Emulated) -> str:
+    """The name of a model, a configuration and an endpoint in service."""
+    uri = aws.upload("artifacts/live", {"serving.properties": "engine=Python\n"})
+    aws.model("live", uri)
+    aws.endpoint_config("live", "live")
+    tags = [{"Key": "lmi:deployment", "Value": "live"}]
+    aws.client("sagemaker").create_endpoint(EndpointName="live", EndpointConfigName="live", Tags=tags)
+    assert aws.settled("live")["EndpointStatus"] == "InService"
+    return "live"
+
+
+def test_resources_are_found_by_their_tags(aws: Emulated, live: str) -> None:
+    api = aws.client("resourcegroupstaggingapi")
+    found = api.get_resources(
+        TagFilters=[{"Key": "lmi:deployment", "Values": ["live", "other"]}], ResourceTypeFilters=["sagemaker"]
+    )
+    (only,) = found["ResourceTagMappingList"]
+    assert only["ResourceARN"] == f"arn:aws:sagemaker:{REGION}:123456789012:endpoint/live"
+    assert only["Tags"] == [{"Key": "lmi:deployment", "Value": "live"}]
+    for other in ({"TagFilters": [{"Key": "none"}]}, {"ResourceTypeFilters": ["sagemaker:model"]}):
+        assert api.get_resources(**other)["ResourceTagMappingList"] == []
+
+
+def test_quotas_are_told_and_kept(aws: Emulated, live: str) -> None:
+    api = aws.client("service-quotas")
+    quotas = [
+        quota
+        for page in api.get_paginator("list_service_quotas").paginate(ServiceCode="sagemaker")
+        for quota in page["Quotas"]
+    ]
+    (mine,) = [quota for quota in quotas if quota["QuotaName"] == "ml.p5.48xlarge for endpoint usage"]
+    aws.post(f"/_quotas/{REGION}", {"ml.p5.48xlarge": 0})
+    told = api.get_service_quota(ServiceCode="sagemaker", QuotaCode=mine["QuotaCode"])["Quota"]
+    assert (mine["Value"], told["Value"]) == (100.0, 0.0)
+    aws.endpoint_config("large", "live", InstanceType="ml.p5.48xlarge")
+    client = aws.client("sagemaker")
+    with pytest.raises(client.exceptions.ResourceLimitExceeded) as refusal:
+        aws.endpoint("large")
+    assert refusal.value.response["Error"]["Message"] == (
+        "The account-level service limit 'ml.p5.48xlarge for endpoint usage' is 0 Instances, with current "
+        "utilization of 0 Instances and a request delta of 1 Instances. Please contact AWS support to request "
+        "an increase for this limit."
+    )
+
+
+def test_autoscaling(aws: Emulated, live: str) -> None:
+    api, client = aws.client("application-autoscaling"), aws.client("sagemaker")
+    target = {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": "endpoint/live/variant/AllTraffic",
+        "ScalableDimension": DIMENSION,
+    }
+    with pytest.raises(api.exceptions.ObjectNotFoundException):
+        api.put_scaling_policy(PolicyName="p", **target)
+    with pytest.raises(api.exceptions.ValidationException):
+        api.register_scalable_target(
+            **{**target, "ResourceId": "endpoint/no/variant/v"}, MinCapacity=1, MaxCapacity=2
+        )
+    api.register_scalable_target(**target, MinCapacity=1, MaxCapacity=3)
+    tracking = {
+        "TargetValue": 10.0,
+        "PredefinedMetricSpecification": {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"},
+    }
+    policy = {"PolicyName": "p", "PolicyType": "TargetTrackingScaling", **target}
+    api.put_scaling_policy(**policy, TargetTrackingScalingPolicyConfiguration=tracking)
+    (seen,) = api.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    assert (seen["MinCapacity"], seen["MaxCapacity"]) == (1, 3)
+    (kept,) = api.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
+    assert kept["TargetTrackingScalingPolicyConfiguration"] == tracking
+    aws.endpoint_config("other-type", "live", InstanceType="ml.g6.xlarge")
+    with pytest.raises(client.exceptions.ClientError, match="scalable target"):
+        client.update_endpoint(EndpointName="live", EndpointConfigName="other-type")
+    api.deregister_scalable_target(**target)
+    assert api.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"] == []
+
+
+def test_secrets(aws: Emulated) -> None:
+    api = aws.client("secretsmanager")
+    api.create_secret(Name="hub-token", SecretString="s")
+    assert api.get_secret_value(SecretId="hub-token")["SecretString"] == "s"
+
+
+def test_who_am_i(aws: Emulated) -> None:
+    assert aws.client("sts").get_caller_identity()["Account"] == "123456789012"
+
+
+def test_what_is_not_served_says_so(aws: Emulated) -> None:
+    api = aws.client("dynamodb")
+    with pytest.raises(api.exceptions.ClientError, match=r"UnknownOperation|NotImplemented"):
+        api.list_tables()
+
+
+def test_s3_in_parts_with_conditions_and_checksums(aws: Emulated) -> None:
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket=BUCKET)
+    begun = s3.create_multipart_upload(Bucket=BUCKET, Key="big", ChecksumAlgorithm="CRC32")
+    place = {"Bucket": BUCKET, "Key": "big", "UploadId": begun["UploadId"]}
+    parts = []
+    for number, size in ((1, 5 * 1024 * 1024), (2, 10)):
+        put = s3.upload_part(**place, PartNumber=number, Body=b"x" * size, ChecksumAlgorithm="CRC32")
+        parts.append({"PartNumber": number, "ETag": put["ETag"], "ChecksumCRC32": put["ChecksumCRC32"]})
+    s3.complete_multipart_upload(**place, MultipartUpload={"Parts": parts})
+    assert s3.head_object(Bucket=BUCKET, Key="big")["ContentLength"] == 5 * 1024 * 1024 + 10
+    assert s3.get_object(Bucket=BUCKET, Key="big", Range="bytes=0-3")["Body"].read() == b"xxxx"
+    s3.put_object(Bucket=BUCKET, Key="lock", Body=b"1", IfNoneMatch="*")
+    with pytest.raises(s3.exceptions.ClientError, match="PreconditionFailed"):
+        s3.put_object(Bucket=BUCKET, Key="lock", Body=b"2", IfNoneMatch="*")
+
+
+def test_asynchronous_invocations(aws: Emulated, live: str) -> None:
+    import time
+
+    client, runtime, s3 = aws.client("sagemaker"), aws.client("sagemaker-runtime"), aws.client("s3")
+    out = {"OutputConfig": {"S3OutputPath": f"s3://{BUCKET}/out"}}
+    variant: dict[str, Any] = {
+        "VariantName": "v",
+        "ModelName": "live",
+        "InstanceType": "ml.g5.xlarge",
+        "InitialInstanceCount": 1,
+    }
+    client.create_endpoint_config(
+        EndpointConfigName="async", ProductionVariants=[variant], AsyncInferenceConfig=out
+    )
+    aws.endpoint("async")
+    assert aws.settled("async")["AsyncInferenceConfig"] == out
+    s3.put_object(Bucket=BUCKET, Key="in/1", Body=b"question")
+    answer = runtime.invoke_endpoint_async(EndpointName="async", InputLocation=f"s3://{BUCKET}/in/1")
+    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 202
+    key = answer["OutputLocation"].removeprefix(f"s3://{BUCKET}/")
+    deadline = time.monotonic() + 10
+    while not s3.list_objects_v2(Bucket=BUCKET, Prefix=key).get("Contents"):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert s3.get_object(Bucket=BUCKET, Key=key)["Body"].read() == b"question"
+    with pytest.raises(runtime.exceptions.ClientError, match="not an asynchronous"):
+        runtime.invoke_endpoint_async(EndpointName="live", InputLocation=f"s3://{BUCKET}/in/1")
+
+
+def test_prices(aws: Emulated) -> None:
+    import json
+
+    api = aws.client("pricing")
+    filters = [
+        {"Type": "TERM_MATCH", "Field": field, "Value": value}
+        for field, value in (
+            ("instanceName", "ml.g5.xlarge"),
+            ("component", "Hosting"),
+            ("regionCode", REGION),
+        )
+    ]
+    (text,) = api.get_products(ServiceCode="AmazonSageMaker", Filters=filters)["PriceList"]
+    (term,) = json.loads(text)["terms"]["OnDemand"].values()
+    (dimension,) = term["priceDimensions"].values()
+    assert 1.0 < float(dimension["pricePerUnit"]["USD"]) < 2.0
+    assert json.loads(text)["publicationDate"] == "2025-01-26T00:00:00Z"
+    filters[2]["Value"] = "eu-west-1"
+    assert api.get_products(ServiceCode="AmazonSageMaker", Filters=filters)["PriceList"] == []
+    filters[0]["Value"] = "ml.g5.12xlarge"
+    (text,) = api.get_products(ServiceCode="AmazonSageMaker", Filters=filters)["PriceList"]
+    assert json.loads(text)["publicationDate"] == "2023-12-01T00:00:00Z"
+    filters[0]["Value"] = "ml.none.large"
+    assert api.get_products(ServiceCode="AmazonSageMaker", Filters=filters)["PriceList"] == []
+
+
+def test_log_groups_and_what_is_in_them(aws: Emulated) -> None:
+    logs, group = aws.client("logs"), "/own/group"
+    logs.create_log_group(logGroupName=group, tags={"a": "b"})
+    logs.create_log_stream(logGroupName=group, logStreamName="one")
+    now = int(aws.get("/_clock")["now"] * 1000)
+    lines = [{"timestamp": now + number, "message": f"line {number}"} for number in range(3)]
+    logs.put_log_events(logGroupName=group, logStreamName="one", logEvents=lines)
+    page = logs.get_log_events(logGroupName=group, logStreamName="one", startFromHead=True, limit=2)
+    assert [event["message"] for event in page["events"]] == ["line 0", "line 1"]
+    token = page["nextForwardToken"]
+    rest = logs.get_log_events(logGroupName=group, logStreamName="one", nextToken=token, limit=2)
+    assert [event["message"] for event in rest["events"]] == ["line 2"]
+    logs.put_retention_policy(logGroupName=group, retentionInDays=7)
+    (told,) = logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
+    assert told["retentionInDays"] == 7
+    logs.tag_resource(resourceArn=told["logGroupArn"], tags={"c": "d"})
+    logs.untag_resource(resourceArn=told["logGroupArn"], tagKeys=["a"])
+    assert logs.list_tags_for_resource(resourceArn=told["logGroupArn"])["tags"] == {"c": "d"}
+    logs.delete_log_group(logGroupName=group)
+    assert logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"] == []

@@ -1,0 +1,114 @@
+"""Our own transfer job in the emulator: with its wheels and its role, and nothing else of ours or of the caller's."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmi_deploy.composition.transfer_job import luggage
+from lmi_deploy.domain.sagemaker.transfer_job import INPUT, Order, order_text
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.sources.hub import HubSettings, HuggingFaceHub
+from tests.emulator.conftest import FULL_SPEED
+from tests.support.emulator_process import ACCOUNT, IMAGE, Emulated, emulator
+from tests.support.hub import HubState, LocalHub, Shelf, serve_hub
+
+BUCKET = "transfers"
+PATIENCE = 90.0
+TOKEN = "hub-token-of-the-test"
+SIZES = {"model-1.safetensors": 900_000, "model-2.safetensors": 700_000, "config.json": 20}
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHub]:
+    root = tmp_path_factory.mktemp("hub")
+    repo = root / "org" / "tiny"
+    repo.mkdir(parents=True)
+    for name, size in SIZES.items():
+        (repo / name).write_bytes(os.urandom(size))
+    state = HubState(Shelf(root), tokens=frozenset({TOKEN}))
+    state.shelf.scan()
+    with serve_hub(state=state) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory, hub: LocalHub) -> Iterator[Emulated]:
+    """Without `--python`: the job's interpreter has the standard library only."""
+    folder = tmp_path_factory.mktemp("aws")
+    with emulator(folder, *FULL_SPEED, "--enforce-iam", variables={"HF_ENDPOINT": hub.url}) as running:
+        yield running
+
+
+def role(aws: Emulated, secret: str) -> str:
+    arn, everything = aws.role("transfer"), [f"arn:aws:s3:::{BUCKET}", f"arn:aws:s3:::{BUCKET}/*"]
+    rights = [
+        {"Effect": "Allow", "Action": "s3:*", "Resource": everything},
+        {"Effect": "Allow", "Action": "secretsmanager:GetSecretValue", "Resource": secret},
+    ]
+    policy = {"Version": "2012-10-17", "Statement": rights}
+    aws.client("iam").put_role_policy(
+        RoleName="transfer", PolicyName="work", PolicyDocument=json.dumps(policy)
+    )
+    return arn
+
+
+def put_luggage(aws: Emulated, hub: LocalHub, folder: Path, secret: str) -> None:
+    s3 = aws.client("s3")
+    s3.create_bucket(Bucket=BUCKET)
+    settings = HubSettings.read({"HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN, "HOME": str(folder)}, folder)
+    listing = HuggingFaceHub(settings, SystemClock(), ledger=folder / "ledger").listing("org/tiny", "main")
+    order = Order(
+        job="move",
+        bucket=BUCKET,
+        owner=ACCOUNT,
+        kms_key="",
+        listing=listing,
+        token_secret=secret,
+        memory=500_000_000,
+    )
+    held = {"order/order.json": order_text(order).encode(), **{f"lmi/{k}": v for k, v in luggage().items()}}
+    for name, content in held.items():
+        s3.put_object(Bucket=BUCKET, Key=f"in/{name}", Body=content)
+
+
+def source(name: str) -> dict[str, Any]:
+    place = {"S3Uri": f"s3://{BUCKET}/in/{name}/", "LocalPath": f"{INPUT}/{name}", "S3DataType": "S3Prefix"}
+    return {"InputName": name, "S3Input": {**place, "S3InputMode": "File"}}
+
+
+def test_weights_are_moved_by_two_instances(aws: Emulated, hub: LocalHub, tmp_path: Path) -> None:
+    secret = aws.client("secretsmanager").create_secret(Name="hub", SecretString=TOKEN)["ARN"]
+    put_luggage(aws, hub, tmp_path, secret)
+    command = ["python3", f"{INPUT}/lmi/start.py", f"{INPUT}/lmi", f"{INPUT}/order/order.json"]
+    command.append("/opt/ml/config/resourceconfig.json")
+    api = aws.client("sagemaker")
+    api.create_processing_job(
+        ProcessingJobName="move",
+        RoleArn=role(aws, secret),
+        AppSpecification={"ImageUri": IMAGE, "ContainerEntrypoint": command},
+        ProcessingResources={
+            "ClusterConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 2, "VolumeSizeInGB": 10}
+        },
+        ProcessingInputs=[source("lmi"), source("order")],
+    )
+    deadline = time.monotonic() + PATIENCE
+    while (seen := api.describe_processing_job(ProcessingJobName="move"))[
+        "ProcessingJobStatus"
+    ] == "InProgress":
+        assert time.monotonic() < deadline, aws.log.read_text()
+        time.sleep(0.1)
+    events = aws.client("logs").filter_log_events(logGroupName="/aws/sagemaker/ProcessingJobs")["events"]
+    said = "\n".join(event["message"] for event in events)
+    assert seen["ProcessingJobStatus"] == "Completed", said
+    assert TOKEN not in said
+    listed = aws.client("s3").list_objects_v2(Bucket=BUCKET)["Contents"]
+    sizes = {Path(item["Key"]).name: item["Size"] for item in listed if item["Key"].startswith("weights/")}
+    assert sizes == SIZES
+    assert [item["Key"] for item in listed if item["Key"].startswith("manifests/")]

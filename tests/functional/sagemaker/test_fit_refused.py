@@ -1,0 +1,53 @@
+"""`plan` and `up` of an endpoint whose instance type cannot hold the model."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.support.cloud_app import MODEL, CloudHouse
+from tests.support.model_shapes import LLAMA_70B
+
+SHORT = ("--set", "options.max_model_len=1024")
+
+
+@pytest.fixture
+def large(house: CloudHouse) -> CloudHouse:
+    """Little to move, and a key/value cache of 320 KiB a token: 40 GiB at the length that the model was made for."""
+    house.hub.models[MODEL]["config.json"] = json.dumps(LLAMA_70B).encode()
+    return house
+
+
+def vllm(*more: str) -> tuple[str, ...]:
+    return ("--set", "engine=vllm", *more)
+
+
+@pytest.mark.parametrize("command", [("plan",), ("up", "--yes")])
+def test_an_endpoint_that_cannot_load_is_refused_with_what_would_help(
+    large: CloudHouse, command: tuple[str, ...]
+) -> None:
+    ran = large.lmi(*command, *vllm())
+    assert ran.code == 2
+    assert f"error: {MODEL} does not fit on ml.g5.xlarge: the sequences take 40.0 GiB of KV cache" in ran.err
+    assert "shorter sequences: max_model_len " in ran.err
+    assert "a larger machine: ml." in ran.err
+    assert "--force-fit" in ran.err
+    assert large.kept_in_cloud() == []
+
+
+def test_a_shorter_length_is_planned_and_says_that_it_fits(large: CloudHouse) -> None:
+    ran = large.lmi("plan", *vllm(*SHORT))
+    assert ran.code == 0, ran.err
+    assert "fit: fits" in ran.out
+
+
+def test_who_insists_deploys_all_the_same(large: CloudHouse) -> None:
+    assert large.lmi("up", "--yes", "--force-fit", *vllm()).code == 0
+    assert large.kept_in_cloud() != []
+
+
+def test_what_runs_already_is_not_refused(large: CloudHouse) -> None:
+    assert large.lmi("up", "--yes", "--force-fit", *vllm()).code == 0
+    assert large.lmi("plan", *vllm(), "--exit-code").code == 0
+    assert large.lmi("up", "--yes", *vllm()).code == 0

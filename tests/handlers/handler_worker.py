@@ -1,0 +1,68 @@
+"""What the contract tests of handlers share: a handler in a folder, and a real worker that runs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+from lmi_deploy.composition.local import environments_at
+from lmi_deploy.domain.inference_http import Head, Piece, Question
+from lmi_deploy.domain.spec import HandlerSpec, environment_name
+from lmi_deploy.engines import accelerate
+from tests.support.djl_engine import engine_dir
+from tests.support.handler_driver import Worker
+
+TEMPLATES = Path(__file__).resolve().parents[2] / "templates"
+TEXT_GENERATION = HandlerSpec(entry_point="model.py", template="text-generation")
+
+
+@cache
+def serving(handler: HandlerSpec = TEXT_GENERATION) -> Path:
+    """The Python that has what `handler` needs: the product builds it, and keeps it in the tool's cache."""
+    given = os.environ.get("LMI_TEST_SERVING_PYTHON")
+    if given:
+        return Path(given)
+    packages = accelerate.packages(handler)
+    name = environment_name(packages, "")
+    environments = environments_at(os.environ)
+    for _ in environments.build(name, packages, "", key="environment"):
+        pass
+    return environments.python(name)
+
+
+@contextmanager
+def worker(folder: Path, handler: HandlerSpec = TEXT_GENERATION, *, also: str = "") -> Iterator[Worker]:
+    """A worker on the handler, with `also` at the end of its template's code."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if handler.template:
+        code = (TEMPLATES / handler.template / "model.py").read_text()
+        (folder / "model.py").write_text(code + also)
+    with Worker(serving(handler), engine_dir(), folder, entry_point=handler.entry_point) as running:
+        yield running
+
+
+def template(name: str) -> HandlerSpec:
+    """A handler of ours."""
+    return HandlerSpec(entry_point="model.py", template=name)
+
+
+def asked(running: Worker, question: Question, handler: HandlerSpec = TEXT_GENERATION) -> list[Piece]:
+    """The question through our codec, there and back."""
+    request = accelerate.encode(question, handler, "text-generation")
+    reply = running.ask(request.body, dict(request.headers))
+    head = Head(status=reply.code, reason="", headers=tuple(reply.properties.items()))
+    decoder = accelerate.decoder(head, question, handler)
+    return [
+        piece for frame in reply.frames or (reply.body,) for piece in decoder.feed(frame)
+    ] + decoder.close()
+
+
+def assert_refused(running: Worker, body: object, param: str | None, message: str) -> None:
+    """A mistake of the client is a 400 that names it."""
+    reply = running.ask(body)
+    assert reply.code == 400
+    assert reply.json["error"]["param"] == param
+    assert reply.json["error"]["message"].startswith(message)

@@ -1,0 +1,131 @@
+"""The embedding handler in DJL's real worker: all-MiniLM-L6-v2, whose vectors mean something, and a tiny random one."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.domain.inference_http import Question
+from tests.handlers.handler_worker import asked, assert_refused, serving, template, worker
+from tests.support.handler_driver import Worker
+from tests.support.sample_model import kept_embedding_model, kept_tiny
+
+pytestmark = pytest.mark.model
+HANDLER = template("text-embedding")
+
+
+CAT, KITTEN, TAX = "A cat sits on the mat.", "A kitten is lying on a rug.", "The tax return is due in May."
+
+
+@pytest.fixture(scope="module")
+def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with worker(tmp_path_factory.mktemp("minilm"), HANDLER) as running:
+        assert running.load(model_id=kept_embedding_model(serving()), served_model_name="minilm").code == 204
+        assert any("a vector of 384 numbers (mean)" in line for line in running.log)
+        yield running
+
+
+def vectors(handler: Worker, *texts: str, **parameters: object) -> list[list[float]]:
+    reply = handler.ask({"inputs": list(texts), "parameters": parameters})
+    assert reply.code == 200, reply.body
+    found: list[list[float]] = reply.json
+    return found
+
+
+def product(one: Sequence[float], other: Sequence[float]) -> float:
+    return sum(a * b for a, b in zip(one, other, strict=True))
+
+
+def test_like_texts_are_near_and_unlike_ones_far(handler: Worker) -> None:
+    cat, kitten, tax = vectors(handler, CAT, KITTEN, TAX)
+    assert len(cat) == 384
+    assert product(cat, kitten) > 0.5 > 0.2 > product(cat, tax)
+
+
+def test_vectors_have_length_one_as_the_model_says_unless_told_otherwise(handler: Worker) -> None:
+    assert all(math.isclose(product(each, each), 1, abs_tol=1e-4) for each in vectors(handler, CAT, TAX))
+    (long,) = vectors(handler, CAT, normalize=False)
+    assert product(long, long) > 1.5
+
+
+def test_one_text_is_an_array_of_one_array(handler: Worker) -> None:
+    (vector,) = handler.ask({"inputs": CAT}).json
+    assert vector == pytest.approx(vectors(handler, CAT)[0], abs=1e-5)
+
+
+def test_openai_s_form_is_answered_as_openai_does(handler: Worker) -> None:
+    answer = handler.ask({"input": [CAT, TAX], "model": "mine", "encoding_format": "float"}).json
+    assert (answer["object"], answer["model"]) == ("list", "mine")
+    assert [each["index"] for each in answer["data"]] == [0, 1]
+    assert answer["data"][1]["embedding"] == pytest.approx(vectors(handler, TAX)[0], abs=1e-5)
+    assert answer["usage"]["prompt_tokens"] > 10
+
+
+def test_unequal_lengths_and_many_texts_do_not_disturb_each_other(handler: Worker) -> None:
+    texts = [CAT, "x", TAX * 5] * 12
+    for vector, text in zip(vectors(handler, *texts)[:3], texts, strict=False):
+        assert vector == pytest.approx(vectors(handler, text)[0], abs=1e-5)
+
+
+def test_grouped_requests_are_answered_each_for_itself(handler: Worker) -> None:
+    reply = handler.ask_batch([{"inputs": CAT}, b"{", {"inputs": [TAX, "x"]}, {"input": CAT}])
+    assert reply.code == 200
+    one, broken, two, openai = map(json.loads, reply.items)
+    assert one[0] == pytest.approx(vectors(handler, CAT)[0], abs=1e-5)
+    assert broken["error"]["type"] == "invalid_request_error"
+    assert len(two) == 2
+    assert openai["data"][0]["embedding"] == pytest.approx(one[0], abs=1e-5)
+
+
+BAD = [
+    (b"{", None, "the body is not JSON in UTF-8"),
+    ({}, None, "expected inputs or input, got an empty object"),
+    ({"inputs": ""}, "inputs", "inputs: expected a text or a list of texts"),
+    ({"inputs": []}, "inputs", "inputs: expected a text or a list of texts"),
+    ({"inputs": [1]}, "inputs", "inputs: expected a text or a list of texts"),
+    ({"inputs": CAT, "parameter": {}}, "parameter", "parameter: not supported, did you mean parameters?"),
+    ({"inputs": CAT, "parameters": {"normalise": True}}, "normalise", "normalise: not supported, did you mean norm"),
+    ({"inputs": CAT, "parameters": {"normalize": 1}}, "normalize", "normalize: expected true or false, got 1"),
+    ({"input": CAT, "encoding_format": "base64"}, "encoding_format", 'encoding_format: only "float" is supported here'),
+    ({"input": CAT, "dimensions": 5}, "dimensions", "dimensions: not supported"),
+    ({"inputs": "word " * 300}, "inputs", "inputs: 302 tokens; this model takes from 1 to 256, or truncate: true"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "param", "message"), BAD, ids=[message[:40] for _, _, message in BAD])
+def test_a_mistake_of_the_client_is_a_400_that_names_it(
+    handler: Worker, body: object, param: str | None, message: str
+) -> None:
+    assert_refused(handler, body, param, message)
+
+
+def test_a_long_text_is_cut_where_the_client_says_so(handler: Worker) -> None:
+    (vector,) = vectors(handler, "word " * 300, truncate=True)
+    assert len(vector) == 384
+
+
+def test_the_codec_asks_and_shows_the_vectors(handler: Worker) -> None:
+    (piece,) = asked(handler, Question(prompt=CAT, stream=True), HANDLER)
+    assert json.loads(piece.text)[0] == pytest.approx(vectors(handler, CAT)[0], abs=1e-5)
+
+
+def test_pooling_is_read_from_the_model_or_the_options(tmp_path: Path) -> None:
+    tiny = kept_tiny(serving(), "text-embedding")
+    found = []
+    for pooling in ("mean", "cls", "max", "lasttoken"):
+        with worker(tmp_path / pooling, HANDLER) as running:
+            assert running.load(model_id=tiny, pooling=pooling, normalize="true").code == 204
+            (vector,) = vectors(running, "Hello")
+            assert product(vector, vector) == pytest.approx(1, abs=1e-4)
+            found.append(tuple(vector))
+            if pooling == "max":
+                assert running.ask({"inputs": ["Hello", "Hello you"]}).json[0] == pytest.approx(
+                    vector, abs=1e-5
+                )
+    assert len(set(found)) == 4
+    with worker(tmp_path / "bad", HANDLER) as running:
+        assert "option.pooling: sum is not known" in running.load(model_id=tiny, pooling="sum").json["error"]

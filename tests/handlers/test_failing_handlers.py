@@ -1,0 +1,190 @@
+"""Handlers and models that fail for real, in DJL's own engine: each is explained from what the worker printed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.planning.diagnose import Diagnosis, diagnose
+from tests.handlers.handler_worker import serving, worker
+from tests.support.handler_driver import Worker
+from tests.support.running_server import launched, write_model
+from tests.support.sample_model import kept_tiny_model
+
+FINE = """from djl_python import Output
+
+def handle(inputs):
+    return None if inputs.is_empty() else Output().add('ok')
+"""
+PROPERTIES = "engine=Python\nminWorkers=1\nmaxWorkers=1\n"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A model folder that does not come up, what that is called, and a word of the remedy."""
+
+    id: str
+    handler: str
+    said: str
+    properties: str = ""
+    arguments: tuple[str, ...] = ()
+
+
+CASES = [
+    Broken("module-not-found", f"import nothing_of_that_name\n{FINE}", "nothing_of_that_name"),
+    Broken("import-name", f"from json import nothing\n{FINE}", "requirements"),
+    Broken("handler-syntax", "def handle(inputs)\n    return None\n", "line above"),
+    Broken("handler-missing", "def predict(inputs):\n    return None\n", "option.handler"),
+    Broken("handler-signature", "def handle():\n    return None\n", "def handle(inputs)"),
+    Broken("handler-signature", "def handle(inputs, context):\n    return None\n", "defaults"),
+    Broken("handler-coroutine", "async def handle(inputs):\n    return None\n", "async_mode"),
+    Broken(
+        "handler-not-async", FINE.replace("None if", "Output() if"), "async def", "option.async_mode=true\n"
+    ),
+    Broken("handler-output-type", "def handle(inputs):\n    return {'ready': True}\n", "Output().add"),
+    Broken(
+        "async-handler-invalid-return",
+        "async def handle(inputs):\n    return {'ready': True}\n",
+        "yield Outputs",
+        "option.async_mode=true\n",
+    ),
+    Broken("entrypoint-not-found", FINE, "correct the name", "option.entryPoint=other.py\n"),
+    Broken("memory-cpu", "def handle(inputs):\n    raise MemoryError('the weights do not fit')\n", "bf16"),
+    Broken(
+        "djl-python-exit-137",
+        "import os, signal\n\ndef handle(inputs):\n    os.kill(os.getpid(), signal.SIGKILL)\n",
+        "more memory",
+    ),
+    Broken(
+        "no-space-left-disk",
+        "def handle(inputs):\n    with open('/dev/full', 'w') as file:\n        file.write('x' * 100_000)\n",
+        "Free space",
+    ),
+    Broken(
+        "loading-timeout",
+        "import time\n\ndef handle(inputs):\n    time.sleep(30)\n",
+        "timeouts.model_loading",
+        "option.model_loading_timeout=1\n",
+    ),
+    Broken("worker-not-run", FINE, "--python", arguments=("--python", "/nowhere/bin/python")),
+]
+
+
+def explained(folder: Path, broken: Broken, *more: str) -> Diagnosis | None:
+    write_model(folder, broken.handler, PROPERTIES + broken.properties)
+    with launched(folder, "--port", "0", *broken.arguments, *more) as served:
+        assert served.wait() == 1, served.text
+        told = served.failure()
+    return diagnose([told["message"], *told["last_lines"]])
+
+
+@pytest.mark.worker
+@pytest.mark.parametrize("broken", CASES, ids=[f"{broken.id}-{at}" for at, broken in enumerate(CASES)])
+def test_a_handler_that_fails_is_explained(broken: Broken, tmp_path: Path) -> None:
+    found = explained(tmp_path / "m", broken)
+    assert found is not None
+    assert found.id == broken.id
+    assert broken.said in f"{found.cause} {found.remedy}"
+    assert not found.wrapper
+
+
+@pytest.mark.worker
+def test_a_port_that_is_taken_is_explained(tmp_path: Path) -> None:
+    with socket.socket() as mine:
+        mine.bind(("127.0.0.1", 0))
+        mine.listen()
+        port = str(mine.getsockname()[1])
+        found = explained(tmp_path / "m", Broken("port-taken", FINE, ""), "--port", port)
+    assert found is not None
+    assert found.id == "port-taken"
+    assert port in found.cause
+
+
+# --- Models that transformers cannot load -----------------------------------------------------------------------
+
+
+def _pointer(model: Path) -> None:
+    (model / "model.safetensors").write_text(
+        f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 4711\n"
+    )
+
+
+def _cut(model: Path) -> None:
+    whole = (model / "model.safetensors").read_bytes()
+    (model / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+
+
+def _without_tokenizer(model: Path) -> None:
+    for path in (*model.glob("tokenizer*"), *model.glob("special*"), *model.glob("chat_template*")):
+        path.unlink()
+
+
+def _without_weights(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+
+
+def _without_config(model: Path) -> None:
+    (model / "config.json").unlink()
+
+
+def _with_missing_shard(model: Path) -> None:
+    (model / "model.safetensors").unlink()
+    weights = ("model.embed_tokens.weight", "model.norm.weight")
+    placed = {name: f"model-0000{at}-of-00002.safetensors" for at, name in enumerate(weights, start=1)}
+    index = {"metadata": {"total_size": 1000}, "weight_map": placed}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def _configured(**changes: object) -> Callable[[Path], None]:
+    def change(model: Path) -> None:
+        config = json.loads((model / "config.json").read_text())
+        changed = {key: value for key, value in {**config, **changes}.items() if value is not None}
+        (model / "config.json").write_text(json.dumps(changed))
+
+    return change
+
+
+AUTO_MAP = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnModel"}
+MODELS: list[tuple[str, Callable[[Path], None], Mapping[str, str]]] = [
+    ("safetensors-header", _pointer, {}),
+    ("safetensors-header|safetensors-not-covered", _cut, {}),
+    ("tokenizer-missing|tokenizer-protobuf-sentencepiece", _without_tokenizer, {}),
+    ("tf-no-weights-file", _without_weights, {}),
+    ("tar-nested-folder|tf-unrecognized-model", _without_config, {}),
+    ("missing-safetensors-shard|tar-nested-folder", _with_missing_shard, {}),
+    ("tf-model-type-unknown", _configured(model_type="gemma99"), {}),
+    ("tf-unrecognized-model", _configured(model_type=None), {}),
+    ("tf-trust-remote-code", _configured(model_type="own", auto_map=AUTO_MAP), {}),
+    ("lmi-invalid-dtype", lambda model: None, {"dtype": "fp8"}),
+    ("cuda-not-here", lambda model: None, {"device_map": "cuda"}),
+]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with worker(tmp_path_factory.mktemp("handler")) as one:
+        yield one
+
+
+@pytest.mark.model
+@pytest.mark.parametrize(("ids", "spoil", "options"), MODELS, ids=[ids for ids, _, _ in MODELS])
+def test_a_model_that_cannot_be_loaded_is_explained(
+    running: Worker, tmp_path: Path, ids: str, spoil: Callable[[Path], None], options: Mapping[str, str]
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(kept_tiny_model(serving()), model)
+    spoil(model)
+    before = len(running.log)
+    reply = running.load(model_id=model, **options)
+    assert reply.code == 424
+    found = diagnose([*running.log[before:], reply.json["error"]])
+    assert found is not None, running.log[before:]
+    assert found.id in ids.split("|")
+    assert found.cause
+    assert found.remedy

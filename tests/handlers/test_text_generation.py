@@ -1,0 +1,382 @@
+"""The text generation handler in DJL's real worker, on a tiny model whose answers are nonsense but exact."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmi_deploy.domain.inference_http import Question
+from tests.handlers.handler_worker import asked, serving, worker
+from tests.support.handler_driver import Worker
+from tests.support.sample_model import kept_tiny_model
+
+pytestmark = pytest.mark.model
+
+CHAT = {"messages": [{"role": "user", "content": "Grüß Gott"}], "max_tokens": 8}
+PROMPT = {"prompt": "Once upon", "max_tokens": 8}
+INPUTS = {"inputs": "Once upon", "parameters": {"max_new_tokens": 8}}
+CONTEXT = 128
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Path:
+    return kept_tiny_model(serving())
+
+
+@pytest.fixture(scope="module")
+def handler(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    with worker(tmp_path_factory.mktemp("tiny")) as running:
+        assert running.load(model_id=tiny, engine="Python", served_model_name="tiny").code == 204
+        yield running
+
+
+def text(handler: Worker, **changes: Any) -> str:
+    answer: str = handler.ask({**PROMPT, **changes}).json["choices"][0]["text"]
+    return answer
+
+
+def test_a_chat_is_answered_as_openai_does(handler: Worker) -> None:
+    reply = handler.ask(CHAT)
+    assert (reply.code, reply.properties) == (200, {"Content-Type": "application/json"})
+    answer = reply.json
+    assert (answer["object"], answer["model"]) == ("chat.completion", "tiny")
+    assert answer["id"].startswith("chatcmpl-")
+    (choice,) = answer["choices"]
+    assert choice["message"]["role"] == "assistant"
+    assert (choice["index"], choice["finish_reason"]) == (0, "length")
+    prompt = len("<s>user: Grüß Gott</s><s>assistant: ".replace("<s>", "1").replace("</s>", "2").encode())
+    assert answer["usage"] == {"prompt_tokens": prompt, "completion_tokens": 8, "total_tokens": prompt + 8}
+
+
+def test_content_may_come_in_parts_of_text(handler: Worker) -> None:
+    parts = [{"type": "text", "text": "Grüß "}, {"type": "text", "text": "Gott"}]
+    whole = handler.ask(CHAT).json["choices"]
+    assert handler.ask({**CHAT, "messages": [{"role": "user", "content": parts}]}).json["choices"] == whole
+
+
+def test_a_prompt_is_answered_as_openai_does(handler: Worker) -> None:
+    answer = handler.ask({**PROMPT, "model": "mine"}).json
+    assert (answer["object"], answer["model"]) == ("text_completion", "mine")
+    assert answer["choices"][0]["finish_reason"] == "length"
+    assert answer["usage"] == {"prompt_tokens": 9, "completion_tokens": 8, "total_tokens": 17}
+
+
+def test_inputs_are_answered_as_lmi_does(handler: Worker) -> None:
+    assert handler.ask(INPUTS).json == {"generated_text": text(handler)}
+
+
+def test_the_full_text_and_the_details_come_when_asked_for(handler: Worker) -> None:
+    parameters = {"max_new_tokens": 8, "return_full_text": True, "details": True}
+    answer = handler.ask({**INPUTS, "parameters": parameters}).json
+    assert answer["generated_text"] == "Once upon" + text(handler)
+    details = answer["details"]
+    assert (details["finish_reason"], details["generated_tokens"], details["seed"]) == ("length", 8, None)
+    assert len(details["tokens"]) == 8
+    assert all(token["log_prob"] < 0 for token in details["tokens"])
+
+
+def test_a_list_of_inputs_is_answered_by_a_list_in_its_order(handler: Worker) -> None:
+    answers = handler.ask({**INPUTS, "inputs": ["Once upon", "a", "Once upon"]}).json
+    assert [answer["generated_text"] for answer in answers] == [
+        text(handler),
+        text(handler, prompt="a"),
+        text(handler),
+    ]
+
+
+def test_more_inputs_than_fit_one_round_are_all_answered(handler: Worker) -> None:
+    body = {"inputs": ["Once upon"] * 33, "parameters": {"max_new_tokens": 2}}
+    assert handler.ask(body).json == [{"generated_text": text(handler, max_tokens=2)}] * 33
+
+
+def test_where_a_request_names_no_length_lmi_s_default_holds(handler: Worker) -> None:
+    answer = handler.ask({"inputs": "Once upon", "parameters": {"details": True}}).json
+    assert answer["details"]["generated_tokens"] == 30
+
+
+def test_a_chat_streams_openai_chunks_as_lines(handler: Worker) -> None:
+    reply = handler.ask({**CHAT, "stream": True, "stream_options": {"include_usage": True}})
+    assert (reply.code, reply.properties) == (200, {"Content-Type": "application/jsonlines"})
+    *chunks, last, usage = reply.lines
+    assert len(reply.frames) == len(reply.lines)
+    assert {line["object"] for line in reply.lines} == {"chat.completion.chunk"}
+    assert len({line["id"] for line in reply.lines}) == 1
+    assert chunks[0]["choices"][0]["delta"]["role"] == "assistant"
+    said = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
+    assert said == handler.ask(CHAT).json["choices"][0]["message"]["content"]
+    assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "length"}]
+    assert usage["choices"] == []
+    assert usage["usage"]["completion_tokens"] == 8
+
+
+def test_a_prompt_streams_its_text(handler: Worker) -> None:
+    lines = handler.ask({**PROMPT, "stream": True}).lines
+    assert "".join(line["choices"][0]["text"] for line in lines) == text(handler)
+    assert [line["choices"][0]["finish_reason"] for line in lines[-2:]] == [None, "length"]
+
+
+def test_inputs_stream_a_line_a_token_and_the_whole_text_at_the_end(handler: Worker) -> None:
+    lines = handler.ask({**INPUTS, "stream": True}).lines
+    assert ["generated_text" in line for line in lines] == [False] * 7 + [True]
+    assert "".join(line["token"]["text"] for line in lines) == lines[-1]["generated_text"] == text(handler)
+    assert all(line["token"]["log_prob"] < 0 for line in lines)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_characters_of_several_tokens_stream_as_they_answer_in_one_piece(handler: Worker, seed: int) -> None:
+    body = {**PROMPT, "max_tokens": 60, "temperature": 3.0, "seed": seed}
+    lines = handler.ask({**body, "stream": True}).lines
+    assert (
+        "".join(line["choices"][0]["text"] for line in lines) == handler.ask(body).json["choices"][0]["text"]
+    )
+
+
+def test_greedy_unless_sampling_is_asked_for(handler: Worker) -> None:
+    assert text(handler) == text(handler, temperature=0) == text(handler, temperature=0, top_p=0.5, seed=3)
+    assert text(handler, top_k=1) == text(handler)
+
+
+def test_the_same_seed_gives_the_same_text_and_no_seed_another(handler: Worker) -> None:
+    hot = {"temperature": 2.0, "max_tokens": 30}
+    assert text(handler, **hot, seed=1) == text(handler, **hot, seed=1)
+    assert text(handler, **hot, seed=1) != text(handler, **hot, seed=2)
+    assert text(handler, **hot) != text(handler, **hot)
+
+
+def test_a_penalty_for_repetition_changes_the_text(handler: Worker) -> None:
+    assert text(handler, repetition_penalty=5.0) != text(handler)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_stop_sequence_ends_the_text_before_it(handler: Worker, *, stream: bool) -> None:
+    whole = text(handler, max_tokens=30)
+    stop = whole[5:8]
+    reply = handler.ask({**PROMPT, "max_tokens": 30, "stop": ["never said", stop], "stream": stream})
+    choices = [line["choices"][0] for line in (reply.lines if stream else [reply.json])]
+    assert "".join(choice["text"] for choice in choices) == whole[: whole.index(stop)]
+    assert choices[-1]["finish_reason"] == "stop"
+
+
+def test_what_only_looks_like_a_stop_sequence_is_said_in_the_end(handler: Worker) -> None:
+    whole = text(handler)
+    lines = handler.ask({**PROMPT, "stop": whole[-2:] + "and no more", "stream": True}).lines
+    assert "".join(line["choices"][0]["text"] for line in lines) == whole
+
+
+def test_parameters_that_change_nothing_are_taken(handler: Worker) -> None:
+    habits = {"n": 1, "frequency_penalty": 0, "presence_penalty": 0.0, "logprobs": False, "user": "me"}
+    assert text(handler, **habits, top_p=None, stop=None) == text(handler)
+
+
+BAD: list[tuple[object, str | None, str]] = [
+    (b"{", None, "the body is not JSON in UTF-8: Expecting property name"),
+    (b"\xff", None, "the body is not JSON in UTF-8"),
+    (b"", None, "the body is not JSON in UTF-8"),
+    (b'{"prompt": "\\ud800"}', None, "the body is not JSON in UTF-8"),
+    (b"[" * 100_000, None, "the body is not JSON in UTF-8"),
+    ([1], None, "expected a JSON object, got list"),
+    ({}, None, "expected one of messages, prompt or inputs, got an empty object"),
+    ({"input": "x"}, None, "expected one of messages, prompt or inputs, got ['input']"),
+    ({"messages": []}, "messages", "messages: expected a list of messages"),
+    ({"messages": "Hi"}, "messages", "messages: expected a list of messages, got 'Hi'"),
+    (
+        {"messages": [{"content": "Hi"}]},
+        "messages[0]",
+        "messages[0]: expected an object with role and content",
+    ),
+    ({"messages": [{"role": "user"}]}, "messages[0].content", "messages[0].content: expected a text"),
+    (
+        {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]},
+        "messages[0].content",
+        "messages[0].content: expected a text, or parts of type text",
+    ),
+    (
+        {"messages": [{"role": "judge", "content": "Hi"}]},
+        "messages",
+        "messages: the model's chat template refuses them: unknown role judge",
+    ),
+    ({"prompt": ""}, "prompt", "prompt: expected a text or a list of texts"),
+    ({"prompt": 1}, "prompt", "prompt: expected a text or a list of texts"),
+    ({"inputs": []}, "inputs", "inputs: expected a text or a list of texts"),
+    ({**PROMPT, "temprature": 1}, "temprature", "temprature: not supported, did you mean temperature?"),
+    ({**PROMPT, "tools": []}, "tools", "tools: not supported, known here: max_completion_tokens, max_tokens"),
+    ({**PROMPT, "n": 2}, "n", "n: only 1 is supported here, got 2"),
+    ({**PROMPT, "logprobs": 3}, "logprobs", "logprobs: only false is supported here, got 3"),
+    (
+        {**PROMPT, "max_tokens": "5"},
+        "max_tokens",
+        "max_tokens: expected a whole number from 1 to 1000000, got '5'",
+    ),
+    ({**PROMPT, "max_tokens": 1.5}, "max_tokens", "max_tokens: expected a whole number"),
+    ({**PROMPT, "max_tokens": True}, "max_tokens", "max_tokens: expected a whole number"),
+    ({**PROMPT, "max_tokens": 0}, "max_tokens", "max_tokens: expected a whole number from 1"),
+    ({**PROMPT, "temperature": -1}, "temperature", "temperature: expected a number from 0 to 100, got -1"),
+    ({**PROMPT, "temperature": float("nan")}, "temperature", "temperature: expected a number from 0 to 100"),
+    ({**PROMPT, "top_p": 2}, "top_p", "top_p: expected a number from 0 to 1, got 2"),
+    ({**PROMPT, "stop": [""]}, "stop", "stop: expected a text or a list of texts"),
+    ({**PROMPT, "stream": 1}, "stream", "stream: expected true or false, got 1"),
+    ({"prompt": ["a", "b"], "stream": True}, "stream", "stream: a list of prompts cannot be streamed"),
+    ({**PROMPT, "stream_options": 1}, "stream_options", "stream_options: expected an object"),
+    (
+        {"inputs": "a", "max_new_tokens": 1},
+        "max_new_tokens",
+        "max_new_tokens: not supported, known here: inputs",
+    ),
+    ({"inputs": "a", "parameters": []}, "parameters", "parameters: expected an object, got []"),
+    (
+        {"inputs": "a", "parameters": {"max_token": 1}},
+        "max_token",
+        "max_token: not supported, did you mean max_new_tokens?",
+    ),
+    ({"inputs": "a", "parameters": {"details": 1}}, "details", "details: expected true or false"),
+    ({"prompt": "x" * 200}, "prompt", "prompt: 200 tokens; this model takes from 1 to 127 before its answer"),
+    (
+        {"prompt": "x" * 100, "max_tokens": 50},
+        "max_tokens",
+        "max_tokens: 100 tokens of prompt + 50 to generate > 128 of context; ask for at most 28",
+    ),
+]
+
+
+@pytest.mark.parametrize(("body", "param", "message"), BAD, ids=[str(bad[2])[:40] for bad in BAD])
+def test_a_mistake_of_the_client_is_a_400_that_names_it(
+    handler: Worker, body: object, param: str | None, message: str
+) -> None:
+    reply = handler.ask(body)
+    assert (reply.code, reply.properties) == (400, {"Content-Type": "application/json"})
+    error = reply.json["error"]
+    assert (error["type"], error["param"]) == ("invalid_request_error", param)
+    assert error["message"].startswith(message)
+
+
+def test_json_sent_as_a_form_is_told_which_header_is_missing(handler: Worker) -> None:
+    reply = handler.ask_entry('{"prompt": "x"}', b"")
+    assert reply.code == 400
+    assert "Content-Type: application/json" in reply.json["error"]["message"]
+
+
+def test_a_prompt_that_leaves_little_room_is_answered_within_it(handler: Worker) -> None:
+    answer = handler.ask({"prompt": "x" * (CONTEXT - 3)}).json
+    assert answer["usage"]["completion_tokens"] == 3
+
+
+def test_grouped_requests_are_answered_as_if_they_were_alone(handler: Worker) -> None:
+    bodies = [
+        INPUTS,
+        {**PROMPT, "temperature": 2.0, "seed": 4},
+        CHAT,
+        {**PROMPT, "max_tokens": 3, "prompt": "z"},
+    ]
+    reply = handler.ask_batch(bodies)
+    assert reply.code == 200
+
+    together = [_said(json.loads(item)) for item in reply.items]
+    assert together == [_said(handler.ask(body).json) for body in bodies]
+
+
+def test_a_bad_one_among_grouped_requests_spoils_only_itself(handler: Worker) -> None:
+
+    reply = handler.ask_batch([INPUTS, b"{", {**PROMPT, "n": 2}, PROMPT])
+    assert reply.code == 200
+    good, broken, refused, also_good = map(json.loads, reply.items)
+    assert good["generated_text"] == also_good["choices"][0]["text"] == text(handler)
+    assert broken["error"]["type"] == "invalid_request_error"
+    assert refused["error"]["param"] == "n"
+
+
+def test_where_every_grouped_request_is_bad_the_status_says_so(handler: Worker) -> None:
+    reply = handler.ask_batch([b"{", {}])
+    assert reply.code == 400
+    assert len(reply.items) == 2
+
+
+def test_a_stream_among_grouped_requests_comes_as_its_lines_at_once(handler: Worker) -> None:
+
+    reply = handler.ask_batch([PROMPT, {**PROMPT, "stream": True}])
+    lines = [json.loads(line) for line in reply.items[1].decode().splitlines()]
+    assert "".join(line["choices"][0]["text"] for line in lines) == text(handler)
+    assert lines[-1]["choices"][0]["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("chat", "system"), [(True, ""), (True, "Be short."), (False, "")])
+def test_what_the_codec_sends_is_understood_and_what_comes_back_is_read(
+    handler: Worker, *, stream: bool, chat: bool, system: str
+) -> None:
+    parameters = {"max_new_tokens": 8, "temperature": 0}
+    question = Question(prompt="Once upon", system=system, chat=chat, stream=stream, parameters=parameters)
+    pieces = asked(handler, question)
+    assert sum(piece.tokens for piece in pieces) == 8
+    assert [piece.finish for piece in pieces if piece.finish] == ["length"]
+    if not chat:
+        assert "".join(piece.text for piece in pieces) == text(handler)
+
+
+def test_the_worker_is_as_good_as_before_after_all_that(handler: Worker) -> None:
+    assert handler.ask(CHAT).code == 200
+
+
+def test_what_cannot_be_loaded_fails_the_warm_up_call_and_what_can_be_is_warm(
+    tiny: Path, tmp_path: Path
+) -> None:
+    wrong: list[tuple[dict[str, object], str]] = [
+        ({"model_id": tiny, "dtype": "fp8"}, "option.dtype: fp8 is not known, use one of fp32, fp16, bf16"),
+        ({"model_id": tiny, "max_new_tokens": "many"}, "invalid literal for int() with base 10: 'many'"),
+        ({"model_id": "/nowhere/at/all"}, "/nowhere/at/all"),
+    ]
+    with worker(tmp_path) as running:
+        for options, said in wrong:
+            reply = running.load(**options)
+            assert reply.code == 424
+            assert said in reply.json["error"]
+        grouping = {
+            "batch_size": 3,
+            "max_new_tokens": 5,
+            "max_model_len": 20,
+            "torch_threads": 1,
+            "dtype": "bf16",
+        }
+        assert running.load(model_id=tiny, **grouping).code == 204
+        assert any("warm-up: 2 tokens" in line for line in running.log)
+        assert running.ask({"prompt": "x"}).json["usage"]["completion_tokens"] == 5
+        assert "1 to 19" in running.ask({"prompt": "x" * 30}).json["error"]["message"]
+
+
+BREAKING = """
+
+take = Row.take
+
+
+def breaking(self, token, log_prob):
+    if len(self.tokens) == 3 and service:
+        raise RuntimeError("out of luck")
+    take(self, token, log_prob)
+
+
+Row.take = breaking
+"""
+
+
+def test_a_stream_that_breaks_ends_with_a_line_that_says_so(tiny: Path, tmp_path: Path) -> None:
+    with worker(tmp_path, also=BREAKING) as running:
+        running.load(model_id=tiny)
+        for body in (CHAT, PROMPT, INPUTS):
+            *lines, last = running.ask({**body, "stream": True}).lines
+            assert len(lines) >= 3
+            assert last == {
+                "error": {"message": "generation failed: out of luck", "type": "server_error", "param": None}
+            }
+        whole = running.ask(PROMPT)
+        assert whole.code == 424
+        assert whole.json["error"] == "out of luck"
+
+
+def _said(answer: dict[str, Any]) -> str:
+    if "generated_text" in answer:
+        return str(answer["generated_text"])
+    choice = answer["choices"][0]
+    return str(choice["text"] if "text" in choice else choice["message"]["content"])

@@ -1,0 +1,221 @@
+"""The user's own cache: huggingface_hub's layout, what is there is used, and it is enough when offline."""
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from huggingface_hub import hf_hub_download, scan_cache_dir, snapshot_download
+
+from lmi_deploy.domain.content_hashes import oid_of
+from lmi_deploy.emulator.faults.rules import Rule, Stall
+from lmi_deploy.errors import NotFound, TransferFailed
+from lmi_deploy.sources.hub.cache import RepoCache
+from tests.support.hub import LocalHub, serve_hub
+from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
+
+WEIGHTS_OID = oid_of(WEIGHTS, "sha256")
+
+
+def test_one_look_up_tells_commit_files_sizes_and_oids(client: HubClient, hub: LocalHub) -> None:
+    listing = client.listed()
+    assert [(entry.path, entry.size) for entry in listing.files] == [
+        (k, len(v)) for k, v in sorted(FILES.items())
+    ]
+    kinds = {entry.path: entry.kind for entry in listing.files}
+    assert kinds == {path: "sha256" if path == "model.safetensors" else "git-sha1" for path in FILES}
+    assert all(entry.oid == oid_of(FILES[entry.path], entry.kind) for entry in listing.files)
+    assert client.listed(revision=listing.commit) == listing
+    assert [entry.path for entry in hub.log.all()] == [
+        "/api/models/org/m/revision/main",
+        f"/api/models/org/m/revision/{listing.commit}",
+    ]
+
+
+def test_the_hubs_own_library_finds_what_we_fetched(client: HubClient, hub: LocalHub) -> None:
+    folder, said = client.fetch(client.listed())
+    assert said[-1].done == said[-1].total == sum(map(len, FILES.values()))
+    assert {(event.key, event.unit) for event in said} == {("weights", "bytes")}
+    hub.log.clear()
+    cache = client.home / "hub"
+    assert snapshot_download("org/m", cache_dir=cache, local_files_only=True) == str(folder)
+    assert snapshot_download("org/m", cache_dir=cache, endpoint=hub.url) == str(folder)
+    assert hub.log.bodies() == []
+    scanned = scan_cache_dir(cache)
+    assert scanned.warnings == []
+    (repo,) = scanned.repos
+    (revision,) = repo.revisions
+    assert (repo.repo_id, revision.refs, revision.nb_files) == ("org/m", frozenset({"main"}), len(FILES))
+
+
+def test_what_the_hubs_own_library_fetched_is_used(client: HubClient, hub: LocalHub) -> None:
+    hf_hub_download("org/m", "model.safetensors", endpoint=hub.url, cache_dir=client.home / "hub")
+    listing = client.listed()
+    assert client.adapter.missing(listing, listing.files) == sum(map(len, FILES.values())) - SIZE
+    hub.log.clear()
+    folder, _ = client.fetch(listing)
+    assert contents(folder) == FILES
+    assert client.adapter.missing(listing, listing.files) == 0
+    assert not any("safetensors" in entry.path or "/cdn/" in entry.path for entry in hub.log.all())
+    hub.log.clear()
+    assert client.fetch(listing)[0] == folder
+    assert client.adapter.read(listing, "model.safetensors", start=5, length=3) == WEIGHTS[5:8]
+    assert hub.log.all() == []
+
+
+def test_a_file_of_another_commit_is_linked_and_not_fetched_again(tmp_path: Path) -> None:
+    with serve_hub({"org/m": FILES}) as hub:
+        client = HubClient(hub, tmp_path)
+        client.fetch(client.listed())
+        changed = {**FILES, "config.json": b"changed"}
+        hub.publish("org/m", changed)
+        listing = client.listed()
+        assert client.adapter.missing(listing, listing.files) == len(b"changed")
+        hub.log.clear()
+        folder, _ = client.fetch(listing)
+        assert contents(folder) == changed
+        assert [entry.sent for entry in hub.log.bodies()] == [len(b"changed")]
+        assert len(list((tmp_path / "hub/models--org--m/snapshots").iterdir())) == 2
+
+
+def test_a_rotten_file_in_the_cache_is_seen_and_fetched_again(client: HubClient, hub: LocalHub) -> None:
+    listing = client.listed()
+    client.fetch(listing)
+    blob = client.home / "hub/models--org--m/blobs" / WEIGHTS_OID
+    blob.write_bytes(b"x" + WEIGHTS[1:])
+    folder, said = client.fetch(listing)
+    assert contents(folder) == FILES
+    assert said[0].note == "checking what is in the cache"
+
+
+def test_the_ledger_spares_the_second_check_but_not_a_changed_file(client: HubClient, tmp_path: Path) -> None:
+    listing = client.listed()
+    client.fetch(listing)
+    ledger = tmp_path / "own" / "checked"
+    for expected in (True, False):
+        client.adapter = client.another(ledger)
+        assert any("checking" in event.note for event in client.fetch(listing)[1]) is expected
+    blob = client.home / "hub/models--org--m/blobs" / WEIGHTS_OID
+    blob.write_bytes(b"x" + WEIGHTS[1:])
+    os.utime(blob, ns=(1, 1))
+    client.adapter = client.another(ledger)
+    assert contents(client.fetch(listing)[0]) == FILES
+    ledger.write_bytes(b"\xff\xfe rubbish")
+    client.adapter = client.another(ledger)
+    assert contents(client.fetch(listing)[0]) == FILES
+
+
+def test_two_files_with_the_same_bytes_come_once(tmp_path: Path) -> None:
+    files = {f"{name}.bin": WEIGHTS for name in "abcdefgh"}
+    with serve_hub({"org/m": files}) as hub:
+        client = HubClient(hub, tmp_path)
+        folder, _ = client.fetch(client.listed())
+        assert contents(folder) == files
+        assert len([entry for entry in hub.log.all() if entry.path.startswith("/cdn/")]) == 1
+
+
+def test_two_commands_at_once_fetch_a_file_once(hub: LocalHub, tmp_path: Path) -> None:
+    clients = [HubClient(hub, tmp_path) for _ in range(3)]
+    hub.fail(Rule(do=Stall(1000, 0.2), path="^/cdn/", times=None))
+    with ThreadPoolExecutor(3) as pool:
+        folders = list(pool.map(lambda client: client.fetch(client.listed())[0], clients))
+    assert len(set(folders)) == 1
+    assert contents(folders[0]) == FILES
+    assert sum(entry.sent for entry in hub.log.bodies() if entry.path.startswith("/cdn/")) == SIZE
+
+
+def test_what_another_program_completed_meanwhile_is_hashed_before_it_is_known(
+    hub: LocalHub, tmp_path: Path
+) -> None:
+    """It took the lock first, as huggingface_hub does, and left other bytes of the same size."""
+    client, ledger = HubClient(hub, tmp_path), tmp_path / "checked"
+    client.adapter = client.another(ledger)
+    listing = client.listed()
+    entry, other = (
+        next(entry for entry in listing.files if entry.path == path)
+        for path in ("model.safetensors", "config.json")
+    )
+    cache = RepoCache(client.settings.cache, "org/m")
+    cache.prepare()
+    with ThreadPoolExecutor(1) as pool:
+        with cache.locked(entry):
+            fetching = pool.submit(client.fetch, listing)
+            # The others come only after the cache was looked at, and the largest is asked for first.
+            while not cache.blob(other).exists():
+                time.sleep(0.01)
+            cache.blob(entry).write_bytes(b"x" + WEIGHTS[1:])
+        folder, _ = fetching.result()
+    assert contents(folder) == FILES
+    assert entry.oid in ledger.read_text()
+    assert (cache.blob(entry).with_suffix(".damaged")).read_bytes() == b"x" + WEIGHTS[1:]
+    assert any("put aside" in told for told in client.told)
+
+
+def test_a_small_file_behind_one_more_hop_arrives(hub: LocalHub, client: HubClient) -> None:
+    hub.settings("org/m").resolve_cache = True
+    try:
+        listing = client.listed()
+        assert client.adapter.read(listing, "config.json", start=3, length=4) == FILES["config.json"][3:7]
+        assert contents(client.fetch(listing)[0]) == FILES
+        theirs = snapshot_download("org/m", endpoint=hub.url, cache_dir=client.home / "theirs")
+        assert contents(Path(theirs)) == FILES
+    finally:
+        hub.settings("org/m").resolve_cache = False
+    assert {
+        entry.status for entry in hub.log.all() if "/resolve/" in entry.path and "x.json" in entry.path
+    } == {307}
+
+
+def test_without_links_the_files_themselves_lie_in_the_snapshot(hub: LocalHub, tmp_path: Path) -> None:
+    client = HubClient(hub, tmp_path, {"HF_HUB_DISABLE_SYMLINKS": "1"})
+    listing = client.listed()
+    for _ in range(2):
+        folder, _ = client.fetch(listing)
+        assert contents(folder) == FILES
+    assert not any(path.is_symlink() for path in folder.rglob("*"))
+    assert len([entry for entry in hub.log.all() if entry.path.startswith("/cdn/")]) == 1
+
+
+def test_offline_the_cache_is_enough(client: HubClient, hub: LocalHub) -> None:
+    online = client.listed()
+    folder, _ = client.fetch(online)
+    hub.log.clear()
+    offline = HubClient(hub, client.home, {"HF_HUB_OFFLINE": "1"})
+    for revision in ("main", online.commit):
+        listing = offline.listed(revision=revision)
+        assert (listing.commit, listing.files) == (online.commit, online.files)
+        assert offline.fetch(listing)[0] == folder
+        assert offline.adapter.read(listing, "config.json") == FILES["config.json"]
+    assert hub.log.all() == []
+
+
+def test_offline_what_is_not_there_is_named(client: HubClient, hub: LocalHub) -> None:
+    online = client.listed()
+    offline = HubClient(hub, client.home, {"HF_HUB_OFFLINE": "1"})
+    with pytest.raises(
+        NotFound, match=r"org/m: revision 'main' is not in the cache at .* HF_HUB_OFFLINE is set"
+    ):
+        offline.listed()
+    with pytest.raises(NotFound, match=r"org/m: config.json is not in the cache, and HF_HUB_OFFLINE is set"):
+        offline.fetch(online)
+    with pytest.raises(NotFound, match="HF_HUB_OFFLINE"):
+        offline.adapter.read(online, "config.json")
+
+
+def test_a_cache_that_cannot_be_written_is_named(hub: LocalHub, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    client = HubClient(hub, tmp_path, {"HF_HUB_CACHE": str(tmp_path / "file")})
+    with pytest.raises(TransferFailed) as caught:
+        client.fetch(client.listed())
+    assert f"the cache at {tmp_path / 'file'} fails: Not a directory" in caught.value.message
+    assert "HF_HUB_CACHE" in caught.value.hint
+
+
+def test_a_fetch_that_is_not_followed_to_its_end_leaves_no_worker(client: HubClient, hub: LocalHub) -> None:
+    before = threading.active_count()
+    fetching = client.adapter.fetch(client.listed(), client.listed().files, key="k")
+    next(fetching)
+    fetching.close()
+    assert threading.active_count() == before

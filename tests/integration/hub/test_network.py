@@ -1,0 +1,117 @@
+"""Between here and the Hub: nobody there, proxies, certificates; and what is never said about it."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.emulator.faults.rule_files import parse_rules
+from lmi_deploy.errors import AccessError, LmiError, UsageRefused
+from tests.support.hub import LocalHub
+from tests.support.hub_client import FILES, HubClient
+
+LOOK = """
+import os, sys
+from pathlib import Path
+from lmi_deploy.sources.hub import HubSettings, HuggingFaceHub
+from lmi_deploy.errors import LmiError
+from tests.support.frozen_clock import StillClock
+hub = HuggingFaceHub(HubSettings.read(os.environ, Path("/nowhere")), StillClock())
+try:
+    sys.stdout.buffer.write(hub.read(hub.listing("org/m", "main"), "config.json"))
+except LmiError as exc:
+    print(exc.message, "|", exc.hint)
+"""
+
+
+def look(tmp_path: Path, environ: dict[str, str]) -> str:
+    """What a process of its own reads: clients look at proxy variables when they are made."""
+    given = {
+        "PATH": os.environ["PATH"],
+        "HF_HOME": str(tmp_path),
+        "HF_ENDPOINT": "http://hub.example",
+        **environ,
+    }
+    done = subprocess.run([sys.executable, "-c", LOOK], env=given, capture_output=True, text=True, timeout=60)
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
+def test_a_proxy_is_used(name: str, hub: LocalHub, tmp_path: Path) -> None:
+    assert look(tmp_path, {name: hub.url}) == FILES["config.json"].decode()
+    assert len(hub.log.all()) == 2
+
+
+def test_a_proxy_is_not_used_where_it_is_said_so(hub: LocalHub, tmp_path: Path) -> None:
+    environ = {"HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1", "HF_ENDPOINT": hub.url}
+    assert look(tmp_path, environ) == FILES["config.json"].decode()
+
+
+def test_a_proxy_that_refuses_is_named_by_its_variable(hub: LocalHub, tmp_path: Path) -> None:
+    said = look(
+        tmp_path, {"HTTPS_PROXY": hub.url.replace("//", "//me:pa55@"), "HF_ENDPOINT": "https://hub.example"}
+    )
+    assert said.startswith("https://hub.example: cannot be reached: ")
+    assert "a proxy refused: see HTTPS_PROXY" in said
+    assert "pa55" not in said
+
+
+def test_a_bundle_of_certificates_that_is_not_there_is_named(hub: LocalHub, tmp_path: Path) -> None:
+    client = HubClient(hub, tmp_path, {"REQUESTS_CA_BUNDLE": str(tmp_path / "none.pem")})
+    with pytest.raises(UsageRefused, match=r"certificates: .*none.pem: No such file or directory"):
+        client.listed()
+
+
+def test_a_hub_that_cannot_be_reached_is_named_with_the_cause(hub: LocalHub, tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        dead = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        cases = [
+            (dead, f"{dead}: cannot be reached: [Errno 111] Connection refused", "HF_ENDPOINT"),
+            (
+                "http://no.such.host.invalid",
+                "http://no.such.host.invalid: cannot be reached: ",
+                "HTTPS_PROXY",
+            ),
+            (hub.url.replace("http:", "https:"), "cannot be reached: [SSL", "speaks TLS"),
+        ]
+        for endpoint, message, hint in cases:
+            client = HubClient(hub, tmp_path, {"HF_ENDPOINT": endpoint})
+            with pytest.raises(AccessError) as caught:
+                client.listed()
+            assert message in caught.value.message
+            assert hint in caught.value.hint
+            assert "\n" not in caught.value.message
+
+
+def test_no_signed_address_and_no_token_is_ever_said(
+    hub: LocalHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = "hf_canarycanarycanary"
+    client = HubClient(hub, tmp_path, {"HF_TOKEN": token})
+    listing = client.listed()
+    said: list[str] = [repr(client.settings), str(vars(client.adapter))]
+    with caplog.at_level("DEBUG"):
+        for do in (
+            '{"cut": {"after": 5}}',
+            '{"answer": {"status": 403}}',
+            '{"flip": {"at": 1}}',
+            '{"drop": {}}',
+        ):
+            hub.state.faults.clear()
+            hub.fail(*parse_rules(f'{{"path": "^/cdn/", "times": null, "do": {do}}}'))
+            with pytest.raises(LmiError) as caught:
+                client.fetch(listing)
+            said += [caught.value.message, caught.value.hint, *caught.value.details]
+    everything = "\n".join([*said, caplog.text])
+    assert "Signature" not in everything
+    assert "/cdn/" not in everything
+    assert token not in everything
+    assert any(entry.authorized for entry in hub.log.all() if "/resolve/" in entry.path)
+    assert not any(entry.authorized for entry in hub.log.all() if entry.path.startswith("/cdn/"))
+    leaked = [path for path in tmp_path.rglob("*") if path.is_file() and token.encode() in path.read_bytes()]
+    assert leaked == []
+    assert os.environ.get("HF_TOKEN") != token

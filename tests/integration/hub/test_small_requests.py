@@ -1,0 +1,86 @@
+"""Small requests to the Hub: rate limits, retries, answers that are none, damaged reads."""
+
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.emulator.faults.rule_files import parse_rules
+from lmi_deploy.emulator.faults.rules import Answer, Cut, Flip, Rule
+from lmi_deploy.errors import AccessError, IntegrityError, NotFound, TransferFailed
+from lmi_deploy.sources.hub.retry import asked_wait
+from tests.support.hub import HubState, LocalHub, Quota, Shelf, serve_hub
+from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
+
+SMALL = "/resolve/.*config.json"
+
+
+def test_a_rate_limit_is_waited_out_as_the_headers_say(tmp_path: Path) -> None:
+    state = HubState(Shelf())
+    with serve_hub({"org/m": FILES}, state=state) as hub:
+        client = HubClient(hub, tmp_path)
+        state.clock = client.clock.timestamp
+        state.quotas["resolvers"] = Quota("resolvers", limit=2, window=300, clock=client.clock.timestamp)
+        folder, said = client.fetch(client.listed())
+    assert contents(folder) == FILES
+    assert 300 <= client.clock.slept < 320
+    assert any(entry.status == 429 for entry in hub.log.all())
+    assert len([entry for entry in hub.log.all() if entry.status == 429]) <= 8
+    assert said[-1].done == said[-1].total == sum(map(len, FILES.values()))
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"RateLimit": '"api";r=0;t=55'}, 55.0),
+        ({"RateLimit": '"resolvers";r=3;t=55', "Retry-After": "4"}, 4.0),
+        ({"Retry-After": " 120 "}, 120.0),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, None),
+        ({}, None),
+    ],
+)
+def test_how_long_the_hub_wants_to_be_left_alone(headers: dict[str, str], seconds: float | None) -> None:
+    assert asked_wait(headers) == seconds
+
+
+def test_look_ups_are_tried_again_and_then_given_up(hub: LocalHub, client: HubClient) -> None:
+    hub.fail(Rule(do=Answer(503), path="^/api/", times=3))
+    assert client.listed().model_id == "org/m"
+    hub.fail(Rule(do=Answer(503), path="^/api/", times=None))
+    with pytest.raises(TransferFailed, match="org/m: the Hub answered 503, 4 times in a row"):
+        client.listed()
+
+
+def test_what_is_no_hub_is_said_to_be_none(hub: LocalHub, client: HubClient) -> None:
+    for body in ("<html>Please sign in</html>", "[]", '{"sha": "x", "siblings": []}', '{"siblings": [{}]}'):
+        hub.fail(Rule(do=Answer(200, {}, body), path="^/api/"))
+        with pytest.raises(AccessError, match="its answer about org/m is not a Hub's"):
+            client.listed()
+
+
+def test_a_pinned_commit_that_is_answered_with_another_one_is_refused(tmp_path: Path) -> None:
+    pinned = "0123456789abcdef0123456789abcdef01234567"
+    with serve_hub({"org/m": FILES}) as hub:
+        client = HubClient(hub, tmp_path)
+        commit = client.listed().commit
+        assert client.listed(revision=commit).commit == commit
+        hub.settings("org/m").tags = {pinned: "main", pinned.upper(): "main"}
+        for revision in (pinned, pinned.upper()):
+            with pytest.raises(IntegrityError, match=f"commit {pinned} was asked for.*with commit {commit}"):
+                client.listed(revision=revision)
+
+
+def test_small_reads_survive_faults_and_check_what_they_read(hub: LocalHub, client: HubClient) -> None:
+    listing = client.listed()
+    hub.fail(Rule(do=Cut(3), path=SMALL), Rule(do=Flip(3), path=SMALL, nth=2))
+    assert client.adapter.read(listing, "config.json") == FILES["config.json"]
+    hub.fail(*parse_rules('{"path": "^/cdn/", "do": "ignore_range"}'))
+    assert client.adapter.read(listing, "model.safetensors", start=300, length=8) == WEIGHTS[300:308]
+    assert client.adapter.read(listing, "model.safetensors", start=SIZE - 2, length=8) == WEIGHTS[-2:]
+    assert client.adapter.read(listing, "empty") == b""
+    hub.fail(Rule(do=Flip(3), path=SMALL, times=None))
+    with pytest.raises(
+        IntegrityError, match=r"org/m: config.json: its git-sha1 is [0-9a-f]{40}, the Hub says"
+    ):
+        client.adapter.read(listing, "config.json")
+    with pytest.raises(NotFound, match="no file 'nothing'"):
+        client.adapter.read(listing, "nothing")

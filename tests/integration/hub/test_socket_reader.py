@@ -1,0 +1,186 @@
+"""Bodies over TLS and without: taken as they come, cut, stalled, and the connection kept for the next."""
+
+from __future__ import annotations
+
+import http.client
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from lmi_deploy.sources.hub.retry import Broken
+from lmi_deploy.sources.hub.socket_reader import STEP, Receiver
+from tests.support.tls import server_context
+
+BODY = Random(5).randbytes(3 * STEP + 12_345)
+PATIENCE = 30.0
+"""Seconds without a byte, where bytes come."""
+STALL = 1.0
+"""The same, where none come."""
+Answering = Callable[[socket.socket], None]
+LineTo = Callable[[Answering], AbstractContextManager[http.client.HTTPConnection]]
+
+
+def _head(length: int) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % length
+
+
+def whole(peer: socket.socket) -> None:
+    peer.sendall(_head(len(BODY)) + BODY)
+
+
+def in_crumbs(peer: socket.socket) -> None:
+    peer.sendall(_head(len(BODY)))
+    for at in range(0, len(BODY), 20_011):
+        peer.sendall(BODY[at : at + 20_011])
+
+
+def chunked(peer: socket.socket) -> None:
+    peer.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    peer.sendall(b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY))
+
+
+def cut(peer: socket.socket) -> None:
+    peer.sendall(_head(len(BODY)) + BODY[: STEP + 77])
+
+
+def longer_than_asked(peer: socket.socket) -> None:
+    peer.sendall(_head(len(BODY) + 10) + BODY + b"0123456789")
+
+
+@contextmanager
+def serving(answer: Answering, context: ssl.SSLContext | None) -> Iterator[int]:
+    """On each connection one answer for each request; "cut" ends its connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve(raw: socket.socket) -> None:
+            # A client that has what it wants goes away, in whatever this is at.
+            with suppress(OSError), context.wrap_socket(raw, server_side=True) if context else raw as peer:
+                while peer.recv(65536).endswith(b"\r\n\r\n"):
+                    answer(peer)
+                    if answer is cut:
+                        return
+
+        def accept() -> None:
+            while True:
+                try:
+                    raw, _ = listening.accept()
+                except OSError:
+                    return
+                threading.Thread(target=serve, args=(raw,), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield listening.getsockname()[1]
+
+
+@pytest.fixture(params=["TLS", "plain"])
+def line_to(request: pytest.FixtureRequest, tmp_path: Path) -> LineTo:
+    """Opens a connection to a server that answers so."""
+    context, authority = server_context(tmp_path) if request.param == "TLS" else (None, None)
+
+    @contextmanager
+    def opened(answer: Answering) -> Iterator[http.client.HTTPConnection]:
+        with serving(answer, context) as port:
+            trust = ssl.create_default_context(cafile=authority) if authority else None
+            line = (
+                http.client.HTTPSConnection("localhost", port, context=trust, timeout=PATIENCE)
+                if trust
+                else http.client.HTTPConnection("localhost", port, timeout=PATIENCE)
+            )
+            line.connect()
+            try:
+                yield line
+            finally:
+                line.close()
+
+    return opened
+
+
+def asked(line: http.client.HTTPConnection) -> http.client.HTTPResponse:
+    line.request("GET", "/")
+    return line.getresponse()
+
+
+@pytest.mark.parametrize("answer", [whole, in_crumbs])
+def test_a_body_arrives_and_its_connection_serves_the_next(answer: Answering, line_to: LineTo) -> None:
+    with line_to(answer) as line:
+        receiver, sock = Receiver(PATIENCE), line.sock
+        for _ in range(3):
+            reply, buffer = asked(line), memoryview(bytearray(len(BODY)))
+            told = list(receiver.received(line, reply, buffer))
+            assert bytes(buffer) == BODY
+            assert told == sorted(told)
+            assert told[-1] == len(BODY)
+            assert reply.isclosed()
+            assert line.sock is sock
+            assert sock.gettimeout() == PATIENCE
+
+
+def test_a_body_in_chunks_arrives(line_to: LineTo) -> None:
+    with line_to(chunked) as line:
+        buffer = memoryview(bytearray(len(BODY)))
+        assert list(Receiver(PATIENCE).received(line, asked(line), buffer))[-1] == len(BODY)
+        assert bytes(buffer) == BODY
+
+
+@pytest.mark.parametrize("answer", [whole, in_crumbs, chunked])
+def test_a_body_of_any_length_comes_in_pieces(answer: Answering, line_to: LineTo) -> None:
+    with line_to(answer) as line:
+        reply = asked(line)
+        pieces = [bytes(piece) for piece in Receiver(PATIENCE).pieces(line, reply)]
+        assert b"".join(pieces) == BODY
+        assert max(map(len, pieces)) <= STEP
+
+
+def test_what_was_not_asked_for_stays_unread(line_to: LineTo) -> None:
+    with line_to(longer_than_asked) as line:
+        reply, buffer = asked(line), memoryview(bytearray(len(BODY)))
+        assert list(Receiver(PATIENCE).received(line, reply, buffer))[-1] == len(BODY)
+        assert bytes(buffer) == BODY
+        assert not reply.isclosed()
+        assert reply.read() == b"0123456789"
+
+
+def test_a_body_that_is_cut_says_how_much_is_missing(line_to: LineTo) -> None:
+    with line_to(cut) as line:
+        buffer = memoryview(bytearray(len(BODY)))
+        with pytest.raises(Broken, match=f"ended {len(BODY) - STEP - 77} bytes early"):
+            list(Receiver(PATIENCE).received(line, asked(line), buffer))
+        assert bytes(buffer[: STEP + 77]) == BODY[: STEP + 77]
+
+
+def test_a_body_that_stalls_is_given_up_and_what_came_is_told(line_to: LineTo) -> None:
+    stalled = threading.Event()
+
+    def stall(peer: socket.socket) -> None:
+        peer.sendall(_head(len(BODY)) + BODY[:STEP])
+        stalled.wait(60)
+
+    with line_to(stall) as line:
+        buffer, told = memoryview(bytearray(len(BODY))), [0]
+        try:
+            with pytest.raises(TimeoutError):
+                told.extend(Receiver(STALL).received(line, asked(line), buffer))
+        finally:
+            stalled.set()
+        assert told[-1] == STEP
+
+
+def test_more_connections_than_turns(line_to: LineTo) -> None:
+    receiver = Receiver(PATIENCE)
+
+    def one(_: int) -> bytes:
+        with line_to(in_crumbs) as line:
+            buffer = memoryview(bytearray(len(BODY)))
+            for _ in receiver.received(line, asked(line), buffer):
+                pass
+            return bytes(buffer)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(one, range(8))) == {BODY}

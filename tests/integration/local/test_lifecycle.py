@@ -1,0 +1,327 @@
+"""A deployment's life on one machine, in real processes: whatever is killed whenever, `up` and `down` converge."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lmi_deploy.runtimes.server_dirs import chosen_port, run_folder
+from tests.support.running_server import PATIENCE
+
+pytestmark = pytest.mark.worker
+
+ROOT = Path(__file__).resolve().parents[3]
+RECIPE = """\
+name: tiny
+model_id: ./model
+engine: custom
+task: text-generation
+handler: {file: model.py}
+probe: {body: hello, content_type: text/plain, expect: hello}
+endpoint: {target: local, port: PORT}
+"""
+HANDLER = """\
+import time
+from djl_python import Output
+
+def handle(inputs):
+    if inputs.is_empty():
+        time.sleep(LOADS)
+        return None
+    return Output().add("ANSWER to " + inputs.get_as_string())
+"""
+FIRST_UP = ("InstallEngine", "BuildEnvironment", "PutArtifact", "StartServer", "AwaitReady", "ProbeServer")
+CHANGE = (*FIRST_UP[2:], "TakeAddress", "StopServer", "RemoveArtifact")
+DOWN = ("StopServer", "RemoveArtifact", "RemoveDeployment")
+MOMENTS = ("before", "after")
+PLAIN = {"Content-Type": "text/plain"}
+
+
+@dataclass
+class Home:
+    """A folder with a recipe, a handler and the state; every command is a process."""
+
+    root: Path
+    port: int
+    runs: set[Path] = field(default_factory=set)
+    """The private folder of every server that was ever seen."""
+
+    def handler(self, answer: str, *, loads: float = 0) -> None:
+        (self.root / "model.py").write_text(HANDLER.replace("ANSWER", answer).replace("LOADS", str(loads)))
+
+    def begin(self, *argv: str, kill: str = "") -> subprocess.Popen[str]:
+        environ = {**os.environ, "LMI_STATE_HOME": str(self.root / "state"), "PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.support.lifecycle_program", *argv],
+            cwd=self.root,
+            env={**environ, "LMI_TEST_KILL": kill},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def lmi(self, *argv: str, kill: str = "") -> tuple[int, str]:
+        """Exit code, and all that was said."""
+        with self.begin(*argv, kill=kill) as process:
+            said, _ = process.communicate(timeout=PATIENCE)
+        self.runs |= {run_folder(home) for home in (self.deployment / "servers").glob("*")}
+        return process.returncode, said
+
+    def done(self, *argv: str) -> str:
+        code, said = self.lmi(*argv)
+        assert code == 0, said
+        return said
+
+    def killed(self, *argv: str, at: int, when: str, action: str) -> None:
+        """The command gets SIGKILL around its `at`-th action, and that is the one that the journal has open."""
+        code, said = self.lmi(*argv, "--yes", kill=f"{at}:{when}")
+        assert code == -9, said
+        if (self.deployment / "record.json").exists():
+            open_ones = [intent["action"] for intent in self.record["intents"] if intent["outcome"] is None]
+            assert open_ones[-1:] == [action], said
+
+    @property
+    def deployment(self) -> Path:
+        return self.root / "state" / "deployments" / "tiny"
+
+    @property
+    def record(self) -> dict[str, Any]:
+        record: dict[str, Any] = json.loads((self.deployment / "record.json").read_text())
+        return record
+
+    def status(self) -> tuple[int, dict[str, Any]]:
+        code, said = self.lmi("status", "tiny", "--json")
+        told: dict[str, Any] = json.loads(said.splitlines()[-1])
+        return code, told
+
+    def answer(self) -> str:
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}/invocations", b"me", PLAIN)
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            body: bytes = answer.read()
+        return body.decode()
+
+    def processes(self, word: str = "") -> list[psutil.Process]:
+        """Those that run on this folder's behalf."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                line = " ".join(process.cmdline())
+                if str(self.root) in line and word in line:
+                    found.append(process)
+        return found
+
+    def up_serves(self, answer: str) -> None:
+        """`up` brings exactly one server, with the recipe's answer, at the recipe's port; and knows it."""
+        self.done("up", "--yes")
+        assert self.answer() == f"{answer} to me"
+        assert len(self.processes("lmi_deploy.server")) == 1
+        assert len(list((self.deployment / "servers").iterdir())) == 1
+        assert len(list((self.deployment / "artifacts").iterdir())) == 1
+
+    def down_leaves_nothing(self) -> None:
+        self.done("down", "tiny", "--yes")
+        assert self.processes() == []
+        assert [
+            path for path in self.root.rglob("state/**/*") if "tiny" in str(path.relative_to(self.root))
+        ] == []
+        assert [run for run in self.runs if run.exists()] == []
+        assert chosen_port("127.0.0.1", self.port) == self.port
+
+    def kill(self, word: str) -> None:
+        """kill -9 of the one process with that word in its command line, and until it is gone."""
+        (process,) = self.processes(word)
+        process.kill()
+        with suppress(psutil.TimeoutExpired):  # a zombie, where its parent does not reap
+            process.wait(5)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    (tmp_path / "model" / "model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+    (tmp_path / "tiny.yaml").write_text(RECIPE.replace("PORT", str(port)))
+    home = Home(tmp_path, port)
+    home.handler("first")
+    yield home
+    if home.deployment.exists():
+        home.lmi("down", "tiny", "--yes")
+    for process in home.processes():  # of a test that failed
+        process.kill()
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("at", range(len(FIRST_UP)), ids=FIRST_UP)
+def test_a_first_up_that_is_killed_goes_on_or_is_cleared_away(home: Home, at: int) -> None:
+    home.killed("up", at=at, when="before", action=FIRST_UP[at])
+    home.up_serves("first")
+    home.killed("down", "tiny", at=at % len(DOWN), when=MOMENTS[at // len(DOWN)], action=DOWN[at % len(DOWN)])
+    if home.deployment.exists():
+        home.down_leaves_nothing()
+    assert home.processes() == []
+    shutil.rmtree(home.root / "made")
+    home.killed("up", at=at, when="after", action=FIRST_UP[at])
+    home.down_leaves_nothing()
+
+
+@pytest.mark.parametrize("at", range(len(CHANGE)), ids=CHANGE)
+def test_a_change_that_is_killed_goes_on_or_is_cleared_away(home: Home, at: int) -> None:
+    home.up_serves("first")
+    home.handler("second")
+    home.killed("up", at=at, when="before", action=CHANGE[at])
+    assert home.answer().endswith(" to me")  # whichever generation it is, one answers all the time
+    home.up_serves("second")
+    home.handler("third")
+    home.killed("up", at=at, when="after", action=CHANGE[at])
+    assert home.answer().endswith(" to me")
+    home.down_leaves_nothing()
+
+
+@pytest.mark.parametrize("word", ["lmi_deploy.server", "djl_python_engine.py"], ids=["server", "worker"])
+def test_what_serves_is_killed(home: Home, word: str) -> None:
+    home.done("up", "--yes")
+    home.kill(word)
+    wanted = {"lmi_deploy.server": (4, "drifted"), "djl_python_engine.py": (1, "failed")}[word]
+    until(lambda: home.status()[0] != 0)
+    code, told = home.status()
+    assert (code, told["standing"]) == wanted
+    assert "lmi up" in told["why"]
+    home.up_serves("first")
+    home.down_leaves_nothing()
+
+
+def test_a_server_that_was_killed_and_is_not_wanted_again_leaves_nothing(home: Home) -> None:
+    home.done("up", "--yes")
+    home.kill("lmi_deploy.server")
+    home.down_leaves_nothing()
+
+
+def test_a_server_that_is_stopped_is_ended_with_its_worker_and_said(home: Home) -> None:
+    home.done("up", "--yes")
+    (server,) = home.processes("lmi_deploy.server")
+    server.suspend()
+    said = home.done("down", "tiny", "--yes")
+    assert f"(pid {server.pid}) runs and answers nobody: SIGTERM, and SIGKILL after 3 s" in said
+    assert home.processes() == []
+    assert chosen_port("127.0.0.1", home.port) == home.port
+
+
+def test_of_two_ups_at_once_one_works(home: Home) -> None:
+    home.handler("slow", loads=3)
+    with home.begin("up", "--yes") as first:
+        until(lambda: (home.deployment / "record.json").exists())
+        code, said = home.lmi("up", "--yes")
+        assert code == 5, said
+        assert f"(pid {first.pid} on " in said
+        first.communicate(timeout=PATIENCE)
+    assert first.returncode == 0
+    home.up_serves("slow")
+
+
+def test_what_an_up_left_on_its_way_is_waited_for_and_asked(home: Home) -> None:
+    home.handler("slow", loads=2)
+    home.killed("up", at=FIRST_UP.index("AwaitReady"), when="before", action="AwaitReady")
+    assert home.status()[1]["standing"] == "starting"
+    assert "answered: slow to hello" in home.done("wait", "tiny")
+    assert home.status()[0] == 0
+    assert home.answer() == "slow to me"
+    home.handler("second", loads=1)
+    assert "`lmi wait tiny`" in home.done("up", "--yes", "--detach")
+    assert home.answer() == "slow to me", "it serves as before until the next one has answered"
+    home.done("wait", "tiny")
+    assert home.answer() == "second to me"
+    assert len(home.processes("lmi_deploy.server")) == 1
+    home.down_leaves_nothing()
+
+
+def test_a_port_that_a_stranger_holds_is_named_and_nothing_is_left(home: Home) -> None:
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", home.port))
+        stranger.listen()
+        code, said = home.lmi("up", "--yes")
+        assert code not in (0, 3), said
+        assert str(home.port) in said
+        assert "next: " in said
+        stranger.close()
+    home.up_serves("first")
+    home.down_leaves_nothing()
+
+
+def test_after_a_reboot_up_brings_it_back_at_its_address(home: Home) -> None:
+    home.done("up", "--yes")
+    for process in home.processes():
+        process.kill()
+    until(lambda: not [p for p in home.processes() if p.status() != psutil.STATUS_ZOMBIE])
+    for run in home.runs:
+        shutil.rmtree(run)
+    code, told = home.status()
+    assert (code, told["standing"]) == (4, "drifted")
+    assert "machine restarted" in told["why"]
+    home.up_serves("first")
+    home.down_leaves_nothing()
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Callable[[], Path]]:
+    """A file system of 2 MB at `folder`; what is yielded fills all that is free of it, with a file to be removed."""
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a small disk")
+    filler = folder / "filler"
+
+    def fill() -> Path:
+        with filler.open("ab", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+        return filler
+
+    try:
+        yield fill
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_full_disk_is_named_and_up_goes_on_once_there_is_room(home: Home) -> None:
+    with small_disk(home.root / "state") as fill:
+        filler = fill()
+        code, said = home.lmi("up", "--yes")
+        assert code == 1, said
+        assert "No space left on device" in said
+        assert "next: " in said
+        assert not home.processes()
+        filler.unlink()
+        home.up_serves("first")
+        home.down_leaves_nothing()
+
+
+def test_a_disk_that_fills_up_under_a_deployment_hinders_no_down(home: Home) -> None:
+    with small_disk(home.root / "state") as fill:
+        home.up_serves("first")
+        fill()
+        assert home.answer() == "first to me"
+        home.down_leaves_nothing()

@@ -1,0 +1,108 @@
+"""A plain installation has no optional packages: a command that needs one says how to install it, in one line."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import lmi_deploy
+from lmi_deploy.errors import EXTRAS
+
+ROOT = Path(__file__).parents[3]
+SOURCE = Path(lmi_deploy.__file__).parent
+WITHOUT = "import sys; sys.modules.update(dict.fromkeys({names!r})); from lmi_deploy.cli import main; main()"
+OWN_PROGRAMS = ("server", "emulator", "aws/s3/uploaders/obstore_worker.py")
+"""Started by commands that have looked before, or with an interpreter that has what they need."""
+RECIPE = (
+    "name: tiny\nmodel_id: ./model\nengine: accelerate\ntask: text-generation\nendpoint: {target: local}\n"
+)
+
+
+def run(
+    folder: Path, *argv: str, without: tuple[str, ...] = tuple(EXTRAS)
+) -> subprocess.CompletedProcess[str]:
+    (folder / "tiny.yaml").write_text(RECIPE)
+    (folder / "model").mkdir(exist_ok=True)
+    (folder / "model" / "config.json").write_text('{"model_type": "llama"}')
+    (folder / "model" / "model.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "HF_", "LMI_"))}
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(names=without), *argv],
+        cwd=folder,
+        env={**kept, "HOME": str(folder), "XDG_CACHE_HOME": str(folder), "XDG_STATE_HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("extra", "argv"),
+    [
+        ("local", ("up", "tiny.yaml", "--yes")),
+        ("local", ("plan", "tiny.yaml")),
+        ("local", ("render", "tiny.yaml", "-o", "out")),
+        ("local", ("serve", "model")),
+        ("emulator", ("emulator", "--port", "0")),
+        ("sagemaker", ("images", "--source", "sdk")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value[0],
+)
+def test_a_command_that_needs_an_extra_says_how_to_install_it(
+    extra: str, argv: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = run(tmp_path, *argv)
+    assert done.returncode == 2, done.stderr
+    assert f"pip install 'lmi-deploy[{extra}]'" in done.stderr
+    assert "a bug of lmi" not in done.stderr
+
+
+@pytest.mark.parametrize("package", ["uv", "jgo"])
+def test_what_is_missing_of_an_extra_is_named(package: str, tmp_path: Path) -> None:
+    done = run(tmp_path, "up", "tiny.yaml", "--yes", without=(package,))
+    assert done.returncode == 2, done.stderr
+    assert f"the package {package} is not installed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("validate", "tiny.yaml"),
+        ("ls",),
+        ("status", "tiny.yaml"),
+        ("down", "tiny.yaml", "--yes"),
+        ("cache", "ls"),
+    ],
+)
+def test_a_command_that_needs_none_runs_without_them(argv: tuple[str, ...], tmp_path: Path) -> None:
+    done = run(tmp_path, *argv)
+    assert done.returncode in (0, 4), done.stderr
+
+
+def test_every_import_of_an_optional_package_is_late_and_known() -> None:
+    """The list of extras is that of pyproject.toml; no module of a command imports one when it is imported itself."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    listed = {word.split("[")[0].split(">")[0] for words in extras.values() for word in words}
+    assert {package.replace("sagemaker", "sagemaker-core") for package in EXTRAS} == listed - {"lmi-deploy"}
+    for path in SOURCE.rglob("*.py"):
+        name = path.relative_to(SOURCE).as_posix()
+        if not name.startswith(OWN_PROGRAMS):
+            early = {module for module in _imported(path) if module in EXTRAS}
+            assert not early, (name, early)
+
+
+def _imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add((node.module or "").split(".")[0])
+    return found

@@ -1,0 +1,174 @@
+"""`lmi up` of a recipe whose model lies in S3: the real wiring, moto, DJL's real engine, an answer from the file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.cli.context import DepsFactory
+from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.group import lmi
+from lmi_deploy.composition.local import wire
+from lmi_deploy.domain.recipe import TargetName
+from lmi_deploy.targets.local.target import LocalTarget
+from lmi_deploy.targets.target import Target
+from lmi_deploy.workflows.dependencies import Deps
+from tests.support.djl_engine import engine_dir
+from tests.support.fakes import FakeEnvironments
+from tests.support.running_server import worker_python
+from tests.support.s3_servers import S3Server, moto_s3
+
+RECIPE = """\
+name: from-s3
+model_id: s3://models-here/llm/answers
+engine: custom
+handler: {file: model.py}
+probe: {body: '{}', expect: forty-two}
+endpoint: {target: local}
+"""
+HANDLER = """\
+from pathlib import Path
+from djl_python import Output
+
+answer = None
+
+def handle(inputs):
+    global answer
+    if answer is None:
+        folder = Path(inputs.get_properties()["model_id"])
+        answer = (folder / "nested" / "answer.safetensors").read_text()
+    return None if inputs.is_empty() else Output().add(answer)
+"""
+
+
+@dataclass
+class ReadyEnvironments(FakeEnvironments):
+    """An interpreter with numpy, and DJL's engine where the tests keep it."""
+
+    djl: Path = Path()
+
+    def ready(self, environment: str) -> bool:
+        return True
+
+    def python(self, environment: str) -> Path:
+        return Path(worker_python())
+
+    def engine_ready(self, version: str) -> bool:
+        return True
+
+    def engine(self, version: str) -> Path:
+        return self.djl
+
+
+@dataclass
+class Machine:
+    """A home with a recipe, and S3 at the other end of the AWS chain."""
+
+    home: Path
+    s3: S3Server
+    djl: Path
+    streams: pytest.CaptureFixture[str]
+
+    def lmi(self, *argv: str) -> tuple[int, str, str]:
+        code = run(lmi, argv, given=DepsFactory(self.deps))
+        told = self.streams.readouterr()
+        return code, told.out, told.err
+
+    def deps(self) -> Deps:
+        """As the command itself wires it, but for the serving environment, which takes long to build."""
+        found = wire(os.environ)
+        environments = ReadyEnvironments(self.home, djl=self.djl)
+        local = found.targets["local"]
+        assert isinstance(local, LocalTarget)
+        targets: dict[TargetName, Target] = {"local": replace(local, environments=environments)}
+        return replace(found, environments=environments, targets=targets)
+
+
+@pytest.fixture
+def machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Iterator[Machine]:
+    djl = engine_dir()
+    for name in list(os.environ):
+        if name.startswith("AWS_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    Path("recipe.yaml").write_text(RECIPE)
+    Path("model.py").write_text(HANDLER)
+    with moto_s3() as server:
+        settings = {
+            "AWS_ACCESS_KEY_ID": server.access,
+            "AWS_SECRET_ACCESS_KEY": server.secret,
+            "AWS_CONFIG_FILE": str(tmp_path / "no-config"),
+            "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "no-credentials"),
+            "AWS_ENDPOINT_URL": server.url,
+            "LMI_STATE_HOME": str(tmp_path / "state"),
+            "LMI_CACHE_HOME": str(tmp_path / "cache"),
+            "NO_PROXY": "127.0.0.1,localhost",
+        }
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        machine = Machine(tmp_path, server, djl, capfd)
+        yield machine
+        machine.lmi("down", "--yes", "from-s3")
+
+
+def put(machine: Machine, answer: bytes) -> None:
+    machine.s3.api().put_object(
+        Bucket="models-here", Key="llm/answers/nested/answer.safetensors", Body=answer
+    )
+
+
+def test_a_model_in_s3_answers_and_a_changed_one_replaces_it(machine: Machine) -> None:
+    place = {"LocationConstraint": "eu-west-1"}
+    west_of(machine).s3.api().create_bucket(Bucket="models-here", CreateBucketConfiguration=place)
+    put(west_of(machine), b"forty-two, it says")
+    assert machine.lmi("validate", "recipe.yaml")[0] == 0
+    code, _, err = machine.lmi("up", "--yes", "recipe.yaml")
+    assert code == 0, err
+    code, out, err = machine.lmi("invoke", "from-s3", "--body", "{}")
+    assert (code, out.strip()) == (0, "forty-two, it says"), err
+    assert machine.lmi("plan", "--exit-code", "recipe.yaml")[0] == 0
+    put(west_of(machine), b"forty-two, as ever")
+    assert machine.lmi("plan", "--exit-code", "recipe.yaml")[0] == 4
+    assert machine.lmi("up", "--yes", "recipe.yaml")[0] == 0
+    assert machine.lmi("invoke", "from-s3", "--body", "{}")[1].strip() == "forty-two, as ever"
+
+
+def west_of(machine: Machine) -> Machine:
+    return replace(machine, s3=replace(machine.s3, region="eu-west-1"))
+
+
+def test_a_bucket_that_is_not_there(machine: Machine) -> None:
+    code, out, err = machine.lmi("plan", "recipe.yaml", "--set", "model_id=s3://none-of-that-name/llm")
+    assert (code, out) == (1, ""), err
+    assert "s3://none-of-that-name: no such bucket" in err
+    assert "next: " in err
+
+
+@pytest.mark.parametrize(
+    ("wish", "count", "engine"),
+    [("s5cmd", 1, "s5cmd"), ("obstore", 1, "obstore"), ("auto", 1, "own"), ("auto", 200, "obstore")],
+)
+def test_an_engine_carries_a_folder_by_the_command_line(
+    machine: Machine, wish: str, count: int, engine: str
+) -> None:
+    if engine == "obstore":
+        pytest.importorskip("obstore")
+    machine.s3.make_bucket("weights-here")
+    Path("model/nested").mkdir(parents=True)
+    for number in range(count):
+        Path(f"model/nested/weights-{number}.safetensors").write_bytes(b"w" * (100 + number))
+    wanted = ["--set", "model_id=./model", "--set", f"weights.engine={wish}"]
+    bucket = ["--bucket", "weights-here", "--region", "us-east-1"]
+    code, out, err = machine.lmi("weights", "push", "recipe.yaml", *wanted, *bucket)
+    assert code == 0, err
+    assert f"engine: {engine}" in err
+    assert ("auto: 200 of 20" in err) == (count == 200)
+    name = out.strip().removeprefix("s3://weights-here/weights/").rstrip("/")
+    assert machine.lmi("weights", "verify", name, *bucket)[0] == 0
+    assert machine.lmi("weights", "verify", "--deep", name, *bucket)[0] == 0

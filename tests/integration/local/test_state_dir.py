@@ -1,0 +1,302 @@
+"""The folder of local deployments: whole records whatever happens, one writer at a time."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights, PutArtifact, StopServer
+from lmi_deploy.domain.record import KEPT_GENERATIONS, DeploymentRef, Record
+from lmi_deploy.errors import LmiError, Refused, UsageRefused
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.host.file_lock import flocked
+from lmi_deploy.state.state_dir import FolderJournal, FolderLock, StateFolder
+from tests.support.factories import generation
+
+REF = DeploymentRef(name="tiny", target="local")
+STOP = StopServer(server="tiny-1")
+PUT = PutArtifact(artifact="0123456789", files=("model.py",))
+FETCH = FetchWeights(model_id="org/m", commit="c", files=(), missing=3)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> StateFolder:
+    return StateFolder(tmp_path / "state")
+
+
+@pytest.fixture
+def journal(folder: StateFolder) -> FolderJournal:
+    return FolderJournal(folder, REF)
+
+
+def _read(folder: StateFolder) -> Record:
+    record = folder.read("tiny")
+    assert record is not None
+    return record
+
+
+def test_an_intent_is_on_disk_before_its_outcome(folder: StateFolder, journal: FolderJournal) -> None:
+    journal.intend(FETCH)
+    begun = _read(folder).intents[0]
+    assert (begun.action, begun.names["missing"], begun.outcome) == ("FetchWeights", 3, None)
+    journal.done(FETCH, "3 bytes")
+    journal.intend(STOP)
+    assert [intent.outcome for intent in _read(folder).intents] == ["3 bytes", None]
+
+
+def test_the_same_intent_after_a_crash_is_kept_once(folder: StateFolder, journal: FolderJournal) -> None:
+    journal.intend(STOP)
+    journal.intend(STOP)
+    journal.done(STOP, "gone")
+    assert [intent.outcome for intent in _read(folder).intents] == ["gone"]
+
+
+def test_settling_keeps_the_last_generations_each_once(folder: StateFolder, journal: FolderJournal) -> None:
+    journal.intend(STOP)
+    for number in range(KEPT_GENERATIONS + 2):
+        journal.settle(generation(f"tiny-{number}"))
+    journal.settle(generation("tiny-4"))
+    record = _read(folder)
+    assert [g.server for g in record.generations] == ["tiny-2", "tiny-3", "tiny-5", "tiny-6", "tiny-4"]
+    assert record.intents == ()
+    assert record.current == generation("tiny-4")
+
+
+def test_an_action_with_pairs_is_found_again_by_its_outcome(
+    folder: StateFolder, journal: FolderJournal
+) -> None:
+    build = BuildEnvironment(environment="e", packages=("six", "idna"), requirements="")
+    journal.intend(build)
+    journal.done(build, "up")
+    assert [(i.names["packages"], i.outcome) for i in _read(folder).intents] == [(["six", "idna"], "up")]
+
+
+def test_names_are_of_what_is_there_with_a_record_or_without(
+    folder: StateFolder, journal: FolderJournal
+) -> None:
+    assert folder.names() == ()
+    journal.intend(STOP)
+    folder.artifact("bare", "d1").mkdir(parents=True)
+    (folder.root / "deployments" / "Not A Name").mkdir()
+    assert folder.names() == ("bare", "tiny")
+    assert folder.read("bare") is None
+
+
+def test_remove_leaves_nothing_and_may_be_repeated(folder: StateFolder, journal: FolderJournal) -> None:
+    journal.intend(STOP)
+    folder.artifact("tiny", "d1").mkdir(parents=True)
+    (folder.server("tiny", "tiny-1")).mkdir(parents=True)
+    (folder.server("tiny", "tiny-1") / "log").write_text("x")
+    folder.remove("tiny")
+    folder.remove("tiny")
+    assert not list((folder.root / "deployments").iterdir())
+
+
+@pytest.mark.parametrize("name", ["../x", "", "a/b", ".", "A"])
+def test_a_name_never_leaves_the_folder(folder: StateFolder, name: str) -> None:
+    with pytest.raises(UsageRefused):
+        folder.remove(name)
+
+
+def test_a_record_cut_anywhere_is_kept_aside_and_never_misread(
+    folder: StateFolder, journal: FolderJournal
+) -> None:
+    journal.settle(generation("tiny-1"))
+    path = folder.home("tiny") / "record.json"
+    whole = path.read_bytes()
+    for length in range(len(whole) - 1):
+        path.write_bytes(whole[:length])
+        assert folder.read("tiny") is None
+        assert str(path) in folder.trouble("tiny")
+    cut = path.read_bytes()
+    journal.intend(STOP)
+    assert path.with_name("record.json.bak1").read_bytes() == cut
+    assert _read(folder).intents[0].action == "StopServer"
+    path.write_bytes(b"\xff\xfe")
+    journal.intend(STOP)
+    assert path.with_name("record.json.bak1").read_bytes() == cut
+    assert path.with_name("record.json.bak2").read_bytes() == b"\xff\xfe"
+
+
+def test_a_record_of_a_newer_lmi_is_refused_and_left_alone(
+    folder: StateFolder, journal: FolderJournal
+) -> None:
+    journal.settle(generation("tiny-1"))
+    path = folder.home("tiny") / "record.json"
+    newer = json.dumps({"schema": 2, "ref": "otherwise"})
+    path.write_text(newer)
+    with pytest.raises(Refused, match="newer lmi") as caught:
+        folder.read("tiny")
+    assert "upgrade" in caught.value.hint
+    with pytest.raises(Refused):
+        journal.intend(STOP)
+    assert path.read_text() == newer
+
+
+def test_a_folder_that_cannot_be_written_is_said_with_its_remedy(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file, where the folder should be")
+    with pytest.raises(LmiError, match="the disk refused: Not a directory") as caught:
+        FolderJournal(StateFolder(tmp_path / "state"), REF).intend(PUT)
+    assert "LMI_STATE_HOME" in caught.value.hint
+    with pytest.raises(LmiError, match="the disk refused"), _lock(tmp_path / "state").hold("tiny"):
+        pass
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_leaves_the_record_as_it_was(folder: StateFolder, journal: FolderJournal) -> None:
+    journal.intend(PUT)
+    (folder.home("tiny") / "record.json.tmp").symlink_to("/dev/full")
+    with pytest.raises(LmiError, match="No space left on device"):
+        journal.done(PUT, "written")
+    assert _read(folder).intents[0].outcome is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_hinders_nothing_that_makes_room(folder: StateFolder, journal: FolderJournal) -> None:
+    journal.intend(PUT)
+    (folder.home("tiny") / "record.json.tmp").symlink_to("/dev/full")
+    journal.intend(STOP)
+    journal.done(STOP, "gone")
+    assert [intent.action for intent in _read(folder).intents] == ["PutArtifact"]
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from lmi_deploy.state import state_dir as folder
+from lmi_deploy.domain.plan import PutArtifact, StopServer
+from lmi_deploy.domain.record import DeploymentRef
+EFFECTS = ("mkdir", "open", "write_text", "write_bytes", "rename", "replace", "unlink")
+
+def run(root, fatal):
+    seen = 0
+    def trace(frame, event, _):
+        nonlocal seen
+        code = frame.f_code
+        if code.co_filename != folder.__file__ and (
+            "pathlib" not in code.co_filename or code.co_name not in EFFECTS
+        ):
+            return None
+        seen += event == "line"
+        if seen == fatal:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+    journal = folder.FolderJournal(folder.StateFolder(root), DeploymentRef(name="tiny", target="local"))
+    journal.intend(StopServer(server="a"))
+    sys.settrace(trace)
+    journal.done(StopServer(server="a"), "gone")
+    journal.intend(StopServer(server="b"))
+    os._exit(0)
+
+number, status = 0, 1
+while status:
+    number += 1
+    child = os.fork()
+    if not child:
+        run(Path(sys.argv[1]) / str(number), number)
+    status = os.waitpid(child, 0)[1]
+print(number)
+"""
+
+
+def test_a_kill_at_any_line_leaves_the_record_before_or_after(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    count = int(ran.stdout)
+    assert count > 50
+    seen = []
+    for number in range(1, count + 1):
+        folder = StateFolder(tmp_path / str(number))
+        assert folder.trouble("tiny") == ""
+        record = folder.read("tiny")
+        assert record is not None
+        seen.append(tuple(intent.outcome for intent in record.intents))
+        FolderJournal(folder, REF).intend(STOP)
+        folder.remove("tiny")
+        assert folder.names() == ()
+    history = [(None,), ("gone",), ("gone", None)]
+    assert sorted(set(seen), key=history.index) == history
+    assert seen == sorted(seen, key=history.index)
+
+
+def _lock(root: Path) -> FolderLock:
+    return FolderLock(root, SystemClock(), "lmi up")
+
+
+HOLDER = """
+import sys
+from pathlib import Path
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.state.state_dir import FolderLock
+with FolderLock(Path(sys.argv[1]), SystemClock(), "lmi up").hold("tiny"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def _other_holder(root: Path) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        try:
+            yield other
+        finally:
+            other.kill()
+
+
+def test_who_comes_second_is_told_who_holds_it(tmp_path: Path) -> None:
+    with _other_holder(tmp_path) as other:
+        with pytest.raises(Refused, match=rf"tiny: locked by lmi up \(pid {other.pid} on ") as caught:
+            with _lock(tmp_path).hold("tiny"):
+                pass
+        assert caught.value.hint
+        assert f"pid {other.pid}" in _lock(tmp_path).holder("tiny")
+        with _lock(tmp_path).hold("other"):
+            pass
+
+
+def test_the_lock_of_a_killed_holder_is_free(tmp_path: Path) -> None:
+    with _other_holder(tmp_path) as other:
+        os.kill(other.pid, signal.SIGKILL)
+        other.wait()
+        assert _lock(tmp_path).holder("tiny") == ""
+        with _lock(tmp_path).hold("tiny"):
+            assert f"pid {os.getpid()}" in _lock(tmp_path).holder("tiny")
+
+
+def test_a_lock_leaves_no_file_even_where_its_user_failed(tmp_path: Path) -> None:
+    with pytest.raises(KeyError):
+        with _lock(tmp_path).hold("tiny"):
+            raise KeyError
+    assert not list((tmp_path / "locks").iterdir())
+    assert _lock(tmp_path).holder("tiny") == ""
+
+
+COUNT = """
+import sys
+from pathlib import Path
+from lmi_deploy.host.file_lock import flocked
+tally = Path(sys.argv[1]) / "tally"
+for _ in range(200):
+    with flocked(Path(sys.argv[1]) / "the.lock", wait=True):
+        tally.write_text(str(int(tally.read_text()) + 1))
+"""
+
+
+def test_the_file_may_vanish_with_each_holder_and_still_one_at_a_time_holds_it(tmp_path: Path) -> None:
+    (tmp_path / "tally").write_text("0")
+    writers = [subprocess.Popen([sys.executable, "-c", COUNT, str(tmp_path)]) for _ in range(3)]
+    assert [writer.wait(30) for writer in writers] == [0, 0, 0]
+    assert (tmp_path / "tally").read_text() == "600"
+    with flocked(tmp_path / "the.lock", wait=False) as held:
+        assert held.read() == ""

@@ -1,0 +1,195 @@
+"""Runtime container beyond the port, on podman: what is inside, whose container it is, what becomes of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.domain.naming import digest, short
+from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.errors import DeployFailed
+from lmi_deploy.host.background_processes import LocalProcesses
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.ports.model_server import Launch
+from lmi_deploy.runtimes.availability import Machinery
+from lmi_deploy.runtimes.container.engine_cli import find_engine
+from lmi_deploy.runtimes.container.layout import container_name
+from lmi_deploy.runtimes.container.runtime import Container
+from lmi_deploy.runtimes.server_dirs import read_note
+from tests.contract.test_model_server import ask, refuses
+from tests.support.container_image import image, podman_environ
+from tests.support.running_server import PATIENCE
+
+HANDLER = """
+import os
+from djl_python import Output
+
+def handle(inputs):
+    if inputs.is_empty():
+        return None
+    asked = inputs.get_as_string()
+    return Output().add(open(asked).read() if asked.startswith("/") else str(os.environ.get(asked)))
+"""
+
+
+@dataclass
+class Yard:
+    """podman, and a model that answers with the file or the variable it is asked for."""
+
+    root: Path
+    homes: list[Path] = field(default_factory=list)
+    clock: SystemClock = field(default_factory=SystemClock)
+
+    def __post_init__(self) -> None:
+        self.environ = podman_environ()
+        self.servers = Container(LocalProcesses(self.clock), self.environ, lambda: find_engine(self.environ))
+
+    def launch(self, **environment: str) -> Launch:
+        folder = self.root / "model folder"
+        folder.mkdir()
+        (folder / "model.py").write_text(HANDLER)
+        self.homes.append(self.root / "home")
+        return Launch(
+            model_folder=folder,
+            home=self.homes[-1],
+            python=Path("/nowhere"),
+            engine=Path("/nowhere"),
+            host="127.0.0.1",
+            port=0,
+            environment=environment,
+            labels={"deployment": f"t{short(digest(str(self.root)), 8)}", "server": "s1"},
+            image=image(),
+        )
+
+    def ready(self, launch: Launch) -> int:
+        self.servers.start(launch)
+        seen = self.until(lambda seen: seen.phase not in ("starting", "loading"))
+        assert seen.phase == "ready", self.servers.log(launch.home).read_text()
+        assert seen.port
+        return seen.port
+
+    def until(self, good: Callable[[SeenServer], bool]) -> SeenServer:
+        deadline = self.clock.monotonic() + PATIENCE
+        while not good(seen := self.servers.look(self.homes[-1])):
+            assert self.clock.monotonic() < deadline, seen
+            self.clock.sleep(0.05)
+        return seen
+
+    def podman(self, *words: str) -> str:
+        done = subprocess.run(["podman", *words], check=False, capture_output=True, text=True)
+        return done.stdout.strip()
+
+
+@pytest.fixture
+def yard(tmp_path: Path) -> Iterator[Yard]:
+    yard = Yard(tmp_path)
+    yield yard
+    for home in yard.homes:
+        yard.servers.stop(home, grace=1)
+
+
+def _snapshot(root: Path) -> Path:
+    """A model in the Hub's cache: its files are links into another folder."""
+    blobs, snapshot = root / "models--a--b" / "blobs", root / "models--a--b" / "snapshots" / "c1"
+    blobs.mkdir(parents=True)
+    snapshot.mkdir(parents=True)
+    (blobs / "f00").write_text("weights")
+    (snapshot / "model.safetensors").symlink_to("../../blobs/f00")
+    return snapshot
+
+
+def test_inside_it_is_as_on_sagemaker(yard: Yard, tmp_path: Path) -> None:
+    weights = _snapshot(tmp_path)
+    launch = replace(yard.launch(OPTION_DTYPE="fp16", HOME="/tmp", SECRETIVE="two\nlines"), weights=weights)
+    port = yard.ready(launch)
+    # The stand-in itself refuses a model folder that can be written to, and any argument but `serve`.
+    assert ask(port, "/opt/ml/model/model.py") == HANDLER
+    assert ask(port, str(weights / "model.safetensors")) == "weights"
+    assert (ask(port, "OPTION_DTYPE"), ask(port, "HOME")) == ("fp16", "/tmp")
+    assert ask(port, "SECRETIVE") == "two\nlines"
+    assert (ask(port, "HF_HUB_OFFLINE"), ask(port, "HF_TOKEN")) == ("1", "None")
+    # What the client was started with, anybody may read.
+    client = read_note(launch.home / "process.json")["pid"]
+    assert b"lines" not in Path(f"/proc/{client}/cmdline").read_bytes()
+    seen = yard.servers.look(launch.home)
+    assert seen.pid
+    assert seen.memory > 0
+    assert seen.since
+
+
+def test_it_is_found_by_its_labels(yard: Yard) -> None:
+    launch = yard.launch()
+    yard.ready(launch)
+    deployment = launch.labels["deployment"]
+    name = f"lmi-{deployment}-s1"
+    assert container_name(launch) == name
+    found = yard.podman("ps", "--filter", f"label=lmi.deployment={deployment}", "--format", "{{.Names}}")
+    assert found == name
+
+
+def test_it_outlives_the_client_that_writes_its_log(yard: Yard) -> None:
+    launch = yard.launch()
+    port = yard.ready(launch)
+    os.kill(int(read_note(launch.home / "process.json")["pid"]), signal.SIGKILL)
+    assert yard.servers.look(launch.home).phase == "ready"
+    assert ask(port, "HF_TOKEN") == "None"
+    yard.servers.stop(launch.home, grace=5)
+    assert refuses(port)
+    assert yard.podman("ps", "-a", "-q", "--filter", f"name={container_name(launch)}") == ""
+
+
+def test_one_that_is_removed_behind_our_back_is_gone(yard: Yard) -> None:
+    launch = yard.launch()
+    yard.ready(launch)
+    yard.podman("rm", "-f", container_name(launch))
+    assert yard.until(lambda seen: seen.phase not in ("ready", "starting")).phase == "gone"
+    assert yard.servers.failure(launch.home) == ""
+
+
+def test_one_that_is_killed_has_failed(yard: Yard) -> None:
+    launch = yard.launch()
+    yard.ready(launch)
+    yard.podman("kill", container_name(launch))
+    assert yard.until(lambda seen: seen.phase not in ("ready", "starting")).phase == "failed"
+    assert yard.servers.failure(launch.home).startswith("the container ended with exit code 137")
+
+
+def test_somebody_elses_container_is_never_touched(yard: Yard) -> None:
+    launch = yard.launch()
+    name = container_name(launch)
+    yard.podman("create", "--name", name, "--runtime", "runc", image(), "serve")
+    try:
+        with pytest.raises(DeployFailed, match=f"there is a container {name} already"):
+            yard.servers.start(launch)
+        yard.servers.stop(launch.home, grace=1)
+        assert yard.podman("ps", "-a", "--format", "{{.Names}}", "--filter", f"name={name}") == name
+    finally:
+        yard.podman("rm", "-f", name)
+
+
+def test_an_image_that_is_not_here_is_not_fetched(yard: Yard) -> None:
+    launch = replace(yard.launch(), image="localhost/lmi-nobody:1")
+    yard.servers.start(launch)
+    assert yard.until(lambda seen: seen.phase != "starting").phase == "failed"
+    why = yard.servers.failure(launch.home)
+    assert why.startswith("the container was not made")
+    assert "lmi-nobody" in why
+
+
+def test_it_is_at_hand_where_its_image_is(yard: Yard) -> None:
+    machinery = Machinery(
+        processes=LocalProcesses(yard.clock),
+        environ=yard.environ,
+        environment=yard.environ,
+        devices=lambda: 0,
+    )
+    assert machinery.at_hand(image()).names[0] == "container"
+    other = machinery.at_hand("localhost/lmi-nobody:1")
+    assert "container" not in other.names
+    assert other.lacking["container"].startswith("podman has no image localhost/lmi-nobody:1")

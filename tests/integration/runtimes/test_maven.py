@@ -1,0 +1,131 @@
+"""DJL's Python engine: by its coordinates, checked, unpacked whole."""
+
+import os
+import shutil
+import zipfile
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.domain.events import Event
+from lmi_deploy.errors import IntegrityError, TransferFailed, UsageRefused
+from lmi_deploy.runtimes.environments import engine_archive, maven
+from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
+
+VERSION = "0.34.0"
+IN_A_REPOSITORY = Path("ai/djl/python/python") / VERSION / f"python-{VERSION}.jar"
+
+pytestmark = pytest.mark.worker
+
+
+def _finish(install: Generator[Event, None, str]) -> str:
+    while True:
+        try:
+            next(install)
+        except StopIteration as stop:
+            return str(stop.value)
+
+
+@pytest.fixture(scope="module")
+def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real jar: out of LMI_WHEELHOUSE where that is set, else from Maven Central or the local repository."""
+    if house := os.environ.get("LMI_WHEELHOUSE"):
+        return maven.wheelhouse_jar(VERSION, Path(house))
+    return maven.engine_jar(VERSION, environ=os.environ, scratch=tmp_path_factory.mktemp("maven"))
+
+
+def _repository(root: Path, jar: Path) -> dict[str, str]:
+    place = root / IN_A_REPOSITORY
+    place.parent.mkdir(parents=True)
+    shutil.copy(jar, place)
+    return {**os.environ, "M2_REPO": str(root)}
+
+
+@pytest.mark.skipif("LMI_WHEELHOUSE" in os.environ, reason="LMI_WHEELHOUSE: nothing is to be fetched")
+def test_from_maven_central_into_the_cache_and_nowhere_else(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    environ = {**os.environ, "M2_REPO": str(tmp_path / "m2")}
+    environments = LocalEnvironments(tmp_path / "cache", environ, None)
+    assert not environments.engine_ready(VERSION)
+    assert "218 KB" in _finish(environments.install_engine(VERSION, key="k"))
+    assert environments.engine_ready(VERSION)
+    engine = environments.engine(VERSION)
+    assert sorted(path.name for path in engine.iterdir()) == ["djl_python", "djl_python_engine.py"]
+    assert [path.name for path in engine.parent.iterdir()] == [engine.name]
+    assert not (tmp_path / "m2").exists()
+    assert capfd.readouterr() == ("", "")
+    assert _finish(environments.install_engine(VERSION, key="k")) == "already there"
+
+
+def test_the_users_local_repository_is_read(
+    tmp_path: Path, jar: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    environments = LocalEnvironments(tmp_path / "cache", _repository(tmp_path / "m2", jar), None)
+    _finish(environments.install_engine(VERSION, key="k"))
+    assert (environments.engine(VERSION) / "djl_python_engine.py").is_file()
+
+
+def test_without_maven_central_the_remedy_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    environments = LocalEnvironments(tmp_path / "cache", {"M2_REPO": str(tmp_path / "m2")}, None)
+    with pytest.raises(TransferFailed, match=r"ai\.djl\.python:python:0\.34\.0") as caught:
+        _finish(environments.install_engine(VERSION, key="k"))
+    assert "LMI_WHEELHOUSE" in caught.value.hint
+    assert caught.value.details
+    assert list((tmp_path / "cache/engines").iterdir()) == []
+
+
+def test_out_of_a_wheelhouse(tmp_path: Path, jar: Path) -> None:
+    house = tmp_path / "wheels"
+    house.mkdir()
+    environments = LocalEnvironments(tmp_path / "cache", {}, house)
+    with pytest.raises(TransferFailed, match="not there"):
+        _finish(environments.install_engine(VERSION, key="k"))
+    shutil.copy(jar, house / f"python-{VERSION}.jar")
+    _finish(environments.install_engine(VERSION, key="k"))
+    assert environments.engine_ready(VERSION)
+
+
+def test_another_jar_is_an_integrity_error_that_names_the_local_copy(tmp_path: Path, jar: Path) -> None:
+    environ = _repository(tmp_path / "m2", jar)
+    copy = tmp_path / "m2" / IN_A_REPOSITORY
+    copy.write_bytes(copy.read_bytes()[:-1])
+    environments = LocalEnvironments(tmp_path / "cache", environ, None)
+    with pytest.raises(IntegrityError, match="sha256") as caught:
+        _finish(environments.install_engine(VERSION, key="k"))
+    assert str(copy) in caught.value.message
+    assert str(copy) in caught.value.hint
+    assert not environments.engine_ready(VERSION)
+    assert list((tmp_path / "cache/engines").iterdir()) == []
+
+
+def test_a_version_without_a_checksum_is_refused(tmp_path: Path, jar: Path) -> None:
+    with pytest.raises(UsageRefused, match=r"no checksum") as caught:
+        maven.checked(jar, "0.35.0")
+    assert VERSION in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "member", ["../evil.py", "/evil.py", "djl_python/../../evil.py", "djl_python\\..\\evil.py"]
+)
+def test_a_jar_never_writes_outside_of_its_folder(tmp_path: Path, member: str) -> None:
+    jar = tmp_path / "evil.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        archive.writestr(member, "x")
+    with pytest.raises(IntegrityError):
+        engine_archive.unpack(jar, tmp_path / "engines" / "e")
+    assert list((tmp_path / "engines").iterdir()) == []
+    assert not list(tmp_path.rglob("evil.py"))
+
+
+def test_who_unpacks_second_finds_it_there(tmp_path: Path, jar: Path) -> None:
+    folder = tmp_path / "engines" / "e"
+    engine_archive.unpack(jar, folder)
+    before = folder.stat().st_ino
+    engine_archive.unpack(jar, folder)
+    assert folder.stat().st_ino == before
+    assert list(folder.parent.iterdir()) == [folder]

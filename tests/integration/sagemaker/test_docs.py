@@ -1,0 +1,124 @@
+"""The documentation does what it says: its marked blocks, page by page, against a local Hub and the emulator.
+
+A page is run in a folder of its own that holds the project's `recipes/` and a small model in `weights/`. Models of the
+Hub are small ones of the same names. The emulator starts no containers: an endpoint answers with the request itself.
+Questions (`lmi up`, `lmi down`, ...) are answered with yes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.support.emulator_process import Emulated, emulator
+from tests.support.least_privilege import write_model
+from tests.support.pages import DOCS, OUTSIDE, PAGES, ROOT, Block, blocks
+from tools.picture import masked
+from tools.quickstart import local_hub
+
+MODELS: Mapping[str, Mapping[str, object]] = {
+    "HuggingFaceTB/SmolLM2-135M-Instruct": {},
+    "Qwen/Qwen2.5-7B-Instruct": {},
+    "meta-llama/Llama-3.1-8B-Instruct": {"gated": True, "accepted": ["hf_..."]},
+}
+CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama"}
+ANSWER_YES = """\
+lmi() {
+  case "$1" in
+    up|down|rollback|gc) command lmi "$@" --yes ;;
+    weights) if [ "$2" = rm ]; then command lmi "$@" --yes; else command lmi "$@"; fi ;;
+    *) command lmi "$@" ;;
+  esac
+}
+"""
+WITH_COMMANDS = [page for page in (*PAGES, *OUTSIDE) if any(block.kind == "run" for block in blocks(page))]
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    shelf = tmp_path_factory.mktemp("hub")
+    for name, settings in MODELS.items():
+        (shelf / name).parent.mkdir()
+        write_model(shelf / name)
+        (shelf / name / "config.json").write_text(json.dumps(CONFIG))
+        (shelf / name / ".hub.json").write_text(json.dumps(settings))
+    with local_hub(shelf) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000") as running:
+        yield running
+
+
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_commands_of_a_page_do_what_it_says(page: Path, hub: str, aws: Emulated, tmp_path: Path) -> None:
+    folder = tmp_path / "page"
+    folder.mkdir()
+    shutil.copytree(ROOT / "recipes", folder / "recipes")
+    write_model(folder / "weights")
+    (tmp_path / "yes.sh").write_text(ANSWER_YES)
+    inherited = {
+        key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "LMI_", "HF_"))
+    }
+    environment = {
+        **inherited,
+        **aws.environment(tmp_path),
+        "BASH_ENV": str(tmp_path / "yes.sh"),
+        "HF_ENDPOINT": hub,
+        "HF_HOME": str(tmp_path / "hub"),
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    printed = ""
+    for block in blocks(page):
+        if block.kind == "file":
+            (folder / block.argument).parent.mkdir(exist_ok=True)
+            (folder / block.argument).write_text(block.text)
+        elif block.kind == "run":
+            printed = ran(block, folder, environment)
+        elif block.kind == "output":
+            for line in masked(block.text).splitlines():
+                assert line.strip() in masked(printed), f"{line}\nis not in\n{printed}"
+    assert aws.client("sagemaker").list_endpoints()["Endpoints"] == [], "a page ends what it began"
+
+
+def ran(block: Block, folder: Path, environment: Mapping[str, str]) -> str:
+    """What the block printed."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block.text],
+        cwd=folder,
+        env=dict(environment),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == block.exit_code, f"{block.text}\n{done.stdout}"
+    return done.stdout
+
+
+def test_every_how_to_has_a_block_that_is_run_or_says_why_not() -> None:
+    elsewhere = {
+        "run-in-ci.md",  # test_pipeline.py runs its scripts
+        "use-secrets.md",  # the AWS CLI's commands
+        "use-networks-and-keys.md",  # a table of keys
+    }
+    run = {page.name for page in WITH_COMMANDS}
+    assert {page.name for page in (DOCS / "how-to").glob("*.md")} - run == elsewhere
+
+
+def test_no_block_runs_a_command_of_aws() -> None:
+    """The AWS CLI is no dependency of the tests."""
+    for page in WITH_COMMANDS:
+        for block in blocks(page):
+            assert not (block.kind == "run" and re.search(r"^aws ", block.text, re.M)), page

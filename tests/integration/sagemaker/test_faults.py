@@ -1,0 +1,292 @@
+"""Trouble on the way to AWS, each with its own words: nothing is lost, nothing is asked for ever, no secret is told."""
+
+from __future__ import annotations
+
+import socketserver
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmi_deploy.aws.client import Access
+from lmi_deploy.aws.iam import IamRoles
+from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
+from lmi_deploy.errors import AccessError, CloudError, LmiError, NoCapacity
+from lmi_deploy.host.clock import SystemClock
+from tests.support.certificate import certificate
+from tests.support.emulator_process import ACCOUNT, Emulated
+from tests.support.sagemaker_fixtures import SECRET, TAGS, Told, model_settings
+
+
+def told_by(code: str, message: str = "no", *, status: int = 400, **headers: str) -> dict[str, Any]:
+    body = f'{{"__type": "{code}", "message": "{message}"}}'
+    return {"answer": {"status": status, "body": body, "headers": headers}}
+
+
+def on(operation: str, do: Any, **more: Any) -> dict[str, Any]:
+    return {"headers": {"X-Amz-Target": f"{operation}$"}, "do": do, **more}
+
+
+@pytest.mark.parametrize(
+    "do",
+    [
+        told_by("ThrottlingException", "Rate exceeded"),
+        told_by("ServiceUnavailable", status=503),
+        told_by("InternalFailure", status=500),
+        "drop",
+        {"drop": {"reset": True}},
+    ],
+)
+def test_what_passes_is_waited_out(aws: Emulated, hosting: SageMakerHosting, told: Told, do: Any) -> None:
+    aws.fault(on("DescribeEndpoint", do, times=4))
+    assert hosting.endpoint("nobody") is None
+    assert len(told.notes) == 4
+    assert told.notes[0].startswith("endpoint nobody: trying again: ")
+    assert 4 < told.clock.slept < 40
+
+
+def test_throttling_without_end_ends(aws: Emulated, hosting: SageMakerHosting, told: Told) -> None:
+    aws.fault(on("DescribeEndpoint", told_by("ThrottlingException", "Rate exceeded"), times=None))
+    with pytest.raises(
+        CloudError, match=r"endpoint nobody: SageMaker at .* was asked again: Throttling"
+    ) as caught:
+        hosting.endpoint("nobody")
+    assert "run the same command again" in caught.value.hint
+    assert told.clock.slept < 60
+
+
+def test_botocore_slows_down_by_itself(aws: Emulated, told: Told) -> None:
+    patient = SageMakerHosting(told.access(attempts=4, manner="adaptive"), account=ACCOUNT)
+    aws.fault(on("DescribeEndpoint", told_by("ThrottlingException", "Rate exceeded"), times=1))
+    assert patient.endpoint("nobody") is None
+    assert told.notes == []
+
+
+def test_expired_credentials_are_read_anew_once(aws: Emulated, hosting: SageMakerHosting, told: Told) -> None:
+    aws.fault(on("DescribeEndpoint", told_by("ExpiredTokenException", "The security token is expired")))
+    assert hosting.endpoint("nobody") is None
+    assert told.sessions == 2
+    assert told.notes == ["the AWS credentials have expired: reading them again"]
+    aws.no_faults()
+    aws.fault(on("DescribeEndpoint", told_by("ExpiredTokenException"), times=None))
+    with pytest.raises(AccessError, match="AWS credentials: they have expired") as caught:
+        hosting.endpoint("nobody")
+    assert "aws sso login" in caught.value.hint
+    assert told.sessions == 3
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("UnrecognizedClientException", "not known there"),
+        ("InvalidSignatureException", "the secret key is not the one"),
+        ("OptInRequired", "has not enabled the region"),
+    ],
+)
+def test_refused_credentials_are_not_tried_again(
+    aws: Emulated, hosting: SageMakerHosting, told: Told, code: str, why: str
+) -> None:
+    aws.fault(on("DescribeEndpoint", told_by(code)))
+    with pytest.raises(AccessError, match=f"AWS credentials: .*{why}"):
+        hosting.endpoint("nobody")
+    assert told.notes == []
+
+
+@pytest.fixture
+def later(aws: Emulated, told: Told) -> Iterator[Told]:
+    """Whose clock is three hours behind of AWS's."""
+    told.clock = SystemClock()
+    aws.role("late")
+    aws.post("/_clock", {"off": 10_800})
+    yield told
+    aws.post("/_clock", {"off": 0})
+
+
+def test_a_clock_that_is_wrong_is_said_and_worked_around(later: Told) -> None:
+    """In JSON it is an InvalidSignatureException, of IAM a SignatureDoesNotMatch."""
+    assert SageMakerHosting(later.access(), account=ACCOUNT).endpoint("nobody") is None
+    assert IamRoles(later.access()).assumable(f"arn:aws:iam::{ACCOUNT}:role/late") == ""
+    assert later.notes == [
+        "this machine's clock is 180 minutes behind of SageMaker's: requests are signed by SageMaker's clock",
+        "this machine's clock is 180 minutes behind of IAM's: requests are signed by IAM's clock",
+    ]
+
+
+@pytest.mark.parametrize(
+    "code", ["InvalidSignatureException", "SignatureDoesNotMatch", "RequestTimeTooSkewed"]
+)
+def test_a_clock_that_stays_wrong_is_told(
+    aws: Emulated, hosting: SageMakerHosting, told: Told, code: str
+) -> None:
+    said = "Signature expired: 20260101T000000Z is now earlier than 20260101T025500Z"
+    aws.fault(on("DescribeEndpoint", told_by(code, said, Date="Thu, 01 Jan 2026 03:00:00 GMT"), times=None))
+    with pytest.raises(AccessError, match="clock of this machine is wrong by more than 5 minutes") as caught:
+        hosting.endpoint("nobody")
+    assert "timedatectl" in caught.value.hint
+
+
+def test_access_denied_names_action_resource_principal_and_the_statement_that_is_missing(
+    aws: Emulated, hosting: SageMakerHosting
+) -> None:
+    arn = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:endpoint/chat"
+    said = (
+        f"User: arn:aws:iam::{ACCOUNT}:user/ann is not authorized to perform: sagemaker:DescribeEndpoint on resource: "
+        f"{arn} because no identity-based policy allows the sagemaker:DescribeEndpoint action"
+    )
+    aws.fault(on("DescribeEndpoint", told_by("AccessDeniedException", said)))
+    with pytest.raises(AccessError) as caught:
+        hosting.endpoint("chat")
+    assert caught.value.message == (
+        f"endpoint chat: access denied: arn:aws:iam::{ACCOUNT}:user/ann may not sagemaker:DescribeEndpoint on {arn}"
+    )
+    assert caught.value.hint == (
+        'the role or user needs {"Effect": "Allow", "Action": "sagemaker:DescribeEndpoint", '
+        f'"Resource": "{arn}"}}'
+    )
+
+
+def test_a_denial_that_no_permission_overrides_is_told_apart(
+    aws: Emulated, hosting: SageMakerHosting
+) -> None:
+    said = (
+        "User: arn:aws:iam::1:user/ann is not authorized to perform: sagemaker:CreateModel on resource: arn:aws:x "
+        "with an explicit deny in a service control policy"
+    )
+    aws.fault(on("CreateModel", told_by("AccessDeniedException", said)))
+    with pytest.raises(AccessError) as caught:
+        hosting.create_model("m", model_settings(aws), TAGS)
+    assert caught.value.hint == (
+        "no permission overrides it: whoever keeps the service control policy must lift the deny"
+    )
+
+
+def test_a_denial_that_says_nothing_is_told_by_what_was_asked(
+    aws: Emulated, hosting: SageMakerHosting
+) -> None:
+    aws.fault(on("DescribeEndpoint", told_by("AccessDeniedException", "")))
+    with pytest.raises(
+        AccessError, match=r"these credentials may not sagemaker:DescribeEndpoint on arn:aws:sage"
+    ):
+        hosting.endpoint("chat")
+
+
+def test_no_capacity_said_at_once_is_told_as_such(aws: Emulated, hosting: SageMakerHosting) -> None:
+    aws.fault(on("CreateEndpoint", told_by("InsufficientInstanceCapacity", "none left")))
+    with pytest.raises(NoCapacity, match="no such instance to give in us-east-1") as caught:
+        hosting.create_endpoint("chat", "chat", TAGS)
+    assert "instance_type" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("do", "why"),
+    [
+        (
+            {"answer": {"status": 403, "body": "<html>blocked</html>"}},
+            "answered 403, and not as SageMaker does",
+        ),
+        ({"answer": {"status": 407, "body": "proxy"}}, "answered 407, and not as SageMaker does"),
+        ({"answer": {"status": 200, "body": "<html>log in</html>"}}, "answered without EndpointStatus"),
+        ({"answer": {"status": 200, "body": "{}"}}, "answered without EndpointStatus"),
+    ],
+)
+def test_what_does_not_answer_like_aws_is_told_with_the_address(
+    aws: Emulated, told: Told, do: Any, why: str
+) -> None:
+    told.clock = (
+        SystemClock()
+    )  # a still one is wrong by months, and a denial without a code may be about that
+    hosting = SageMakerHosting(told.access(), account=ACCOUNT)
+    aws.fault(on("DescribeEndpoint", do, times=None))
+    with pytest.raises(LmiError, match=why) as caught:
+        hosting.endpoint("chat")
+    assert aws.url in caught.value.message
+    assert "AWS_ENDPOINT_URL" in caught.value.hint
+
+
+def _nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://no-such-host.invalid:1")
+
+
+def _refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+
+
+def _proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why", "hint"),
+    [
+        (_nobody, r"http://no-such-host\.invalid:1: cannot be reached", "AWS_ENDPOINT_URL"),
+        (_refused, r"http://127\.0\.0\.1:1: cannot be reached", r"the region \(us-east-1\)"),
+        (_proxy, r"https://api\.sagemaker\.us-east-1\.amazonaws\.com: no connection: .*proxy", "HTTPS_PROXY"),
+    ],
+)
+def test_nobody_there_is_one_line_with_the_address(
+    told: Told,
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: Callable[[pytest.MonkeyPatch], None],
+    why: str,
+    hint: str,
+) -> None:
+    trouble(monkeypatch)
+    with pytest.raises(AccessError, match=why) as caught:
+        SageMakerHosting(told.access(), account=ACCOUNT).endpoint("chat")
+    assert "\n" not in caught.value.message
+    assert hint.replace("\\", "") in caught.value.hint
+    assert told.clock.slept == 0
+
+
+def test_a_certificate_that_nobody_vouches_for_is_told_with_the_remedy(
+    told: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate(tmp_path))
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Quiet) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"https://127.0.0.1:{server.server_address[1]}")
+        with pytest.raises(AccessError, match="no connection: SSL validation failed") as caught:
+            SageMakerHosting(told.access(), account=ACCOUNT).endpoint("chat")
+        server.shutdown()
+    assert "AWS_CA_BUNDLE" in caught.value.hint
+    assert told.clock.slept == 0
+
+
+class _Quiet(socketserver.BaseRequestHandler):
+    """Shakes hands, as far as the other side does."""
+
+    def handle(self) -> None:
+        with suppress(OSError):
+            self.request.do_handshake()
+
+
+def test_no_secret_is_in_any_message(aws: Emulated, hosting: SageMakerHosting, told: Told) -> None:
+    said: list[str] = []
+    for do in (
+        told_by("ExpiredTokenException"),
+        told_by("AccessDeniedException", "no"),
+        told_by("ThrottlingException"),
+        told_by("InvalidSignatureException", "The Canonical String was: x"),
+        "drop",
+        {"answer": {"status": 500, "body": "<x/>"}},
+    ):
+        aws.fault(on("DescribeEndpoint", do, times=None))
+        with pytest.raises(LmiError) as caught:
+            hosting.endpoint("nobody")
+        said += [caught.value.message, caught.value.hint, *caught.value.details, *told.notes]
+        aws.no_faults()
+    assert said
+    assert SECRET not in " ".join(said)
+    assert "Signature=" not in " ".join(said)
+
+
+def test_the_credentials_are_no_part_of_what_access_shows(told: Told) -> None:
+    access: Access = told.access()
+    assert SECRET not in repr(access)

@@ -1,0 +1,287 @@
+"""Real processes, real signals, a running emulator: each action's process ends before it, then after it.
+
+The whole matrix is tests/functional/sagemaker/test_crash_matrix.py; this is what it stands on. The processes follow one
+another on one deployment: each goes on where the one before it was ended, and the last of each row to its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import psutil
+import pytest
+
+from lmi_deploy.domain.sagemaker.actions import CloudAction
+from tests.support.cloud_lifecycle_program import END
+from tests.support.emulator_process import ACCOUNT, REGION, Emulated, emulator
+from tests.support.fakes import model_files
+
+ROOT = Path(__file__).resolve().parents[3]
+PATIENCE = 90.0
+NAME, CAPACITY = (
+    "tiny",
+    "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}, tags: {team: blue}}\n",
+)
+RECIPE = """\
+name: tiny
+model_id: ./model
+engine: accelerate
+instance_type: ml.g5.xlarge
+probe: {body: '{"inputs": "OK"}', expect: OK}
+"""
+FIRST = RECIPE + "endpoint: {tags: {shift: night}}\n"
+CHANGED = RECIPE + CAPACITY + "options: {dtype: fp32}\nttl: 8h\n"
+UP, DOWN = ("up", "tiny.yaml", "--yes"), ("down", NAME, "--yes", "--purge", "--logs")
+FIRST_UP = (
+    *("MakeBucket", "PushWeights", "PutArtifact", "CreateModel", "CreateEndpointConfig", "CreateEndpoint"),
+    *("AwaitService", "ProbeEndpoint"),
+)
+CHANGE = ("SetExpiry", "UpdateEndpoint", "SetScaling", "TagEndpoint", "UntagEndpoint")
+TEARDOWN = (
+    *("RemoveScaling", "DeleteEndpoint", "DeleteEndpointConfig", "DeleteModel", "RemoveArtifact"),
+    *("DeleteLogs", "DeleteWeights", "RemoveDeployment"),
+)
+BY_JOB = {"RunTransferJob", "StopTransferJob"}
+"""Not here: a job is a program in an environment of its own (tests/contract/sagemaker/test_processing_jobs.py)."""
+LOCKED = (f"lmi-{ACCOUNT}-{REGION}-an", f"deployments/{NAME}/lock.json")
+WAITS = ("... wait until", "... delete the endpoint", "... update the endpoint")
+"""What is said when time is to pass."""
+
+
+@dataclass
+class Life:
+    """One deployment, every command on it a process."""
+
+    aws: Emulated
+    root: Path
+
+    def lmi(self, *argv: str, end: str = "") -> tuple[int, str]:
+        """Exit code, and all that was said; time passes quickly as soon as it waits for an endpoint."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.cloud_lifecycle_program", *argv],
+            cwd=self.root,
+            env={**os.environ, END: end, "PYTHONPATH": str(ROOT)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        said: list[str] = []
+        with process:
+            assert process.stdout is not None
+            reader = threading.Thread(target=said.extend, args=(process.stdout,))
+            reader.start()
+            deadline = time.monotonic() + PATIENCE
+            while process.poll() is None:
+                assert time.monotonic() < deadline, "".join(said)
+                time.sleep(0.05)
+                if any(word in line for line in [*said] for word in WAITS):
+                    self.aws.advance(60)
+            reader.join()
+        return process.returncode, "".join(said)
+
+    def struck(self, argv: tuple[str, ...], end: str) -> None:
+        number = end.split()[0]
+        code, told = self.lmi(*argv, end=end)
+        assert code == (-signal.SIGKILL if number == "SIGKILL" else 130), f"{end}: {code}\n{told}"
+        if number == "SIGINT":
+            assert "next: " in told
+
+    def lock(self) -> dict[str, Any]:
+        found = self.aws.client("s3").get_object(Bucket=LOCKED[0], Key=LOCKED[1])
+        held: dict[str, Any] = json.loads(found["Body"].read())
+        return held
+
+    def relock(self, **changed: object) -> None:
+        """The lock as somebody else would have left it."""
+        held = json.dumps({**self.lock(), **changed})
+        self.aws.client("s3").put_object(Bucket=LOCKED[0], Key=LOCKED[1], Body=held.encode())
+
+    def done(self, *argv: str) -> str:
+        code, said = self.lmi(*argv)
+        assert code == 0, said
+        return said
+
+    def recipe(self, text: str) -> None:
+        (self.root / "tiny.yaml").write_text(text)
+
+    def stands(self) -> dict[str, list[str]]:
+        """Names of all that the account has."""
+        sagemaker = self.aws.client("sagemaker")
+        scaling = self.aws.client("application-autoscaling")
+        s3 = self.aws.client("s3")
+        objects = [
+            item["Key"]
+            for bucket in s3.list_buckets()["Buckets"]
+            for item in s3.list_objects_v2(Bucket=bucket["Name"]).get("Contents", [])
+        ]
+        targets = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+        alarms = self.aws.client("cloudwatch").describe_alarms()["MetricAlarms"]
+        groups = self.aws.client("logs").describe_log_groups()["logGroups"]
+        return {
+            "endpoints": [item["EndpointName"] for item in sagemaker.list_endpoints()["Endpoints"]],
+            "configs": [
+                item["EndpointConfigName"] for item in sagemaker.list_endpoint_configs()["EndpointConfigs"]
+            ],
+            "models": [item["ModelName"] for item in sagemaker.list_models()["Models"]],
+            "scaling": [item["ResourceId"] for item in targets],
+            "alarms": [item["AlarmName"] for item in alarms],
+            "groups": [item["logGroupName"] for item in groups],
+            "objects": objects,
+        }
+
+
+@pytest.fixture
+def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
+    with emulator(tmp_path, "--speed", "1") as aws:
+        for key, value in aws.environment(tmp_path).items():
+            monkeypatch.setenv(key, value)
+        aws.client("logs").create_log_group(logGroupName=f"/aws/sagemaker/Endpoints/{NAME}")
+        (tmp_path / "model").mkdir()
+        for name, content in model_files().items():
+            (tmp_path / "model" / name).write_bytes(content)
+        yield Life(aws, tmp_path)
+
+
+@pytest.mark.parametrize(("before", "after"), [("SIGKILL", "SIGINT"), ("SIGINT", "SIGKILL")])
+def test_a_deployments_life_in_processes_that_are_ended(life: Life, before: str, after: str) -> None:
+    rows = ((FIRST, UP, FIRST_UP), (CHANGED, UP, CHANGE), (CHANGED, DOWN, TEARDOWN))
+    for recipe, command, actions in rows:
+        life.recipe(recipe)
+        for action in actions:
+            life.struck(command, f"{before} before {action}")
+            life.struck(command, f"{after} after {action}")
+        life.done(*command)
+        if command == UP:
+            life.done("plan", "tiny.yaml", "--exit-code")
+            life.done("status", NAME)
+            stands = life.stands()
+            generations = 1 if recipe == FIRST else 2
+            assert stands["endpoints"] == [NAME]
+            assert [len(stands["configs"]), len(stands["models"])] == [generations, generations]
+            assert len(stands["scaling"]) == generations - 1
+    assert {kind: names for kind, names in life.stands().items() if names} == {}
+
+
+def test_every_action_in_the_cloud_is_in_a_row() -> None:
+    tried = {*FIRST_UP, *CHANGE, *TEARDOWN}
+    assert {action.__name__ for action in get_args(CloudAction)} - tried == BY_JOB
+
+
+SUSPENDED = (
+    (FIRST, UP, "CreateEndpoint", DOWN),
+    (FIRST.replace("night", "day") + "options: {dtype: fp16}\n", UP, "UpdateEndpoint", UP),
+    (FIRST, DOWN, "DeleteEndpoint", UP),
+)
+"""What is suspended before which action, and what another process does meanwhile."""
+
+
+@pytest.mark.parametrize(("recipe", "command", "action", "meanwhile"), SUSPENDED)
+def test_a_suspended_process_that_lost_its_lock_makes_and_deletes_nothing(
+    life: Life,
+    monkeypatch: pytest.MonkeyPatch,
+    recipe: str,
+    command: tuple[str, ...],
+    action: str,
+    meanwhile: tuple[str, ...],
+) -> None:
+    monkeypatch.setenv("LMI_LOCK_SECONDS", "2")
+    if action != "CreateEndpoint":
+        life.recipe(FIRST)
+        life.done(*UP)
+    life.recipe(recipe)
+    suspended = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.cloud_lifecycle_program", *command],
+        cwd=life.root,
+        env={**os.environ, END: f"SIGSTOP before {action}", "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    until(lambda: psutil.Process(suspended.pid).status() == psutil.STATUS_STOPPED)
+    if meanwhile == UP:
+        life.recipe(CHANGED)
+    said = _as_soon_as_it_may(life, *meanwhile)
+    assert "took over the lock of lmi " in said
+    stands = life.stands()
+    suspended.send_signal(signal.SIGCONT)
+    said = suspended.communicate(timeout=PATIENCE)[0]
+    assert suspended.returncode == 1, said
+    assert f"{NAME}: the lock was lost, it was taken away; nothing more was changed" in said
+    if meanwhile == UP:
+        assert f"the endpoint {NAME} is InService and goes on costing $" in said
+    assert life.stands() == stands
+    assert stands["endpoints"] == ([NAME] if meanwhile == UP else [])
+
+
+def _as_soon_as_it_may(life: Life, *argv: str) -> str:
+    """What is refused for as long as another process holds the lock."""
+    said: list[str] = []
+
+    def done() -> bool:
+        code, text = life.lmi(*argv)
+        assert code in (0, 5), text
+        said.append(text)
+        return code == 0
+
+    until(done)
+    return said[-1]
+
+
+def test_of_two_ups_at_once_one_works_and_the_other_says_who_does(life: Life) -> None:
+    life.recipe(RECIPE)
+    first = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.cloud_lifecycle_program", *UP],
+        cwd=life.root,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until(lambda: life.stands()["endpoints"] == [NAME])
+    code, said = life.lmi(*UP)
+    assert code == 5, said
+    assert f"{NAME}: locked by lmi up (pid {first.pid} on " in said
+    assert f"lmi unlock {NAME} {life.lock()['id']}" in said
+    assert life.lmi(*DOWN)[0] == 5
+    first.kill()
+    first.wait()
+    said = life.done(*UP)
+    assert "took over the lock of lmi up" in said
+    assert "its process is gone" in said
+    assert life.stands()["endpoints"] == [NAME]
+
+
+def test_a_lock_of_a_machine_that_is_gone_is_taken_away_by_its_name_or_ends(life: Life) -> None:
+    life.recipe(RECIPE)
+    life.struck(UP, "SIGKILL before CreateModel")
+    life.relock(machine="elsewhere", host="elsewhere")
+    code, said = life.lmi(*UP)
+    assert (code, f"lmi unlock {NAME} {life.lock()['id']}" in said) == (5, True), said
+    code, said = life.lmi("unlock", NAME, "00000000")
+    assert (code, f"the lock is {life.lock()['id']}, not 00000000" in said) == (5, True), said
+    code, said = life.lmi("unlock", NAME, life.lock()["id"])
+    assert (code, " s ago, its holder is at work: lmi up" in said) == (5, True), said
+    said = life.done("unlock", NAME, life.lock()["id"], "--force")
+    assert f"{NAME} (account 123456789012, us-east-1): unlocked; it was held by lmi up" in said
+    life.struck(UP, "SIGKILL before CreateModel")
+    life.relock(machine="elsewhere", lasts=1)
+    until(lambda: life.lmi(*UP)[0] == 0)
+    life.done(*DOWN)
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

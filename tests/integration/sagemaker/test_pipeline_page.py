@@ -1,0 +1,103 @@
+"""docs/how-to/run-in-ci.md does what it says: its scripts as they stand there, against the emulator."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.emulator_process import Emulated, emulator
+from tests.support.least_privilege import HANDLER, write_model
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "run-in-ci.md"
+RECIPE = """\
+name: echo
+model_id: ./model
+engine: custom
+instance_type: ml.m5.xlarge
+handler: {file: model.py}
+probe: {body: '{"inputs": "OK"}'}
+"""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A runner of a pipeline: a folder with the repository, and `lmi` on its path."""
+
+    folder: Path
+    environment: dict[str, str]
+
+    def run(self, script: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["bash", script, *arguments],
+            cwd=self.folder,
+            env={**self.environment, **more},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000") as running:
+        yield running
+
+
+@pytest.fixture
+def runner(aws: Emulated, tmp_path: Path) -> Runner:
+    for script in blocks("bash"):
+        name = re.search(r"^# (\w+\.sh)", script, re.MULTILINE)
+        assert name is not None
+        (tmp_path / name[1]).write_text(script)
+    write_model(tmp_path / "model")
+    (tmp_path / "model.py").write_text(HANDLER)
+    (tmp_path / "recipe.yaml").write_text(RECIPE)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    inherited = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "LMI_"))}
+    return Runner(tmp_path, {**inherited, **aws.environment(tmp_path), "PATH": path})
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_scripts_deploy_and_end(aws: Emulated, runner: Runner) -> None:
+    first = runner.run("deploy.sh", "recipe.yaml", "echo")
+    assert first.returncode == 0, first.stdout + first.stderr
+    result = json.loads((runner.folder / "events.jsonl").read_text().splitlines()[-1])
+    assert result["ok"]
+    assert "Say OK" in first.stdout.splitlines()[-1]
+    again = runner.run("deploy.sh", "recipe.yaml", "echo")
+    assert (again.returncode, "nothing to do" in again.stdout) == (0, True), again.stderr
+    for _ in range(2):
+        ended = runner.run("end.sh", "echo")
+        assert ended.returncode == 0, ended.stderr
+    assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
+
+
+def test_the_script_ends_where_it_says(aws: Emulated, runner: Runner) -> None:
+    dear = runner.run("deploy.sh", "recipe.yaml", "echo", MAX_HOURLY="0.01")
+    assert (dear.returncode, "may cost" in dear.stderr) == (5, True), dear.stderr
+    (runner.folder / "recipe.yaml").write_text(RECIPE + "engien: vllm\n")
+    wrong = runner.run("deploy.sh", "recipe.yaml", "echo")
+    assert (wrong.returncode, "did you mean engine" in wrong.stderr) == (2, True), wrong.stderr
+    assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
+
+
+def test_the_job_runs_the_script() -> None:
+    (job,) = [yaml.safe_load(text) for text in blocks("yaml")]
+    commands = [step["run"] for step in job["jobs"]["deploy"]["steps"] if "run" in step]
+    install, deploy = commands
+    assert install.startswith("pip install 'lmi-deploy @ git+https://"), (
+        "it is not on PyPI: from where is said"
+    )
+    assert deploy == "bash deploy.sh recipes/chat.yaml chat"

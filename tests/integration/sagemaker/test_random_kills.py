@@ -1,0 +1,37 @@
+"""A small share of `make kills`: random signals and faults by a fixed seed, with an account that lags.
+
+tools/kills.py runs 200 kills and 60 rounds, and any one of them again by its seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.emulator_process import Emulated, emulator
+from tests.support.random_kills import faulty_round, killed_life, standing
+
+LAG = ("--speed", "1000000", "--lag", "tags=300,reads=1,roles=2")
+
+
+@pytest.fixture
+def aws(tmp_path: Path) -> Iterator[Emulated]:
+    with emulator(tmp_path, *LAG) as running:
+        yield running
+
+
+@pytest.mark.parametrize("seed", [1, 7])
+def test_a_life_of_commands_that_are_killed_at_random_converges(
+    aws: Emulated, tmp_path: Path, seed: int
+) -> None:
+    outcome = killed_life(aws, tmp_path, seed)
+    assert not outcome.wrong, "\n".join(outcome.wrong)
+    assert standing(aws) == {}
+
+
+def test_a_life_under_random_faults_converges(aws: Emulated, tmp_path: Path) -> None:
+    outcome = faulty_round(aws, tmp_path, 1_000_001)
+    assert not outcome.wrong, "\n".join(outcome.wrong)
+    assert standing(aws) == {}

@@ -1,0 +1,38 @@
+"""How many requests an `up` makes that changes nothing: each one is waited for, on every run of a pipeline."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.sagemaker import AIM
+from tests.integration.sagemaker.test_killed_processes import RECIPE
+from tests.support.emulator_process import emulator
+from tests.support.fakes import model_files
+
+
+def _lmi(root: Path, surroundings: dict[str, str], *argv: str) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "lmi_deploy.cli", *argv],
+        cwd=root,
+        env={**os.environ, **surroundings},
+        check=True,
+    )
+
+
+def test_an_up_that_changes_nothing_keeps_to_its_number_of_requests(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    for name, content in model_files().items():
+        (tmp_path / "model" / name).write_bytes(content)
+    (tmp_path / "tiny.yaml").write_text(RECIPE)
+    (tmp_path / "aws").mkdir()
+    noted = tmp_path / "requests"
+    with emulator(tmp_path / "aws", "--speed", "100000") as aws:
+        surroundings = dict(aws.environment(tmp_path))
+        _lmi(tmp_path, surroundings, "up", "tiny.yaml", "--yes")
+        _lmi(tmp_path, {**surroundings, "LMI_AWS_REQUESTS": str(noted)}, "up", "tiny.yaml", "--yes")
+    asked = noted.read_text().splitlines()
+    assert "s3 ListObjectsV2" in asked
+    assert len(asked) <= AIM, asked

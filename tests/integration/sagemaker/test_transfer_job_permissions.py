@@ -1,0 +1,120 @@
+"""The rights of a transfer inside AWS: what is printed is enough for job, role and secret; each right less is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.aws_requests import listed, recorded
+from tests.support.emulator_process import Emulated, emulator
+from tests.support.hub import HubState, LocalHub, Shelf, serve_hub
+from tests.support.least_privilege import (
+    JOB_ROLE,
+    SIMULATES,
+    Less,
+    Principal,
+    policies_of,
+    settle,
+    write_model,
+)
+
+TOKEN = "hub-token-of-the-test"
+RECIPE = """\
+name: echo
+model_id: org/tiny
+engine: custom
+instance_type: ml.m5.xlarge
+handler: {file: model.py}
+probe: {body: '{"inputs": "OK"}'}
+weights: {via: job, token_secret: hub-token, job: {instance_type: ml.m5.large, role: carrying}}
+endpoint: {role: serving}
+"""
+UP, DOWN = ("up", "r.yaml", "--yes"), ("down", "echo", "--yes", "--purge")
+OF_JOBS = ("RunTransferJob", "HandOverJobRole", "HandJobItsOrder", "ReadJobLogs", "FindToken")
+
+
+@pytest.fixture(scope="module")
+def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHub]:
+    root = tmp_path_factory.mktemp("hub")
+    (root / "org").mkdir()
+    write_model(root / "org" / "tiny")
+    state = HubState(Shelf(root), tokens=frozenset({TOKEN}))
+    state.shelf.scan()
+    with serve_hub(state=state) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def enforcing(tmp_path_factory: pytest.TempPathFactory, hub: LocalHub) -> Iterator[Emulated]:
+    folder, variables = tmp_path_factory.mktemp("aws"), {"HF_ENDPOINT": hub.url}
+    arguments = ("--speed", "1000000", "--enforce-iam")
+    with emulator(folder, *arguments, containers=True, variables=variables) as aws:
+        aws.client("secretsmanager").create_secret(Name="hub-token", SecretString=TOKEN)
+        yield aws
+
+
+@pytest.fixture
+def ada(
+    enforcing: Emulated,
+    hub: LocalHub,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Principal:
+    settle(enforcing, monkeypatch, tmp_path)
+    for name, value in {"HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN, "HF_HOME": str(tmp_path / "hf")}.items():
+        monkeypatch.setenv(name, value)
+    Path("r.yaml").write_text(RECIPE)
+    principal = Principal(enforcing, capsys, monkeypatch)
+    policies_of(principal, "r.yaml")
+    principal.enter()
+    principal.grant()
+    return principal
+
+
+def test_what_is_printed_is_enough_for_a_job(ada: Principal) -> None:
+    for command in (UP, DOWN):
+        code, told = ada.lmi(*command)
+        assert code == 0, told
+        assert "not authorized" not in told
+        assert "not checked" not in told
+    assert recorded() - listed() == set()
+    assert "sagemaker CreateProcessingJob" in recorded()
+
+
+@pytest.mark.parametrize(
+    "less",
+    [
+        Less("deployer", "RunTransferJob", "sagemaker:CreateProcessingJob"),
+        Less("deployer", "RunTransferJob", "sagemaker:DescribeProcessingJob"),
+        Less("deployer", "RunTransferJob", "sagemaker:AddTags"),
+        Less("deployer", "HandJobItsOrder", "s3:PutObject"),
+        Less("deployer", "HandOverJobRole", "iam:PassRole"),
+        Less("job", "ReadToken", "secretsmanager:GetSecretValue"),
+        Less("job", "WriteWeights", "s3:PutObject"),
+        Less("job", "ReadOrder", "s3:PutObject"),
+        Less("job", "LookIntoBucket", "s3:ListBucket"),
+    ],
+    ids=str,
+)
+def test_one_right_less_fails_and_is_named(ada: Principal, less: Less) -> None:
+    ada.grant(less, Less("deployer", "CheckRights", SIMULATES))
+    code, told = ada.lmi(*UP)
+    ada.grant()
+    assert ada.lmi(*DOWN)[0] == 0
+    assert code != 0
+    assert less.action in told, told
+
+
+@pytest.mark.parametrize("part", ["deployer", "job"])
+def test_each_right_less_is_told_beforehand(ada: Principal, part: str) -> None:
+    who = ada.name if part == "deployer" else f"role/{JOB_ROLE}"
+    looked_at = [less for less in ada.every(part) if part == "job" or less.sid in OF_JOBS]
+    assert len(looked_at) >= 8
+    for less in looked_at:
+        ada.grant(less)
+        _, told = ada.lmi("plan", "r.yaml")
+        assert less.action in told, (str(less), told)
+        assert who in told, (str(less), told)

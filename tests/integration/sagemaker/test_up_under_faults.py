@@ -1,0 +1,307 @@
+"""What can go wrong between `lmi up` and an endpoint, each with its exit code and its own words; and nothing lost:
+once it is over, the same command brings the one endpoint that was wanted, and `down` leaves nothing."""
+
+from __future__ import annotations
+
+import socketserver
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.group import lmi
+from tests.support.certificate import certificate
+from tests.support.emulator_process import Emulated, emulator
+from tests.support.fakes import model_files
+
+NO_CAPACITY = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
+NO_PING = "The primary container for production variant main did not pass the ping health check."
+RECIPE = """\
+name: tiny
+model_id: ./model
+engine: accelerate
+instance_type: [ml.g5.xlarge, ml.g6.xlarge]
+probe: {body: '{"inputs": "OK"}', expect: OK}
+"""
+CHANGED = "options: {dtype: fp32}\n"
+UP, DOWN = ("up", "tiny.yaml", "--yes"), ("down", "tiny", "--yes", "--target", "sagemaker")
+
+
+@dataclass
+class Desk:
+    """A user at a terminal: commands, and what they said."""
+
+    aws: Emulated
+    capsys: pytest.CaptureFixture[str]
+    patch: pytest.MonkeyPatch
+    root: Path
+
+    def lmi(self, *argv: str) -> tuple[int, str]:
+        code = run(lmi, argv)
+        out, err = self.capsys.readouterr()
+        return code, out + err
+
+    def done(self, *argv: str) -> str:
+        code, said = self.lmi(*argv)
+        assert code == 0, said
+        return said
+
+    def recipe(self, more: str = "") -> None:
+        (self.root / "tiny.yaml").write_text(RECIPE + more)
+
+    def relieve(self) -> None:
+        """All is well again."""
+        self.aws.no_faults()
+        self.aws.post(f"/_quotas/{self.aws.region}", {"ml.g5.xlarge": 4, "ml.g6.xlarge": 4})
+        self.patch.delenv("HTTPS_PROXY", raising=False)
+        for key, value in self.aws.environment(self.root).items():
+            self.patch.setenv(key, value)
+
+    def names(self) -> list[str]:
+        return [item["EndpointName"] for item in self.aws.client("sagemaker").list_endpoints()["Endpoints"]]
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "100000") as running:
+        yield running
+
+
+@pytest.fixture
+def desk(
+    aws: Emulated, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Desk]:
+    for key, value in aws.environment(tmp_path).items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").mkdir()
+    for name, content in model_files().items():
+        (tmp_path / "model" / name).write_bytes(content)
+    desk = Desk(aws, capsys, monkeypatch, tmp_path)
+    desk.recipe()
+    yield desk
+    desk.relieve()
+    desk.lmi(*DOWN)  # of a test that failed
+
+
+def on(operation: str, code: str, message: str = "no", **more: Any) -> dict[str, Any]:
+    headers = more.pop("answer_headers", {})
+    answer = {"status": 400, "body": f'{{"__type": "{code}", "message": "{message}"}}', "headers": headers}
+    return {"headers": {"X-Amz-Target": rf"\.{operation}$"}, "do": {"answer": answer}, "times": None, **more}
+
+
+def hosting(phase: str, do: Any, *, instance: str = "", **more: Any) -> dict[str, Any]:
+    path = f"^/{phase}/tiny/.*{instance}"
+    return {"method": "HOSTING", "path": path, "do": do, "times": None, **more}
+
+
+def fails(reason: str) -> dict[str, Any]:
+    return {"answer": {"status": 400, "body": reason}}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`strike` prepares the trouble; then `command` ends with `code`, and says each of `words`."""
+
+    strike: Callable[[Desk], None]
+    code: int
+    words: tuple[str, ...]
+    command: tuple[str, ...] = UP
+
+
+def rules(*some: dict[str, Any]) -> Callable[[Desk], None]:
+    return lambda desk: desk.aws.fault(*some)
+
+
+def _changed(*some: dict[str, Any]) -> Callable[[Desk], None]:
+    """The trouble comes with a change of what serves already."""
+
+    def strike(desk: Desk) -> None:
+        desk.done(*UP)
+        desk.recipe(CHANGED)
+        desk.aws.fault(*some)
+
+    return strike
+
+
+def _wrong_region(desk: Desk) -> None:
+    desk.aws.client("s3").create_bucket(Bucket="elsewhere")
+    desk.recipe("endpoint: {region: eu-west-1, bucket: elsewhere}\n")
+
+
+def _no_name(desk: Desk) -> None:
+    desk.patch.setenv("AWS_ENDPOINT_URL", "http://no-such-host.invalid:1")
+
+
+def _proxy(desk: Desk) -> None:
+    desk.patch.delenv("AWS_ENDPOINT_URL")
+    desk.patch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+
+
+def _intercepted(desk: Desk) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate(desk.root))
+    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Handshake)
+    server.daemon_threads = True
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    desk.patch.setenv("AWS_ENDPOINT_URL", f"https://127.0.0.1:{server.server_address[1]}")
+
+
+class _Handshake(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        with suppress(OSError):
+            self.request.do_handshake()
+
+
+def _no_quota(desk: Desk) -> None:
+    desk.aws.post(f"/_quotas/{desk.aws.region}", {"ml.g5.xlarge": 0, "ml.g6.xlarge": 0})
+
+
+def _out_of_service(desk: Desk) -> None:
+    desk.done(*UP)
+    told = {"status": "OutOfService", "reason": "its instances are gone"}
+    desk.aws.post(f"/_endpoints/{desk.aws.region}/tiny", told)
+
+
+def _detached_and_stuck(desk: Desk) -> None:
+    desk.aws.fault(hosting("provision", {"hang": {"seconds": 600_000}}))
+    desk.done(*UP, "--detach")
+
+
+SKEWED = {"Date": "Thu, 01 Jan 2026 03:00:00 GMT"}
+DENIED = (
+    "User: arn:aws:iam::123456789012:user/ann is not authorized to perform: sagemaker:CreateModel on resource: "
+    "arn:aws:sagemaker:us-east-1:123456789012:model/tiny because no identity-based policy allows it"
+)
+MODEL_ERROR = {
+    "status": 424,
+    "headers": {"x-amzn-errortype": "ModelError", "Content-Type": "application/json"},
+    "body": '{"Message": "no", "OriginalStatusCode": 500, "OriginalMessage": "CUDA out of memory"}',
+}
+FAULTS: dict[str, Fault] = {
+    "throttled for a while": Fault(
+        rules(on("DescribeEndpoint", "ThrottlingException", "Rate exceeded", times=2)), 0, ("answers at",)
+    ),
+    "credentials expire midway": Fault(
+        rules(on("CreateEndpointConfig", "ExpiredTokenException", "The security token is expired")),
+        1,
+        ("AWS credentials: they have expired", "aws sso login"),
+    ),
+    "credentials expire and are renewed": Fault(
+        rules(on("CreateEndpointConfig", "ExpiredTokenException", "The security token is expired", times=1)),
+        0,
+        ("the AWS credentials have expired: reading them again", "answers at"),
+    ),
+    "this machine's clock is wrong": Fault(
+        rules(on("DescribeEndpoint", "RequestTimeTooSkewed", "skewed", answer_headers=SKEWED)),
+        1,
+        ("the clock of this machine is wrong by more than 5 minutes", "timedatectl"),
+    ),
+    "the bucket is in another region": Fault(
+        _wrong_region, 1, ("s3://elsewhere: the bucket is in us-east-1", "endpoint.region")
+    ),
+    "no such host": Fault(
+        _no_name, 1, ("http://no-such-host.invalid:1: cannot be reached", "AWS_ENDPOINT_URL")
+    ),
+    "the proxy refuses": Fault(_proxy, 1, ("no connection", "proxy", "HTTPS_PROXY")),
+    "TLS is intercepted": Fault(_intercepted, 1, ("SSL validation failed", "AWS_CA_BUNDLE")),
+    "one right is missing": Fault(
+        rules(on("CreateModel", "AccessDeniedException", DENIED)),
+        1,
+        (
+            "arn:aws:iam::123456789012:user/ann may not sagemaker:CreateModel on arn:aws:sagemaker",
+            '"Effect": "Allow"',
+        ),
+    ),
+    "no capacity, said at once": Fault(
+        rules(on("CreateEndpoint", "InsufficientInstanceCapacity", "none left", times=1)),
+        0,
+        ("trying the recipe's next instance type", "ml.g6.xlarge", "answers at"),
+    ),
+    "no capacity, said after minutes": Fault(
+        rules(hosting("provision", fails(NO_CAPACITY), instance="ml.g5", delay=600)),
+        0,
+        ("InsufficientInstanceCapacity", "trying the recipe's next instance type", "answers at"),
+    ),
+    "no capacity anywhere": Fault(
+        rules(hosting("provision", fails(NO_CAPACITY))), 1, ("InsufficientInstanceCapacity", "costs nothing")
+    ),
+    "no quota": Fault(_no_quota, 1, ("quota", "ml.g5.xlarge for endpoint usage")),
+    "stuck in Creating": Fault(
+        _detached_and_stuck,
+        1,
+        ("tiny is still Creating after ", "goes on costing $1.41 an hour", "`lmi down tiny`"),
+        ("wait", "tiny", "--timeout", "1"),
+    ),
+    "the container fails, and has no log": Fault(
+        rules(hosting("start", fails(NO_PING)), hosting("logs", "drop")),
+        1,
+        ("did not pass the ping health check", "its containers printed nothing that CloudWatch has"),
+    ),
+    "the container is slow": Fault(
+        rules(hosting("start", {"hang": {"seconds": 300}}, times=1)), 0, ("answers at",)
+    ),
+    "the update rolls back": Fault(
+        _changed(hosting("start", fails(NO_PING))),
+        1,
+        ("was rolled back; tiny-", "serves", NO_PING, "tiny still serves as it did before"),
+    ),
+    "the roll-back fails, too": Fault(
+        _changed(
+            hosting("start", fails(NO_PING)), hosting("rollback", fails("no instance for the way back"))
+        ),
+        1,
+        ("the endpoint is UpdateRollbackFailed",),
+    ),
+    "out of service": Fault(
+        _out_of_service,
+        1,
+        ("the endpoint is out of service and answers nothing", "lmi up"),
+        ("status", "tiny"),
+    ),
+    "the reply to CreateEndpoint is lost": Fault(
+        rules({"headers": {"X-Amz-Target": r"\.CreateEndpoint$"}, "do": "lose"}), 0, ("answers at",)
+    ),
+    "S3 is slow to take the record": Fault(
+        rules({"method": "PUT", "path": r"record\.json", "times": 2, "do": {"answer": {"status": 503}}}),
+        0,
+        ("answers at",),
+    ),
+    "S3 may not be written": Fault(
+        rules({"method": "PUT", "path": r"record\.json", "times": None, "do": {"answer": {"status": 403}}}),
+        1,
+        ("record.json", "access denied"),
+    ),
+    "the answer is none": Fault(
+        rules({"path": "/endpoints/tiny/invocations", "times": None, "do": {"answer": MODEL_ERROR}}),
+        1,
+        ("does not answer", "CUDA out of memory", "goes on costing"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_trouble_has_its_own_words_and_nothing_is_lost(desk: Desk, name: str) -> None:
+    fault = FAULTS[name]
+    fault.strike(desk)
+    code, said = desk.lmi(*fault.command)
+    assert [word for word in fault.words if word not in said] == [], said
+    assert code == fault.code, said
+    assert code == 0 or fault.command[0] == "status" or "next: " in said
+    desk.relieve()
+    if "region" in (desk.root / "tiny.yaml").read_text():
+        desk.recipe()
+    desk.done(*UP)
+    assert desk.names() == ["tiny"]
+    desk.done("plan", "tiny.yaml", "--exit-code")
+    desk.done(*DOWN)
+    sagemaker = desk.aws.client("sagemaker")
+    assert desk.names() == []
+    assert sagemaker.list_endpoint_configs()["EndpointConfigs"] == sagemaker.list_models()["Models"] == []

@@ -1,0 +1,96 @@
+"""Each way of delivery really delivers: the container in the emulator tells what lies where the weights should be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.group import lmi
+from tests.support.emulator_process import Emulated, emulator
+from tests.support.least_privilege import clear_buckets, write_model
+
+RECIPE = """\
+name: {name}
+model_id: ./model
+engine: custom
+instance_type: ml.m5.xlarge
+handler: {{file: model.py}}
+probe: {{body: '{{"inputs": "OK"}}'}}
+"""
+TELLS = '''\
+import hashlib, os, pathlib, urllib.error, urllib.request
+from djl_python import Input, Output
+
+
+def handle(inputs: Input) -> Output:
+    """Where the weights lie, what they are, and whether a Hub or AWS would answer."""
+    if inputs.is_empty():
+        told = inputs.get_properties()
+        handle.folder = told.get("model_id") or told["model_dir"]
+        return None
+    folder = pathlib.Path(handle.folder)
+    found = {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir() if p.is_file()}
+    try:
+        urllib.request.urlopen(os.environ.get("AWS_ENDPOINT_URL", "http://127.0.0.1:9") + "/_clock", timeout=5)
+        reaches = True
+    except urllib.error.HTTPError:
+        reaches = True  # it asks for its key
+    except OSError:
+        reaches = False
+    return Output().add_as_json({"folder": str(folder), "files": found, "reaches": reaches})
+'''
+
+
+@pytest.fixture(scope="module")
+def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+    with emulator(tmp_path_factory.mktemp("aws"), "--speed", "1000000", containers=True) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("extra", "place", "reaches"),
+    [
+        ("", "/tmp/download/", True),
+        ("endpoint: {network_isolation: true}\n", "/opt/ml/additional-model-data-sources/weights", False),
+        ("weights: {deliver: artifact}\n", "/opt/ml/model", True),
+    ],
+    ids=["s3", "mount", "artifact"],
+)
+def test_the_container_has_the_weights(
+    aws: Emulated,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    extra: str,
+    place: str,
+    reaches: bool,
+) -> None:
+    for name, value in aws.environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(tmp_path)
+    clear_buckets(aws)
+    name = f"d{len(extra)}"
+    write_model(tmp_path / "model", more={"tokens.txt": name.encode()})
+    Path("model.py").write_text(TELLS)
+    Path("r.yaml").write_text(RECIPE.format(name=name) + extra)
+    assert run(lmi, ["up", "r.yaml", "--yes"]) == 0, capsys.readouterr().err
+    capsys.readouterr()
+    assert run(lmi, ["invoke", name, "--body", '{"inputs": "x"}']) == 0
+    told = json.loads(capsys.readouterr().out)
+    ours = {path.name: path for path in (tmp_path / "model").iterdir()}
+    assert place in told["folder"], told
+    assert told["files"].keys() >= ours.keys()
+    assert told["files"]["tokens.txt"] == _sha256(ours["tokens.txt"])
+    assert told["files"]["model.safetensors"] == _sha256(ours["model.safetensors"])
+    assert told["reaches"] == reaches
+    assert run(lmi, ["down", name, "--yes", "--purge"]) == 0
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,146 @@
+"""A push of files that lie in the Hub's cache, one of them damaged: it ends right, and says what it found."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from lmi_deploy.aws.s3.uploaders.external_program import Errand
+from lmi_deploy.aws.s3.uploaders.obstore import Obstore
+from lmi_deploy.aws.s3.uploaders.s5cmd import S5cmd
+from lmi_deploy.domain.events import Notice
+from lmi_deploy.domain.weights import Travel
+from lmi_deploy.emulator.faults.rules import Flip, Rule
+from lmi_deploy.errors import IntegrityError
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.sources.local_folder import FolderFiles
+from lmi_deploy.weights.bucket_weights import BucketWeights
+from lmi_deploy.weights.settings import TransferSettings
+from tests.integration.weights.conftest import FILES, NOISE
+from tests.integration.weights.test_push import held
+from tests.support.fake_store import FakeStore
+from tests.support.hub import LocalHub
+from tests.support.hub_client import HubClient, contents
+from tests.support.s3_servers import S3Server
+
+Engine = Literal["own", "s5cmd", "obstore"]
+ENGINES: dict[Engine, str] = {"own": "", "s5cmd": "", "obstore": "obstore"}
+ROTTEN = {"model.safetensors": b"x" + NOISE[1:], "config.json": b"?" * len(FILES["config.json"])}
+
+
+@dataclass
+class Cached:
+    """A model that was fetched, and then rotted where no time of change tells it."""
+
+    client: HubClient
+    folder: Path
+    ledger: Path
+
+    def rot(self, path: str) -> None:
+        place = (self.folder / path).resolve()
+        before = place.stat()
+        place.write_bytes(ROTTEN[path])
+        os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+    def pushed(self, weights: BucketWeights, travel: Travel) -> tuple[str, list[str]]:
+        """The weights' name, and what was said."""
+        listing, said = self.client.listed(), []
+        bringing = weights.bring(
+            listing, listing.files, self.client.adapter, travel=travel, here=FolderFiles, key="push"
+        )
+        try:
+            while True:
+                event = next(bringing)
+                said += [event.text] if isinstance(event, Notice) else []
+        except StopIteration as end:
+            return str(end.value.name), said
+
+
+@pytest.fixture
+def cached(client: HubClient, tmp_path: Path) -> Cached:
+    ledger = tmp_path / "checked"
+    client.adapter = client.another(ledger)
+    return Cached(client, client.fetch(client.listed())[0], ledger)
+
+
+@pytest.fixture
+def weights(versity: S3Server, bucket: str) -> BucketWeights:
+    versity.make_bucket(bucket)
+    errand = Errand(region=versity.region, endpoint=versity.url, owner=versity.owner, retries=1)
+    session, environ = versity.session(), {"PATH": "/usr/bin:/bin"}
+    return BucketWeights(
+        store=versity.store(bucket),
+        owner=versity.owner,
+        clock=SystemClock(),
+        settings=TransferSettings(),
+        where=bucket,
+        carriers={"s5cmd": S5cmd(session, errand, environ), "obstore": Obstore(session, errand, environ)},
+    )
+
+
+@pytest.mark.parametrize("path", ROTTEN)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_snapshot_is_mended_and_pushed(
+    path: str, engine: Engine, cached: Cached, weights: BucketWeights
+) -> None:
+    if ENGINES[engine] and find_spec(ENGINES[engine]) is None:
+        pytest.skip(f"{engine} is not installed")
+    cached.rot(path)
+    name, said = cached.pushed(weights, Travel(via="snapshot", engine=engine))
+    assert held(weights.store, name) == FILES
+    assert contents(cached.folder) == FILES
+    assert [text for text in said if path in text and "put aside as" in text]
+    assert weights.store.uploads("") == ()
+
+
+def test_a_snapshot_of_what_is_in_the_bucket_is_not_fetched(client: HubClient, hub: LocalHub) -> None:
+    memory = in_memory()
+    name, _ = Cached(client, client.home, client.home / "none").pushed(memory, Travel())
+    hub.log.clear()
+    again, _ = Cached(client, client.home, client.home / "none").pushed(memory, Travel(via="snapshot"))
+    assert again == name
+    assert [
+        entry.path for entry in hub.log.all() if "safetensors" in entry.path or "/cdn/" in entry.path
+    ] == []
+
+
+@pytest.mark.parametrize("path", ROTTEN)
+def test_a_stream_out_of_the_cache_goes_on_from_the_hub(path: str, cached: Cached) -> None:
+    cached.rot(path)
+    memory = in_memory()
+    name, said = cached.pushed(memory, Travel())
+    assert held(memory.store, name) == FILES
+    assert [text for text in said if path in text and "put aside as" in text]
+
+
+@pytest.mark.parametrize("via", ["stream", "snapshot"])
+def test_offline_it_is_told_where_it_lies_and_what_to_do(via: str, cached: Cached, hub: LocalHub) -> None:
+    cached.rot("model.safetensors")
+    cached.client = HubClient(hub, cached.client.home, {"HF_HUB_OFFLINE": "1"})
+    cached.client.adapter = cached.client.another(cached.ledger)
+    memory = in_memory()
+    with pytest.raises(IntegrityError, match=r"model\.safetensors.*HF_HUB_OFFLINE is set") as caught:
+        cached.pushed(memory, Travel(via=via))
+    assert str(cached.folder / "model.safetensors") in caught.value.message
+    assert "unset HF_HUB_OFFLINE" in caught.value.hint
+    assert (cached.folder / "model.safetensors").read_bytes() == ROTTEN["model.safetensors"]
+    assert not list(memory.store.list("manifests/"))
+
+
+def test_bytes_that_the_hub_itself_has_wrong_are_not_tried_for_ever(client: HubClient, hub: LocalHub) -> None:
+    hub.fail(Rule(do=Flip(40), path="^/cdn/", times=None))
+    memory = in_memory()
+    with pytest.raises(IntegrityError, match=r"model\.safetensors: sha256"):
+        Cached(client, client.home, client.home / "none").pushed(memory, Travel())
+    assert not list(memory.store.list("manifests/"))
+
+
+def in_memory() -> BucketWeights:
+    return BucketWeights(
+        store=FakeStore(), owner="1", clock=SystemClock(), settings=TransferSettings(), where="memory"
+    )

@@ -1,0 +1,157 @@
+"""An outside engine ended in mid-part: whoever pushes next ends right, and nothing is left to be paid for."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.aws.s3 import S3Store
+from lmi_deploy.emulator.faults.rules import Drop, Rule
+from lmi_deploy.weights.maintenance import give_up, orphans
+from tests.integration.weights.test_push import held
+from tests.support.proxy import Proxy, proxied
+from tests.support.s3_servers import S3Server
+from tests.support.upload_program import Engine, brought
+
+pytestmark = pytest.mark.skipif(find_spec("obstore") is None, reason="obstore is not installed")
+PART = 8 << 20
+FILES = {
+    "a.safetensors": random.Random(7).randbytes(4 * PART + 5),
+    "b.safetensors": random.Random(8).randbytes(2 * PART),
+    "config.json": b"{}",
+}
+PARTS = 7
+NEXT: tuple[Engine, ...] = ("own", "s5cmd", "obstore")
+Started = Callable[[str], subprocess.Popen[str]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "model"
+    made.mkdir()
+    for path, content in FILES.items():
+        (made / path).write_bytes(content)
+    return made
+
+
+@pytest.fixture
+def proxy(versity: S3Server) -> Iterator[Proxy]:
+    with proxied(versity.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def store(versity: S3Server, bucket: str) -> S3Store:
+    versity.make_bucket(bucket)
+    return versity.store(bucket)
+
+
+@pytest.fixture
+def start(store: S3Store, folder: Path) -> Iterator[Started]:
+    """A push by obstore to a server at this address."""
+    running: list[subprocess.Popen[str]] = []
+
+    def begin(url: str) -> subprocess.Popen[str]:
+        words = [sys.executable, "-m", "tests.support.upload_program", url, store.bucket, str(folder)]
+        running.append(
+            subprocess.Popen([*words, "obstore"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+        return running[-1]
+
+    yield begin
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def until(there: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 60
+    while not there() and time.monotonic() < end:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+
+
+def ended_by(process: subprocess.Popen[str], how: signal.Signals) -> None:
+    process.send_signal(how)
+    process.wait(30)
+    time.sleep(0.3)  # what was under way may still arrive
+
+
+@pytest.mark.parametrize("engine", NEXT)
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_the_next_push_ends_what_was_begun(
+    how: signal.Signals,
+    engine: Engine,
+    store: S3Store,
+    proxy: Proxy,
+    versity: S3Server,
+    folder: Path,
+    start: Started,
+) -> None:
+    running = start(proxy.url)
+    until(lambda: len(proxy.seen("PUT", "partNumber")) >= 2, running)
+    ended_by(running, how)
+    assert not list(store.list("manifests/"))
+    name = brought(versity, store.bucket, folder, engine)
+    assert held(store, name) == FILES
+    assert store.uploads("") == ()
+
+
+def test_killed_it_does_not_run_on(store: S3Store, proxy: Proxy, start: Started) -> None:
+    running = start(proxy.url)
+    until(lambda: bool(proxy.seen("PUT", "partNumber=1")), running)
+    ended_by(running, signal.SIGKILL)
+    seen = len(proxy.log)
+    time.sleep(1)
+    assert len(proxy.log) == seen
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_what_is_left_is_found_by_gc(
+    how: signal.Signals, store: S3Store, proxy: Proxy, start: Started
+) -> None:
+    running = start(proxy.url)
+    until(lambda: len(proxy.seen("PUT", "partNumber")) >= 2, running)
+    ended_by(running, how)
+    left = store.uploads("")
+    found = orphans(store, before=datetime.now(UTC) + timedelta(days=1))
+    assert {upload.upload_id for upload in found} == {upload.upload_id for upload in left}
+    if how is signal.SIGKILL:
+        assert found
+    give_up(store, found)
+    assert store.uploads("") == ()
+
+
+@pytest.mark.parametrize("engine", NEXT)
+def test_a_network_that_is_lost_leaves_nothing_for_the_next_push(
+    engine: Engine, store: S3Store, proxy: Proxy, versity: S3Server, folder: Path, start: Started
+) -> None:
+    proxy.fail(Rule(do=Drop(), path="partNumber=2", times=None), Rule(do=Drop(), method="DELETE", times=None))
+    running = start(proxy.url)
+    _, err = running.communicate(timeout=90)
+    assert running.returncode == 1
+    assert "TransferFailed" in err
+    assert store.uploads(""), "it could not be aborted"
+    name = brought(versity, store.bucket, folder, engine)
+    assert held(store, name) == FILES
+    assert store.uploads("") == ()
+
+
+def test_ended_in_the_middle_of_a_parts_bytes(
+    store: S3Store, versity: S3Server, folder: Path, start: Started
+) -> None:
+    """Nothing between us and S3 that would hand on what was cut."""
+    running = start(versity.url)
+    until(lambda: bool(store.uploads("")), running)
+    ended_by(running, signal.SIGKILL)
+    assert held(store, brought(versity, store.bucket, folder, "own")) == FILES
+    assert store.uploads("") == ()

@@ -1,0 +1,191 @@
+"""`weights.engine: obstore`: the real thing in its own process against versitygw; wrong bytes, wrong keys, killed."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.aws.s3.uploaders.external_program import Errand
+from lmi_deploy.aws.s3.uploaders.obstore import Obstore
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.facts import ModelListing
+from lmi_deploy.domain.weights import Manifest, weights_prefix
+from lmi_deploy.emulator.faults.rules import Answer, Drop, Rule
+from lmi_deploy.errors import AccessError, IntegrityError, NotInstalled, TransferFailed
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.sources.local_folder import ModelFolder
+from lmi_deploy.weights.bucket_weights import BucketWeights
+from lmi_deploy.weights.maintenance import give_up, orphans
+from lmi_deploy.weights.settings import TransferSettings
+from tests.support.proxy import Proxy, proxied
+from tests.support.s3_servers import S3Server
+
+pytestmark = pytest.mark.skipif(find_spec("obstore") is None, reason="obstore is not installed")
+FILES = {
+    "config.json": b'{"a": 1}',
+    "empty": b"",
+    "exactly-a-part.bin": random.Random(1).randbytes(8 << 20),
+    "model.safetensors": random.Random(2).randbytes((20 << 20) + 7),
+    "sub/it's [a] * name?.txt": b"words",
+}
+
+
+@dataclass
+class Place:
+    """A bucket on a server, its way there, and a folder to send."""
+
+    server: S3Server
+    bucket: str
+    folder: Path
+    by: S3Server
+    kms_key: str = ""
+
+    def weights(self) -> BucketWeights:
+        server, by = self.server, self.by
+        errand = Errand(
+            region=by.region, endpoint=by.url, owner=server.owner, kms_key=self.kms_key, retries=1
+        )
+        return BucketWeights(
+            store=server.store(self.bucket),
+            owner=server.owner,
+            clock=SystemClock(),
+            settings=TransferSettings(),
+            where=self.bucket,
+            carriers={"obstore": Obstore(by.session(), errand, {"PATH": "/usr/bin:/bin"})},
+        )
+
+    def listing(self) -> ModelListing:
+        return ModelFolder().listing(str(self.folder), "main")
+
+    def there(self) -> set[str]:
+        return {one.key for one in self.server.store(self.bucket).list("")}
+
+
+@pytest.fixture
+def proxy(versity: S3Server) -> Iterator[Proxy]:
+    with proxied(versity.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def place(versity: S3Server, proxy: Proxy, bucket: str, tmp_path: Path) -> Place:
+    versity.make_bucket(bucket)
+    folder = tmp_path / "model"
+    for path, content in FILES.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    return Place(versity, bucket, folder, versity.behind(proxy.url))
+
+
+def carried(place: Place, listing: ModelListing | None = None) -> tuple[Manifest, list[Event]]:
+    found = listing or place.listing()
+    said: list[Event] = []
+    moving = place.weights().carry(found, found.files, place.folder, engine="obstore", key="push")
+    try:
+        while True:
+            said.append(next(moving))
+    except StopIteration as end:
+        manifest: Manifest = end.value
+        return manifest, said
+
+
+def flaws(place: Place, manifest: Manifest, *, deep: bool) -> tuple[object, ...]:
+    checking = place.weights().verify(manifest, deep=deep, key="verify")
+    try:
+        while True:
+            next(checking)
+    except StopIteration as end:
+        found: tuple[object, ...] = end.value
+        return found
+
+
+def test_every_byte_arrives_and_the_manifest_says_so(place: Place, proxy: Proxy) -> None:
+    manifest, said = carried(place)
+    prefix, store = weights_prefix(manifest.name), place.server.store(place.bucket)
+    assert {path: b"".join(store.read(prefix + path)) for path in FILES} == FILES
+    assert {file.path: file.sha256 for file in manifest.files} == {
+        path: hashlib.sha256(content).hexdigest() for path, content in FILES.items()
+    }
+    assert "engine: obstore 0." in getattr(said[0], "text", "")
+    assert flaws(place, manifest, deep=False) == flaws(place, manifest, deep=True) == ()
+    sent = [passed for passed in proxy.log if passed.method == "PUT"]
+    assert len(sent) == 7
+    assert all("x-amz-checksum-sha256" in passed.headers for passed in sent)
+
+
+def test_every_request_of_it_states_the_expected_owner(place: Place, proxy: Proxy) -> None:
+    carried(place)
+    assert {passed.headers.get("x-amz-expected-bucket-owner") for passed in proxy.log} == {place.server.owner}
+    signed = [passed.headers["Authorization"].partition("SignedHeaders=")[2] for passed in proxy.log]
+    assert all("x-amz-expected-bucket-owner" in text for text in signed)
+
+
+def test_what_arrived_before_is_not_sent_again(place: Place, proxy: Proxy) -> None:
+    manifest, _ = carried(place)
+    prefix = weights_prefix(manifest.name)
+    place.server.store(place.bucket).delete([f"manifests/{manifest.name}.json", f"{prefix}config.json"])
+    proxy.clear()
+    again, _ = carried(place)
+    assert [passed.path.rpartition("/")[2] for passed in proxy.log] == ["config.json"]
+    assert [file.sha256 for file in again.files] == [file.sha256 for file in manifest.files]
+
+
+@pytest.mark.parametrize("path", ["config.json", "model.safetensors"])
+def test_a_file_changed_after_it_was_listed_is_no_object(place: Place, path: str) -> None:
+    listing = place.listing()
+    (place.folder / path).write_bytes(FILES[path][:-1] + b"?")
+    with pytest.raises(IntegrityError, match=f"{path}: .* is here, its source says"):
+        carried(place, listing)
+    assert not [key for key in place.there() if key.endswith(path) or key.startswith("manifests/")]
+    store = place.server.store(place.bucket)
+    # What was on its way when the engine was ended may arrive after it: `lmi gc` frees that, as it lies.
+    give_up(store, orphans(store, before=datetime.now(UTC) + timedelta(days=1)))
+    assert store.uploads("") == ()
+
+
+def test_a_byte_flipped_on_the_way_is_no_object(place: Place, proxy: Proxy) -> None:
+    proxy.tamper = lambda call, body: b"?" + body[1:] if "config.json" in call.path else body
+    with pytest.raises(TransferFailed, match="1 of 5 files failed"):
+        carried(place)
+    proxy.tamper = None
+    assert not [key for key in place.there() if key.endswith("config.json") or key.startswith("manifests/")]
+    manifest, _ = carried(place)
+    assert flaws(place, manifest, deep=True) == ()
+
+
+def test_what_passes_is_tried_again(place: Place, proxy: Proxy) -> None:
+    proxy.fail(Rule(do=Answer(503), method="PUT"), Rule(do=Drop(), method="PUT", nth=3))
+    manifest, _ = carried(place)
+    assert flaws(place, manifest, deep=True) == ()
+
+
+def test_wrong_credentials_are_told_and_no_secret_is(place: Place) -> None:
+    wrong = replace(place, by=replace(place.by, secret="another-secret-than-the-right-one"))
+    with pytest.raises(AccessError, match="secret key is not the one") as told:
+        carried(wrong)
+    assert "another-secret" not in f"{told.value} {told.value.hint} {told.value.details}"
+    assert place.there() == set()
+
+
+def test_a_key_of_kms_is_asked_for(place: Place, proxy: Proxy) -> None:
+    carried(replace(place, kms_key="key-1"))
+    begun = [passed.headers for passed in proxy.log if "partNumber" not in passed.path]
+    asked = [headers.get("x-amz-server-side-encryption-aws-kms-key-id") for headers in begun]
+    assert asked.count("key-1") >= len(FILES)
+
+
+def test_without_the_package_it_says_how_to_get_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    weights = place.weights()
+    assert weights.engines == frozenset()
+    with pytest.raises(NotInstalled, match="not installed") as told:
+        carried(place)
+    assert "pip install 'lmi-deploy[obstore]'" in told.value.hint

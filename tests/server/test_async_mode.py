@@ -1,0 +1,112 @@
+"""option.async_mode: many requests in one worker at once."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.server.handlers import ASYNC
+from tests.support.running_server import launched, serving, write_model
+
+pytestmark = pytest.mark.worker
+
+PROPERTIES = "engine=Python\noption.async_mode=true\nminWorkers=1\nmaxWorkers=1\n"
+
+
+def test_requests_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    with serving(write_model(tmp_path / "m", ASYNC, PROPERTIES)) as served:
+        answers: list[bytes] = []
+
+        def ask(number: int) -> None:
+            seconds = 0.1 if number else 5
+            answers.append(served.post({"do": "sleep", "seconds": seconds, "text": str(number)})[1])
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+            served.wait_in_flight(1)
+        for thread in threads:
+            thread.join()
+        assert sorted(answers) == [b"%d\n" % number for number in range(8)]
+        assert answers[-1] == b"0\n"  # it came first, and nobody waited for it
+        assert served.post({"do": "stream", "text": "s", "count": 3}) == (200, b"s-0\ns-1\ns-2\n")
+
+
+def test_a_dead_worker_answers_everybody_at_once_and_is_replaced(tmp_path: Path) -> None:
+    with serving(write_model(tmp_path / "m", ASYNC, PROPERTIES + "retry_threshold=1\n")) as served:
+        answers: list[tuple[int, bytes]] = []
+        waiting = threading.Thread(
+            target=lambda: answers.append(served.post({"do": "sleep", "seconds": 60, "text": ""}))
+        )
+        waiting.start()
+        served.wait_in_flight(1)
+        assert served.post({"do": "exit"})[0] == 500
+        waiting.join()
+        assert answers[0][0] == 500
+        assert b"Inference Engine Failure" in answers[0][1]
+        assert served.post({"do": "say", "text": "again"}) == (200, b"again\n")
+
+
+def test_a_start_that_fails_ends_the_server(tmp_path: Path) -> None:
+    handler = "async def handle(inputs):\n    raise RuntimeError('no weights here')"
+    with launched(write_model(tmp_path / "m", handler, PROPERTIES)) as served:
+        assert served.wait() == 1
+        assert any("no weights here" in line for line in served.failure()["last_lines"])
+
+
+PIECES = """
+import asyncio
+from djl_python import Output
+
+async def pieces(given):
+    for piece in given:
+        await asyncio.sleep(0.2)
+        yield Output().add(Output.binary_encode(piece))
+
+async def handle(inputs):
+    if inputs.is_empty():
+        return Output()
+    return pieces(inputs.get_as_json())
+"""
+
+
+@pytest.mark.parametrize(
+    ("pieces", "body"),
+    [
+        # A code in a piece without data that is not the last is swallowed, and ends nothing.
+        (
+            [{"data": "a"}, {"data": "", "code": 500, "error": "mid"}, {"data": "late", "last": True}],
+            b"alate",
+        ),
+        # What a piece leaves out stays as the one before said it.
+        ([{"data": "a", "last": False}, {"last": True}], b"aa"),
+        ([{"data": "", "last": False}, {"data": "x"}, {"data": "", "last": True}], b"x"),
+        ([{"data": "a"}, {"data": "b", "code": 418, "error": "no"}], b'a{"error":"no","code":418}'),
+    ],
+)
+def test_pieces_that_leave_something_out(
+    tmp_path: Path, pieces: list[dict[str, object]], body: bytes
+) -> None:
+    with serving(write_model(tmp_path / "m", PIECES, PROPERTIES)) as served:
+        assert served.post(pieces) == (200, body)
+
+
+def test_a_stream_that_is_fetched_later_is_told_piece_by_piece(tmp_path: Path) -> None:
+    with serving(write_model(tmp_path / "m", ASYNC, PROPERTIES)) as served:
+        connection = served.connect()
+        asked = json.dumps({"do": "stream", "text": "s", "count": 2, "delay": 1})
+        connection.request("POST", "/invocations", asked, {"x-synchronous": "false"})
+        response = connection.getresponse()
+        token = response.getheader("x-next-token") or ""
+        response.read()
+        bodies: list[bytes] = []
+        while not bodies or bodies[-1] != b"s-0\ns-1\n":
+            connection.request("POST", "/invocations", "", {"x-starting-token": token})
+            polled = connection.getresponse()
+            bodies.append(polled.read())
+            time.sleep(0.05)
+        assert set(bodies) <= {b"", b"s-0\n", b"s-0\ns-1\n"}

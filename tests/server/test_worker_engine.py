@@ -1,0 +1,84 @@
+"""The worker's engine is 0.34, the image's 0.36: what a handler can notice of the difference is that of 0.36."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.running_server import Served, serving, write_model
+
+pytestmark = pytest.mark.worker
+
+LOADED = """
+import multiprocessing, pickle, sys
+from djl_python import Output
+
+print("LOADED AS", __name__)
+
+class Thing:
+    pass
+
+def handle(inputs):
+    if inputs.is_empty():
+        return None
+    return Output().add(str(len(pickle.dumps(Thing()))))
+"""
+PID = """
+import os
+from djl_python import Output
+
+def handle(inputs):
+    return None if inputs.is_empty() else Output().add(str(os.getpid()))
+"""
+NO_RETRY = "engine=Python\nminWorkers={0}\nmaxWorkers={0}\n"
+
+
+def test_model_py_is_loaded_three_times_under_a_name_of_its_own(tmp_path: Path) -> None:
+    with serving(write_model(tmp_path / "m", LOADED)) as served:
+        assert served.text.count("LOADED AS model_") == 3
+
+
+def test_a_class_of_model_py_cannot_be_pickled(tmp_path: Path) -> None:
+    with serving(write_model(tmp_path / "m", LOADED)) as served:
+        status, body = served.post({})
+    assert status == 424
+    assert b"it's not the same object as model_" in body
+
+
+def test_a_handler_file_in_a_folder_below_is_found(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m", PID, "engine=Python\noption.entryPoint=code/handler.py\n")
+    (folder / "code").mkdir()
+    (folder / "model.py").rename(folder / "code" / "handler.py")
+    with serving(folder) as served:
+        assert served.post({})[0] == 200
+
+
+def end_worker(served: Served, pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while Path(f"/proc/{pid}/stat").exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("retries", ["", "retry_threshold=3\n"])
+def test_a_worker_that_dies_while_idle_is_not_replaced_and_ping_stays_healthy(
+    tmp_path: Path, retries: str
+) -> None:
+    with serving(write_model(tmp_path / "m", PID, NO_RETRY.format(1) + retries)) as served:
+        end_worker(served, int(served.post({})[1]))
+        answers = [served.post({}) for _ in range(3)]
+        assert {status for status, _ in answers} == {400}
+        assert b"Backend Python process is stopped." in answers[0][1]
+        status, ping = served.get("/ping")
+        assert (status, b"Healthy" in ping) == (200, True)
+        assert "the worker died between two requests" in served.text
+
+
+def test_another_worker_serves_on_when_one_died_while_idle(tmp_path: Path) -> None:
+    with serving(write_model(tmp_path / "m", PID, NO_RETRY.format(2))) as served:
+        end_worker(served, int(served.post({})[1]))
+        assert {served.post({})[0] for _ in range(8)} == {200, 400}

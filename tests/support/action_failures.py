@@ -1,0 +1,134 @@
+"""Trouble at one step of a plan: an error, or the end of the process, before or after the step's effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from lmi_deploy.domain.artifact import Artifact
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.domain.observed import Held, Observed
+from lmi_deploy.domain.plan import Action
+from lmi_deploy.domain.record import DeploymentRef, Generation, Record
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.errors import DeployFailed
+from lmi_deploy.ports.hub import Hub
+from lmi_deploy.ports.journal import Journal
+from lmi_deploy.targets.target import Outcome, Perform, Target
+
+When = Literal["before", "after"]
+Performer = Callable[[Any], Generator[Event, None, Outcome]]
+
+
+class Killed(BaseException):
+    """kill -9, as far as one process can play it: nobody catches it, and everything is built anew from disk."""
+
+
+def fail() -> BaseException:
+    return DeployFailed("the step failed", hint="this is a test")
+
+
+class Around(Protocol):
+    """What stands around every action that is performed."""
+
+    def around(self, perform: Perform) -> Perform: ...
+
+
+@dataclass
+class Trouble:
+    """The `at`-th action that is performed meets `error`."""
+
+    at: int
+    when: When
+    error: Callable[[], BaseException]
+    seen: int = 0
+
+    def around(self, perform: Perform) -> Perform:
+        return {kind: self._around(performer) for kind, performer in perform.items()}
+
+    def _around(self, performer: Performer) -> Performer:
+        def performed(action: Action) -> Generator[Event, None, Outcome]:
+            mine = self.seen == self.at
+            self.seen += 1
+            if mine and self.when == "before":
+                raise self.error()
+            outcome = yield from performer(action)
+            if mine:
+                raise self.error()
+            return outcome
+
+        return performed
+
+
+@dataclass(frozen=True)
+class TroubledTarget:
+    """A target whose writes meet trouble."""
+
+    target: Target
+    trouble: Around
+
+    def remember(self, ref: DeploymentRef) -> None:
+        self.target.remember(ref)
+
+    def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+        return self.trouble.around(self.target.raising(spec, artifact, hub))
+
+    def ending(self, ref: DeploymentRef) -> Perform:
+        return self.trouble.around(self.target.ending(ref))
+
+    def observe(self, ref: DeploymentRef) -> Observed:
+        return self.target.observe(ref)
+
+    def inspect(self, ref: DeploymentRef) -> Observed:
+        return self.target.inspect(ref)
+
+    def recorded(self, ref: DeploymentRef) -> Record | None:
+        return self.target.recorded(ref)
+
+    def confirm(self, observed: Observed) -> Observed:
+        return self.target.confirm(observed)
+
+    def survey(self, ref: DeploymentRef) -> Observed:
+        return self.target.survey(ref)
+
+    def held(self, spec: Spec, hub: Hub) -> Held:
+        return self.target.held(spec, hub)
+
+    def priced(self, spec: Spec, held: Held) -> Held:
+        return self.target.priced(spec, held)
+
+    def known(self) -> tuple[DeploymentRef, ...]:
+        return self.target.known()
+
+    def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+        return self.target.invoke(ref, request, timeout=timeout)
+
+    def address(self, ref: DeploymentRef) -> str:
+        return self.target.address(ref)
+
+    def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
+        return self.target.logs(ref, follow=follow)
+
+
+@dataclass(frozen=True)
+class KilledAtSettling:
+    """A journal whose process ends around the moment at which a new generation becomes the current one."""
+
+    journal: Journal
+    when: When
+
+    def intend(self, action: Action) -> None:
+        self.journal.intend(action)
+
+    def done(self, action: Action, outcome: str) -> None:
+        self.journal.done(action, outcome)
+
+    def expect(self, generation: Generation) -> None:
+        self.journal.expect(generation)
+
+    def settle(self, generation: Generation) -> None:
+        if self.when == "after":
+            self.journal.settle(generation)
+        raise Killed

@@ -1,0 +1,57 @@
+"""Nouns of target sagemaker for tests of the pure rooms: an account, a recipe, what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lmi_deploy.domain.facts import CloudFacts, Facts, FileEntry, ModelListing
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.domain.target_spec import SageMakerPlace
+from lmi_deploy.planning.resolve import resolve
+from lmi_deploy.recipe.parse import parse
+from lmi_deploy.recipe.reader import MOVING
+from tests.support.factories import entry, facts
+
+ACCOUNT = "123456789012"
+REGION = "us-east-1"
+GB = 1_000_000_000
+
+CLOUD = CloudFacts(
+    account=ACCOUNT,
+    partition="aws",
+    region=REGION,
+    principal=f"arn:aws:iam::{ACCOUNT}:user/ada",
+    bucket=f"lmi-{ACCOUNT}-{REGION}-an",
+)
+
+
+def cloud_recipe(extra: str = "instance_type: ml.g5.xlarge\n", *, engine: str = "accelerate") -> Recipe:
+    return parse(f"name: m\nmodel_id: org/m\nengine: {engine}\n{extra}", "m.yaml", purpose=MOVING)
+
+
+def cloud_facts(size: int = 10, **changes: Any) -> Facts:
+    """Facts of a model with `size` bytes of weights."""
+    files = (entry("config.json", 0), entry("model.safetensors", size))
+    plain = facts(listing=_listing(files), machine=None, port=None, cloud=CLOUD)
+    return replace(plain, **changes)
+
+
+def cloud_spec(extra: str = "instance_type: ml.g5.xlarge\n", *, size: int = 10, **changes: Any) -> Spec:
+    return resolve(cloud_recipe(extra), cloud_facts(size, **changes))
+
+
+def placed_spec(**changes: Any) -> Spec:
+    """One with a second instance type in reserve and a tag of its user's; `changes` are of its place."""
+    extra = "instance_type: [ml.g5.xlarge, ml.m5.xlarge]\nendpoint: {volume_gb: 30, tags: {team: nlp}}\n"
+    spec = cloud_spec(extra)
+    return replace(spec, place=replace(spec.cloud, **changes))
+
+
+def cloud_place(extra: str = "instance_type: ml.g5.xlarge\n", *, size: int = 10) -> SageMakerPlace:
+    return cloud_spec(extra, size=size).cloud
+
+
+def _listing(files: tuple[FileEntry, ...]) -> ModelListing:
+    return ModelListing(model_id="org/m", commit="c" * 40, files=files)

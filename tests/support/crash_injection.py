@@ -1,0 +1,158 @@
+"""A process whose end is decided beforehand: at an action of its plan, or at the n-th thing that it writes.
+
+SIGKILL is played by an exception that nobody catches and by ports that do nothing for the dead: no lock is given
+back, no record written. What is new afterwards is built from what the world has.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.plan import Action
+from lmi_deploy.errors import CloudError
+from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.ports.object_store import ObjectStore
+from lmi_deploy.targets.target import Outcome, Perform
+from tests.support.action_failures import Killed, Performer
+from tests.support.fake_cloud import FakeCloud
+
+Moment = Literal["before", "after", "reply lost"]
+Ending = Literal["SIGKILL", "SIGINT", "SIGSTOP", "broken connection"]
+"""SIGSTOP: the process stands still, and goes on once another one has its lock."""
+_WRITES = frozenset(
+    {
+        *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag"),
+        *("delete_endpoint", "delete_endpoint_config", "delete_model", "scale", "remove", "start", "stop"),
+        *("make_bucket", "put", "copy", "delete", "begin", "put_part", "complete", "abort"),
+    }
+)
+"""Methods of the ports that change the world."""
+BETWEEN = "between"
+"""What is written when no action is under way: the lock and the record."""
+
+
+@dataclass(frozen=True)
+class Blow:
+    """`number` counts the actions of the command, or for a lost reply all that it writes."""
+
+    moment: Moment
+    number: int
+    ending: Ending
+
+
+@dataclass
+class Fate:
+    """One process: what it has performed and written, and what ends it."""
+
+    blow: Blow | None = None
+    actions: list[str] = field(default_factory=list)
+    done: list[int] = field(default_factory=list)
+    """The actions that ended well."""
+    writes: list[tuple[str, str]] = field(default_factory=list)
+    """The action that was under way, and what was written."""
+    performable: set[str] = field(default_factory=set)
+    dead: bool = False
+    asleep: bool = False
+    """Whether somebody else is at work at the moment."""
+    suspended: Callable[[], None] = lambda: None
+    """What happens while it stands still."""
+    _now: str = BETWEEN
+
+    def around(self, perform: Perform) -> Perform:
+        self.performable |= {kind.__name__ for kind in perform}
+        return {kind: self._around(performer) for kind, performer in perform.items()}
+
+    def asked(self) -> None:
+        if self.dead:
+            raise Killed
+
+    def wrote(self, what: str) -> None:
+        if not self.asleep:
+            self.writes.append((self._now, what))
+            self._meet("reply lost", len(self.writes))
+
+    def _around(self, performer: Performer) -> Performer:
+        def performed(action: Action) -> Generator[Event, None, Outcome]:
+            self._now = type(action).__name__
+            self.actions.append(self._now)
+            self._meet("before", len(self.actions))
+            outcome = yield from performer(action)
+            self.done.append(len(self.actions) - 1)
+            self._meet("after", len(self.actions))
+            self._now = BETWEEN
+            return outcome
+
+        return performed
+
+    def _meet(self, moment: Moment, count: int) -> None:
+        if self.blow is None or (self.blow.moment, self.blow.number) != (moment, count - 1):
+            return
+        match self.blow.ending:
+            case "SIGKILL":
+                self.dead = True
+                raise Killed
+            case "SIGINT" if threading.current_thread() is threading.main_thread():
+                raise KeyboardInterrupt
+            case "SIGINT":  # a thread of the transfer: the signal is the main one's
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            case "SIGSTOP":
+                self.suspended()
+            case "broken connection":
+                raise CloudError("the connection broke, time and again", hint="run the same command again")
+
+
+class Watched:
+    """A port, watched by a fate."""
+
+    def __init__(self, port: Any, fate: Fate) -> None:
+        self._port = port
+        self._fate = fate
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._port, name)
+        return self._watched(name, found) if callable(found) else found
+
+    def _watched(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **named: Any) -> Any:
+            self._fate.asked()
+            answer = method(*args, **named)
+            if name in _WRITES:
+                self._fate.wrote(f"{name} {args[0]}" if args and isinstance(args[0], str) else name)
+            return answer
+
+        return called
+
+
+class FatedCloud(FakeCloud):
+    """The account as a process with a fate has it."""
+
+    fate = Fate()
+
+    def cloud(self, region: str = "") -> Cloud:
+        plain = super().cloud(region)
+        ports = ("account", "hosting", "scalers", "tagged", "logs", "jobs")
+        watched = {name: Watched(getattr(plain, name), self.fate) for name in ports}
+        return Cloud(
+            caller=plain.caller,
+            prices=plain.prices,
+            limits=plain.limits,
+            roles=plain.roles,
+            secrets=plain.secrets,
+            **cast(Any, watched),
+        )
+
+    def opened(self, bucket: str) -> ObjectStore:
+        return cast(ObjectStore, Watched(super().opened(bucket), self.fate))
+
+    def plainly(self, bucket: str) -> Depot:
+        """The bucket as somebody else has it, who has no part in the fate."""
+        fate, self.fate = self.fate, Fate(asleep=True)
+        depot = self.depot(FakeCloud.cloud(self), bucket)
+        self.fate = fate
+        assert depot is not None
+        return depot

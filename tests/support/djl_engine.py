@@ -1,0 +1,24 @@
+"""DJL's own Python engine, in the tool's cache as the tool puts it there: what every worker of the tests runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lmi_deploy.composition.local import cache_folder, environments_at
+from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION as VERSION
+
+__all__ = ["VERSION", "cache_home", "engine_dir"]
+
+
+def cache_home() -> Path:
+    """Where the tool keeps what it downloads."""
+    return cache_folder(os.environ)
+
+
+def engine_dir() -> Path:
+    """The folder with `djl_python_engine.py`; fetched, checked and unpacked once."""
+    environments = environments_at(os.environ)
+    for _ in environments.install_engine(VERSION, key="engine"):
+        pass
+    return environments.engine(VERSION)

@@ -1,0 +1,176 @@
+"""A user with exactly the rights that `lmi iam` prints, or with one less, before an emulator that enforces IAM."""
+
+from __future__ import annotations
+
+import copy
+import fnmatch
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.group import lmi
+from tests.support.aws_requests import LOG
+from tests.support.emulator_process import ACCOUNT, REGION, Emulated
+
+HANDLER = "from djl_python import Output\n\n\ndef handle(inputs):\n    return Output().add_as_json({})\n"
+ROLE, JOB_ROLE = "serving", "carrying"
+SIMULATES = "iam:SimulatePrincipalPolicy"
+_NUMBERS = count()
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Less:
+    """One action of one statement, taken out."""
+
+    part: str
+    sid: str
+    action: str
+
+    def __str__(self) -> str:
+        return f"{self.part}-{self.sid}-{self.action}"
+
+
+@dataclass
+class Principal:
+    """A user of the account, whose policies are set at will, and the keys that `lmi` is given."""
+
+    aws: Emulated
+    capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch
+    documents: dict[str, Any] = field(default_factory=dict)
+    name: str = ""
+
+    def lmi(self, *argv: str) -> tuple[int, str]:
+        """Exit code, and all that was said."""
+        code = run(lmi, argv)
+        out, err = self.capsys.readouterr()
+        return code, out + err
+
+    def enter(self) -> None:
+        """From now on as a user who has not asked for anything yet."""
+        iam, self.name = self.aws.client("iam"), f"ada-{next(_NUMBERS)}"
+        iam.create_user(UserName=self.name)
+        key = iam.create_access_key(UserName=self.name)["AccessKey"]
+        self.monkeypatch.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
+        self.monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
+
+    def as_root(self) -> None:
+        for name, value in self.aws.keys.items():
+            self.monkeypatch.setenv(name, value)
+
+    def grant(self, *less: Less) -> None:
+        """The printed policies, without these."""
+        documents, iam = copy.deepcopy(self.documents), self.aws.client("iam")
+        for one in set(less):
+            for statement in documents[one.part]["Statement"]:
+                if statement["Sid"] == one.sid:
+                    statement["Action"].remove(one.action)
+        for part in documents.keys() - {"trust"}:
+            kept = [statement for statement in documents[part]["Statement"] if statement["Action"]]
+            documents[part]["Statement"] = kept
+        told = {part: json.dumps(document) for part, document in documents.items()}
+        self._attach(told["deployer"])
+        iam.put_role_policy(RoleName=ROLE, PolicyName="p", PolicyDocument=told["execution"])
+        if "job" in told:
+            iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="p", PolicyDocument=told["job"])
+
+    def _attach(self, document: str) -> None:
+        """As a managed policy: it is longer than what a user may have inline."""
+        iam, arn = self.aws.client("iam"), f"arn:aws:iam::{ACCOUNT}:policy/{self.name}"
+        for attached in iam.list_attached_user_policies(UserName=self.name)["AttachedPolicies"]:
+            iam.detach_user_policy(UserName=self.name, PolicyArn=attached["PolicyArn"])
+            iam.delete_policy(PolicyArn=arn)
+        iam.create_policy(PolicyName=self.name, PolicyDocument=document)
+        iam.attach_user_policy(UserName=self.name, PolicyArn=arn)
+
+    @property
+    def asked(self) -> list[tuple[str, str]]:
+        """What this user has asked AWS for: actions and resources, in the order of first use."""
+        used = self.aws.get("/_rights").get(f"arn:aws:iam::{ACCOUNT}:user/{self.name}", [])
+        return [(action, resource) for action, resource in used]
+
+    def every(self, part: str) -> list[Less]:
+        return [
+            Less(part, statement["Sid"], action)
+            for statement in self.documents[part]["Statement"]
+            for action in statement["Action"]
+        ]
+
+    def decisive(self, asked: Iterable[tuple[str, str]]) -> list[Less]:
+        """Of the deployer's policy: what one statement alone grants of this, in the order in which it was asked for."""
+        found: dict[Less, None] = {}
+        for action, resource in asked:
+            grants = list(self._granting(action, resource))
+            if len(grants) == 1:
+                found[Less("deployer", grants[0], action)] = None
+        return list(found)
+
+    def _granting(self, action: str, resource: str) -> Iterator[str]:
+        for statement in self.documents["deployer"]["Statement"]:
+            fits = any(fnmatch.fnmatchcase(resource, pattern) for pattern in statement["Resource"])
+            if action in statement["Action"] and fits:
+                yield statement["Sid"]
+
+
+def settle(aws: Emulated, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """The environment of whoever deploys, in an account without any bucket, and a folder with a model."""
+    chain = {"AWS_ENDPOINT_URL": aws.url, "AWS_REGION": REGION, "AWS_CONFIG_FILE": "/nowhere"}
+    homes = {f"LMI_{kind}_HOME": str(folder / kind) for kind in ("STATE", "CACHE")}
+    chain |= {"AWS_SHARED_CREDENTIALS_FILE": "/nowhere", LOG: str(folder / "requests.log")}
+    for name, value in {**chain, **homes}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(folder)
+    write_model(folder / "model")
+    Path("model.py").write_text(HANDLER)
+    clear_buckets(aws)
+
+
+def write_model(folder: Path, *, more: Mapping[str, bytes] | None = None) -> None:
+    header = json.dumps({"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}).encode()
+    header += b" " * (-len(header) % 8)
+    folder.mkdir()
+    (folder / "config.json").write_text('{"architectures": ["Echo"]}')
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(8))
+    for name, content in (more or {}).items():
+        (folder / name).write_bytes(content)
+
+
+def clear_buckets(aws: Emulated) -> None:
+    s3 = aws.client("s3")
+    for bucket in s3.list_buckets()["Buckets"]:
+        name = bucket["Name"]
+        for stored in s3.list_objects_v2(Bucket=name).get("Contents", ()):
+            s3.delete_object(Bucket=name, Key=stored["Key"])
+        for upload in s3.list_multipart_uploads(Bucket=name).get("Uploads", ()):
+            s3.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
+        s3.delete_bucket(Bucket=name)
+
+
+def policies_of(principal: Principal, recipe: str, *more: str) -> None:
+    """Read from `lmi iam`, by somebody who may; the roles are made where they are not there."""
+    principal.as_root()
+    assert run(lmi, ["iam", recipe, *more]) == 0
+    principal.documents = json.loads(principal.capsys.readouterr().out)
+    iam = principal.aws.client("iam")
+    trust = json.dumps(principal.documents["trust"])
+    for role in {ROLE, JOB_ROLE} - {role["RoleName"] for role in iam.list_roles()["Roles"]}:
+        iam.create_role(RoleName=role, AssumeRolePolicyDocument=trust)
+
+
+def names(told: str, less: Less, who: str) -> bool:
+    """Whether a refusal names the action, a resource and the principal, whom an answer without a body does not tell."""
+    return (
+        less.action in told
+        and (who in told or "these credentials" in told)
+        and ("arn:" in told or "on *" in told)
+    )
+
+
+Command = Sequence[str]

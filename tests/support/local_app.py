@@ -1,0 +1,174 @@
+"""The whole house on fakes: real state, journal, lock and target on disk; `lmi` run in process."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lmi_deploy.cli.context import DepsFactory
+from lmi_deploy.cli.exit_codes import run
+from lmi_deploy.cli.group import lmi
+from lmi_deploy.composition.local import port_of
+from lmi_deploy.domain.facts import AtHand, Machine
+from lmi_deploy.domain.observed import LocalObserved
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.errors import NoCredentials
+from lmi_deploy.ports.cloud import Cloud
+from lmi_deploy.ports.journal import Journal
+from lmi_deploy.sources.local_folder import FolderFiles
+from lmi_deploy.state.state_dir import FolderJournal, FolderLock, StateFolder
+from lmi_deploy.targets.local.target import LocalTarget
+from lmi_deploy.targets.target import Target
+from lmi_deploy.weights.bucket_weights import BucketWeights
+from lmi_deploy.weights.settings import TransferSettings
+from lmi_deploy.workflows.dependencies import Deps
+from tests.support.fake_servers import FakeModelServers
+from tests.support.fake_store import FakeStore
+from tests.support.fakes import FakeClock, FakeEnvironments, FakeHub, model_files
+
+MODEL = "org/tiny"
+RECIPE = f"""\
+name: tiny
+model_id: {MODEL}
+engine: accelerate
+endpoint: {{target: local}}
+"""
+REF = DeploymentRef(name="tiny", target="local")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """How one command line ended, and what it said where."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """stdout of `--json`."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def result(self) -> dict[str, Any]:
+        last = self.lines[-1]
+        assert last["event"] == "result"
+        return last
+
+
+def no_cloud(region: str) -> Cloud:
+    """These tests are about one machine."""
+    raise NoCredentials("no cloud here", hint="none is needed")
+
+
+@dataclass
+class House:
+    """`deps` builds everything anew from disk, as a new process would; the world (servers, Hub, cache) stays."""
+
+    root: Path
+    clock: FakeClock = field(default_factory=FakeClock)
+    servers: FakeModelServers = field(default_factory=FakeModelServers)
+    spoken_for: set[int] = field(default_factory=set)
+    journal: Callable[[Journal], Journal] = lambda journal: journal
+    target: Callable[[Target], Target] = lambda target: target
+    advice: str = ""
+    """On the bucket."""
+
+    def __post_init__(self) -> None:
+        self.hub = FakeHub(self.root, {MODEL: model_files()})
+        self.store = FakeStore()
+        self.environments = FakeEnvironments(self.root / "environments")
+
+    @property
+    def state(self) -> StateFolder:
+        return StateFolder(self.root / "state")
+
+    def deps(self) -> Deps:
+        state = self.state
+        servers = {"embedded": self.servers}
+        local = LocalTarget(state=state, servers=servers, environments=self.environments, clock=self.clock)
+        return Deps(
+            hub=lambda model_id: self.hub,
+            files=FolderFiles,
+            weights=lambda wish, memory_mb: BucketWeights(
+                store=self.store,
+                owner="111122223333",
+                clock=self.clock,
+                settings=TransferSettings(),
+                where=f"s3://{self.store.bucket}",
+                advise=lambda: self.advice,
+            ),
+            targets={"local": self.target(local)},
+            servers=servers,
+            environments=self.environments,
+            journal=lambda ref: self.journal(FolderJournal(folder=state, ref=ref)),
+            cloud=no_cloud,
+            lock=lambda ref: FolderLock(state.root, self.clock, command="lmi test"),
+            clock=self.clock,
+            machine=lambda: Machine(memory=8_000_000_000, cores=2),
+            port=lambda name: port_of(name, state, self.servers.look, self._free_port),
+            runtimes=lambda image: AtHand(names=("embedded",)),
+        )
+
+    def observed(self, ref: DeploymentRef = REF) -> LocalObserved:
+        observed = self.deps().targets["local"].observe(ref)
+        assert isinstance(observed, LocalObserved)
+        return observed
+
+    def lmi(self, *argv: str, stdin: bytes = b"", terminal: bool = False) -> Ran:
+        """One command line, its streams kept apart; with `terminal`, stdin and stderr are one, and stdout a pipe."""
+        kind = Terminal if terminal else io.TextIOWrapper
+        out, err = _stream(io.TextIOWrapper), _stream(kind)
+        with redirect_stdout(out), redirect_stderr(err), _stdin(kind(io.BytesIO(stdin), encoding="utf-8")):
+            code = run(lmi, argv, given=DepsFactory(self.deps))
+        return Ran(code, _text(out), _text(err))
+
+    def other_port(self) -> int:
+        """A free one that no deployment is given by itself."""
+        port = self.servers.free_port(frozenset(self.spoken_for))
+        self.spoken_for.add(port)
+        return port
+
+    def _free_port(self, taken: frozenset[int]) -> int:
+        return self.servers.free_port(taken | self.spoken_for)
+
+    def kept(self, name: str = "tiny") -> list[str]:
+        """Every path in the state folder that belongs to the deployment."""
+        return sorted(
+            str(path.relative_to(self.root))
+            for path in (self.root / "state").rglob("*")
+            if name in path.relative_to(self.root).as_posix()
+        )
+
+
+class Terminal(io.TextIOWrapper):
+    """A stream that says it is one."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def _stream(kind: type[io.TextIOWrapper]) -> io.TextIOWrapper:
+    return kind(io.BytesIO(), encoding="utf-8", write_through=True)
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    raw = stream.buffer
+    assert isinstance(raw, io.BytesIO)
+    return raw.getvalue().decode()
+
+
+@contextmanager
+def _stdin(stream: io.TextIOWrapper) -> Iterator[None]:
+    before, sys.stdin = sys.stdin, stream
+    try:
+        yield
+    finally:
+        sys.stdin = before

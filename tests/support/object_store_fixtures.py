@@ -1,0 +1,32 @@
+"""The same tests on the fake, on moto and on versitygw; a bucket of its own for each test."""
+
+import pytest
+
+from lmi_deploy.ports.object_store import ObjectStore
+from tests.support.fake_store import FakeStore
+from tests.support.s3_servers import S3Server
+
+
+@pytest.fixture(params=["fake", "versity"])
+def strict(request: pytest.FixtureRequest, bucket: str) -> ObjectStore:
+    """The port where checksums are verified and conditions hold on copies too: moto looks at few of them."""
+    if request.param == "fake":
+        return FakeStore(bucket=bucket)
+    server: S3Server = request.getfixturevalue(request.param)
+    server.make_bucket(bucket)
+    return server.store(bucket)
+
+
+@pytest.fixture(params=["fake", "moto"])
+def overwriting(request: pytest.FixtureRequest, bucket: str) -> ObjectStore:
+    """The port where an object that is written over is a new one: versitygw lets the old one's metadata stand."""
+    if request.param == "fake":
+        return FakeStore(bucket=bucket)
+    server: S3Server = request.getfixturevalue(request.param)
+    server.make_bucket(bucket)
+    return server.store(bucket)
+
+
+@pytest.fixture(autouse=True)
+def _quiet(quiet_environment: None) -> None:
+    pass

@@ -1,0 +1,351 @@
+"""Lives of a deployment whose `lmi` processes are struck at random moments, by a seed: what is left, and what was said.
+
+A life is `up`, a changed `up` and `down`, each a process of its own that gets a signal at a random moment (or, in a
+fault round, meets random faults of AWS); then the same commands run undisturbed. They must converge and leave nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.support.emulator_process import Emulated
+from tests.support.fakes import model_files
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 240.0
+"""Real seconds that one `lmi` may take, on a machine that is busy."""
+LOCK_SECONDS = "2"
+"""How long a lock is good for without being renewed: a process that is suspended for longer loses it."""
+SIGNALS = ("SIGKILL", "SIGINT", "SIGTERM", "SIGSTOP")
+DIED = {"SIGKILL": (-9,), "SIGINT": (130,), "SIGTERM": (130,), "SIGSTOP": (1, 5)}
+"""Exit codes of a process that was struck; 0 is always one: it had done its work."""
+BUG = 3
+AT_WORK = 0.75
+WORKING = 0.3
+"""The share of the signals that meet a command at its actions, and of its time that these take."""
+_TRACEBACK = "Traceback (most recent call last)"
+RECIPE = """\
+name: {name}
+model_id: ./{name}
+engine: accelerate
+instance_type: ml.g5.xlarge
+probe: {{body: '{{"inputs": "OK"}}', expect: OK}}
+"""
+CHANGES = (
+    "options: {dtype: fp32}\n",
+    "endpoint: {count: 2}\n",
+    "endpoint: {tags: {team: blue}}\n",
+    "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n",
+    "options: {dtype: fp16}\nendpoint: {tags: {team: red}}\n",
+    "weights: {deliver: artifact}\n",
+)
+
+
+@dataclass(frozen=True)
+class Ran:
+    argv: tuple[str, ...]
+    code: int
+    said: str
+
+
+@dataclass
+class Outcome:
+    """`struck` counts signals (or rounds of faults) that met a running process."""
+
+    seed: int
+    struck: int = 0
+    hits: dict[str, int] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def blame(self, what: str, ran: Ran | None = None) -> None:
+        said = f"\n    $ lmi {' '.join(ran.argv)}: exit {ran.code}\n{_indented(ran.said)}" if ran else ""
+        self.wrong.append(f"seed {self.seed}: {what}{said}")
+
+
+class Life:
+    """One deployment with a name, a folder and a home of its own, in an account that it may share."""
+
+    def __init__(self, aws: Emulated, folder: Path, seed: int) -> None:
+        self.aws = aws
+        self.name = f"life-{seed}"
+        self.root = folder / self.name
+        self.random = random.Random(seed)
+        self.outcome = Outcome(seed)
+        (self.root / self.name).mkdir(parents=True)
+        for name, content in model_files(life=seed).items():
+            (self.root / self.name / name).write_bytes(content)
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("AWS_", "LMI_"))}
+        self._environ = {**kept, **aws.environment(self.root), "LMI_LOCK_SECONDS": LOCK_SECONDS}
+        self._environ["LMI_CACHE_HOME"] = str(self.root / "cache")
+        self.up = ("up", "recipe.yaml", "--yes")
+        self.down = ("down", self.name, "--yes", "--purge", "--logs")
+        self.recipe("")
+
+    def recipe(self, more: str) -> None:
+        (self.root / "recipe.yaml").write_text(RECIPE.format(name=self.name) + more)
+
+    def start(self, *argv: str) -> subprocess.Popen[str]:
+        """A session of its own, in which nothing may be left."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "lmi_deploy.cli", *argv],
+            cwd=self.root,
+            env=self._environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def finish(self, process: subprocess.Popen[str], argv: Sequence[str], lines: list[str]) -> Ran:
+        """`lines` are filled as they come."""
+        assert process.stdout is not None
+        stop = threading.Timer(PATIENCE, process.kill)
+        stop.start()
+        lines.extend(iter(process.stdout.readline, ""))
+        process.stdout.close()
+        process.wait()
+        stop.cancel()
+        ran = Ran(tuple(argv), process.returncode, "".join(lines))
+        if ran.code == BUG or (_TRACEBACK in ran.said and "KeyboardInterrupt" not in ran.said):
+            self.outcome.blame("a bug of lmi", ran)
+        return ran
+
+    def run(self, *argv: str) -> Ran:
+        return self.finish(self.start(*argv), argv, [])
+
+    def converge(self, *argv: str) -> None:
+        """The same command again, until nobody holds the lock any more: it must succeed."""
+        deadline = time.monotonic() + PATIENCE
+        while (ran := self.run(*argv)).code == 5 and "locked by" in ran.said:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.5)
+        if ran.code != 0:
+            self.outcome.blame("it does not converge", ran)
+
+    def strike(self, argv: Sequence[str], within: float) -> None:
+        """One signal at a random moment; a suspended process wakes up later.
+
+        Most moments are counted from the first action, as the time before it changes nothing, and is the longer.
+        """
+        name, moment = self.random.choice(SIGNALS), self.random.random() * within
+        is_at_work = self.random.random() < AT_WORK
+        nap, rival = self.random.uniform(0.2, 4.0), self.random.random() < 0.4
+        process = self.start(*argv)
+        held: list[Ran] = []
+        lines: list[str] = []
+        reader = threading.Thread(target=lambda: held.append(self.finish(process, argv, lines)))
+        reader.start()
+        while is_at_work and process.poll() is None and not any(line.startswith("... ") for line in lines):
+            time.sleep(0.005)
+        begun = time.monotonic()
+        while process.poll() is None and time.monotonic() - begun < moment * (WORKING if is_at_work else 1):
+            time.sleep(0.005)
+        hit = process.poll() is None
+        if hit:
+            self._signal(process, name, nap, rival=rival)
+        reader.join()
+        (ran,) = held
+        if hit:
+            self.outcome.struck += 1
+            self.outcome.hits[name] = self.outcome.hits.get(name, 0) + 1
+        good = (0, *DIED[name]) if hit else (0,)
+        if ran.code not in good and not (hit and _was_starting(ran, name)):
+            self.outcome.blame(f"{name} after {moment:.2f} s: exit {ran.code}, expected {good}", ran)
+        if hit and name in ("SIGINT", "SIGTERM") and ran.code == 130 and not ran.said.strip():
+            self.outcome.blame(f"{name} after {moment:.2f} s: nothing was said", ran)
+        self._require_no_process(process.pid)
+
+    def _signal(self, process: subprocess.Popen[str], name: str, nap: float, *, rival: bool) -> None:
+        process.send_signal(signal.Signals[name])
+        if name != "SIGSTOP":
+            return
+        time.sleep(nap)
+        if rival and nap > float(LOCK_SECONDS):
+            ran = self.run(*self.down)
+            if ran.code not in (0, 5):
+                self.outcome.blame(f"`down` beside a suspended process: exit {ran.code}", ran)
+        process.send_signal(signal.SIGCONT)
+
+    def _require_no_process(self, session: int) -> None:
+        """Nothing of a command outlives it, but what ends by itself within a moment."""
+        deadline = time.monotonic() + 10
+        while left := [pid for pid in psutil.pids() if _session(pid) == session]:
+            if time.monotonic() > deadline:
+                self.outcome.blame(f"processes are left: {left}")
+                return
+            time.sleep(0.1)
+
+    def require_nothing_left(self) -> None:
+        ours = re.compile(rf"{self.name}(?![0-9])")
+        found = {
+            kind: [name for name in names if ours.search(name)] for kind, names in standing(self.aws).items()
+        }
+        if left := {kind: names for kind, names in found.items() if names}:
+            self.outcome.blame(f"left in the account: {left}")
+        known = self.run("ls", "--json")
+        if self.name in known.said:
+            self.outcome.blame("lmi still knows of it", known)
+
+
+def _was_starting(ran: Ran, name: str) -> bool:
+    """Ended by Python itself, which had not come to `lmi` yet: nothing was done, and nobody could say so."""
+    return ran.code == -signal.Signals[name] and (not ran.said or _TRACEBACK in ran.said)
+
+
+def standing(aws: Emulated) -> dict[str, list[str]]:
+    """The names of all that the account has, but its buckets and roles."""
+    sagemaker, s3 = aws.client("sagemaker", fresh=True), aws.client("s3", fresh=True)
+    scaling = aws.client("application-autoscaling", fresh=True)
+    logs, alarms = aws.client("logs", fresh=True), aws.client("cloudwatch", fresh=True)
+    targets = scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    buckets = [bucket["Name"] for bucket in s3.list_buckets()["Buckets"]]
+    uploads = [s3.list_multipart_uploads(Bucket=bucket).get("Uploads", ()) for bucket in buckets]
+    found = {
+        "endpoints": _names(sagemaker, "list_endpoints", "Endpoints", "EndpointName"),
+        "configs": _names(sagemaker, "list_endpoint_configs", "EndpointConfigs", "EndpointConfigName"),
+        "models": _names(sagemaker, "list_models", "Models", "ModelName"),
+        "jobs": _names(sagemaker, "list_processing_jobs", "ProcessingJobSummaries", "ProcessingJobName"),
+        "alarms": _names(alarms, "describe_alarms", "MetricAlarms", "AlarmName"),
+        "groups": _names(logs, "describe_log_groups", "logGroups", "logGroupName"),
+        "scaling": [item["ResourceId"] for item in targets],
+        "objects": [key for bucket in buckets for key in _keys(s3, bucket)],
+        "uploads": [upload["Key"] for each in uploads for upload in each],
+    }
+    return {kind: names for kind, names in found.items() if names}
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid) if psutil.Process(pid).status() != psutil.STATUS_ZOMBIE else 0
+    except (OSError, psutil.Error):
+        return 0
+
+
+def _names(client: Any, operation: str, listed: str, name: str) -> list[str]:
+    pages = client.get_paginator(operation).paginate()
+    return [item[name] for page in pages for item in page[listed]]
+
+
+def _keys(s3: Any, bucket: str) -> Iterator[str]:
+    for page in s3.get_paginator("list_objects_v2").paginate(Bucket=bucket):
+        yield from (item["Key"] for item in page.get("Contents", ()))
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    | {line}" for line in text.splitlines()[-40:])
+
+
+def killed_life(aws: Emulated, folder: Path, seed: int, *, strikes: int = 3) -> Outcome:
+    """Up to `strikes` signals, over `up`, a changed `up` and `down`; each command then converges."""
+    life, begun = Life(aws, folder, seed), time.monotonic()
+    change = life.random.choice(CHANGES)
+    within = _usual(life)
+    for number, (more, argv) in enumerate((("", life.up), (change, life.up), (change, life.down))):
+        if number >= strikes:
+            break
+        life.recipe(more)
+        life.strike(argv, within[argv is life.down])
+        if argv is life.up and life.random.random() < 0.7:
+            life.converge(*argv)
+            plan = life.run("plan", "recipe.yaml", "--exit-code")
+            if plan.code != 0:
+                life.outcome.blame("after `up` a plan has changes", plan)
+    life.converge(*life.up)
+    life.converge(*life.down)
+    life.require_nothing_left()
+    life.outcome.seconds = time.monotonic() - begun
+    return life.outcome
+
+
+def _usual(life: Life) -> tuple[float, float]:
+    """Seconds within which `up` and `down` are struck: about as long as they take here now."""
+    begun = time.monotonic()
+    life.run("--version")
+    start = time.monotonic() - begun
+    return 4 + 4 * start, 2 + 3 * start
+
+
+ANSWERS: tuple[Mapping[str, Any], ...] = (
+    {"answer": {"status": 500, "body": "<html>oops</html>"}},
+    {"answer": {"status": 503, "body": '{"__type": "ServiceUnavailable", "message": "no"}'}},
+    {"answer": {"status": 400, "body": '{"__type": "ThrottlingException", "message": "Rate exceeded"}'}},
+    {"answer": {"status": 403, "body": '{"__type": "AccessDeniedException", "message": "no"}'}},
+    {"answer": {"status": 200, "body": "<html>log in to this network</html>"}},
+    {"answer": {"status": 200, "body": ""}},
+    {"answer": {"status": 200, "body": "{}"}},
+    {"change": {"remove": ["ETag"]}},
+    {"change": {"headers": {"ETag": '"0"'}}},
+    {"change": {"status": 202}},
+    {"cut": {"after": 0}},
+    {"cut": {"after": 7, "reset": True}},
+    {"flip": {"at": 1}},
+    {"pad": {"count": 9}},
+    {"stall": {"after": 0, "seconds": 0.5}},
+    {"hang": {"seconds": 0.5}},
+    {"drop": {"reset": True}},
+    {"drop": {}},
+    {"lose": {}},
+    {"repeat": {}},
+)
+WHERE: tuple[Mapping[str, Any], ...] = (
+    {"headers": {"X-Amz-Target": r"SageMaker\."}},
+    {"headers": {"X-Amz-Target": r"\.Create"}},
+    {"headers": {"X-Amz-Target": r"\.(Describe|List)"}},
+    {"headers": {"X-Amz-Target": r"\.(Delete|Update)"}},
+    {"headers": {"X-Amz-Target": r"ResourceGroupsTagging"}},
+    {"method": "PUT", "path": "^/lmi-"},
+    {"method": "GET", "path": "^/lmi-"},
+    {"method": "HEAD", "path": "^/lmi-"},
+    {"method": "DELETE", "path": "^/lmi-"},
+    {"method": "POST", "path": "^/lmi-"},
+    {"path": r"record\.json|lock\.json"},
+    {"path": "/invocations"},
+    {
+        "method": "HOSTING",
+        "do": {"answer": {"status": 400, "body": "Unable to provision: InsufficientInstanceCapacity"}},
+    },
+    {},
+)
+
+
+def faulty_round(aws: Emulated, folder: Path, seed: int) -> Outcome:
+    """`up`, a changed `up` and `down` under faults, each then without; alone in its account, as faults strike all."""
+    life, begun = Life(aws, folder, seed), time.monotonic()
+    for more, argv in (("", life.up), (life.random.choice(CHANGES), life.up), ("", life.down)):
+        if argv is life.up:
+            life.recipe(more)
+        rules = [_rule(life.random) for _ in range(life.random.randint(1, 3))]
+        aws.fault(*rules)
+        ran = life.run(*argv)
+        aws.no_faults()
+        life.outcome.struck += 1
+        if ran.code not in (0, 1, 5, 6):
+            life.outcome.blame(f"under {rules}: exit {ran.code}", ran)
+        elif ran.code and "next: " not in ran.said:
+            life.outcome.blame(f"under {rules}: it does not say what to do", ran)
+        life.converge(*argv)
+    life.require_nothing_left()
+    life.outcome.seconds = time.monotonic() - begun
+    return life.outcome
+
+
+def _rule(chance: random.Random) -> dict[str, Any]:
+    where = chance.choice(WHERE)
+    times = chance.choice((1, 1, 2, 3, 6))
+    return {"do": chance.choice(ANSWERS), **where, "nth": chance.randint(1, 6), "times": times}

@@ -1,0 +1,304 @@
+"""Recordings of the real DJLServing, replayed against a server of ours and compared in everything a client can see."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.support.djl_engine import engine_dir
+from tests.support.raw_http import PATIENCE, Seen, converse, pipeline
+from tests.support.recording import (
+    Difference,
+    Step,
+    differing,
+    free_port,
+    grouped,
+    leave,
+    loading,
+    pipelined,
+    request_bytes,
+    sleep_until,
+)
+from tests.support.running_server import launched
+
+STAGGER = 0.05
+SIGNAL_AFTER = 0.5
+ENGINE = "${CACHE}/python/0.36.0"
+ASKING = [["Host", "127.0.0.1"], ["Content-Type", "application/json"], ["Content-Length", "2"]]
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_MODULE = re.compile(r"\bmodel_[0-9a-f]{8}\b")  # named after the path of model.py
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+_MEASURED = re.compile(
+    r"^(?!\w+_(?:count|bucket)\{)(\w+(?:_sum)?\{Model=[^}]*\}|StartupLatency\{[^}]*\}) [\d.]+$", re.MULTILINE
+)
+_HOST = re.compile(r'\{Host="[^"]*"\}')
+_SINCE_START = re.compile(r"\bat ([\d.]+) s\b")
+_SINCE_EVENT = re.compile(r"\b(\d+(?:\.\d+)?) s (?:after|later)\b")
+_NONE_WITHIN = re.compile(r"no response within (\d+)s")
+
+
+class Running(Protocol):
+    """What a replay asks of the process that it started."""
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]: ...
+
+    @property
+    def run_dir(self) -> Path: ...
+
+    def wait_for(self, phase: str) -> None: ...
+
+
+@dataclass
+class Replay:
+    """One recording against one server."""
+
+    recording: dict[str, Any]
+    folder: Path
+    handlers: Path
+    launch: Callable[..., AbstractContextManager[Running]] = launched
+    """Starts the server: our own, unless it is another's turn."""
+    engine: Callable[[Path], Path] = lambda folder: engine_dir()
+    """DJL's Python engine in the worker's paths, by the folder of the replay."""
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def differences(self) -> list[Difference]:
+        """Start the server as it was started, ask what was asked, compare what came."""
+        self._write_files()
+        port, management = free_port(), free_port()
+        config = self.folder / "config.properties"
+        text = (
+            self.recording["config"]
+            .replace("${PORT}", str(port))
+            .replace("${MANAGEMENT_PORT}", str(management))
+        )
+        config.write_text(text.replace("${H}", str(self.folder)), encoding="latin-1")
+        begun = time.monotonic()
+        arguments = ("--port", str(port), "--config", str(config), "--drain-seconds", "4")
+        with self.launch(self._model(), *arguments, environ=self._environment()) as served:
+            if not self._watches_the_start():
+                self._wait(served.wait_for)
+            signalled = threading.Timer(
+                SIGNAL_AFTER, served.process.send_signal, (self.recording.get("signal"),)
+            )
+            if "signal" in self.recording:
+                signalled.start()
+            found = list(self._play(port, management, begun))
+            if "worker" in self.recording:
+                found += self._worker(port, str(served.run_dir))
+            ended = self.recording["exit"]
+            if ended is not None and (code := served.process.wait(PATIENCE)) != ended:
+                found.append(Difference(self.recording["name"], "", "exit", str(ended), str(code)))
+        return found
+
+    def _environment(self) -> dict[str, str]:
+        stated: dict[str, str] = self.recording["environment"]
+        told = self.recording.get("jvm_options")
+        return {**stated, "JAVA_OPTS": told} if told else stated
+
+    def _worker(self, port: int, run_dir: str) -> Iterator[Difference]:
+        """What the Python process was given: its handler tells it all when it is asked anything."""
+        step = {
+            "send": {"method": "POST", "path": "/invocations", "headers": ASKING, "body": "{}"},
+            "answer": {},
+        }
+        told = self._ask(step, port).body.decode()
+        for ours, recorded in ((str(self.engine(self.folder)), ENGINE), (run_dir, "${H}/tmp")):
+            told = told.replace(ours, recorded)
+        seen = json.loads(self._plain(told))
+        worker = self.recording["worker"]
+        pairs = {
+            "argv": (worker["argv"], seen["argv"]),
+            "cwd": (worker["cwd"], seen["cwd"]),
+            "initialise": (worker["initialise"], seen["init"]["properties"]),
+            "inference": (
+                [[k, self._plain(v), t] for k, v, t in worker["inference"]],
+                seen["now"]["properties"],
+            ),
+            "environment": (
+                worker["environment"],
+                {name: seen["env"].get(name) for name in worker["environment"]},
+            ),
+        }
+        for name, (recorded, ours) in pairs.items():
+            if recorded != ours:
+                yield Difference(self.recording["name"], "worker", name, str(recorded), str(ours))
+
+    def _wait(self, wait_for: Callable[[str], None]) -> None:
+        try:
+            wait_for("ready")
+        except AssertionError:
+            if self.recording["exit"] is None:
+                raise
+
+    def _watches_the_start(self) -> bool:
+        return any(_SINCE_START.search(step["label"]) for step in self.recording["requests"])
+
+    def _model(self) -> Path:
+        several = {name.split("/")[0] for name in self.recording["files"]} - {"alt", "outside"}
+        return self.folder / "m" if several == {"m"} else self.folder / "store"
+
+    def _write_files(self) -> None:
+        (self.folder / "store").mkdir()
+        for name, text in self.recording["files"].items():
+            root = self.folder if name.startswith(("m/", "alt/", "outside/")) else self.folder / "store"
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = (self.handlers / text[1:]).read_text() if text.startswith("@") else text
+            path.write_text(content.replace("${H}", str(self.folder)), encoding="utf-8")
+
+    def _play(self, port: int, management: int, begun: float) -> Iterator[Difference]:
+        event = begun
+        phases: set[str] = set()
+        for group in grouped(self.recording["requests"]):
+            label = group[0]["label"]
+            if at := _SINCE_START.search(label):
+                sleep_until(begun + float(at[1]))
+            elif after := _SINCE_EVENT.search(label):
+                sleep_until(event + float(after[1]))
+            time.sleep(group[0].get("wait", 0))
+            answers = self._ask_all(group, {"management": management}.get(group[0].get("port", ""), port))
+            if not _SINCE_EVENT.search(label):
+                event = time.monotonic()
+            for step, seen in self._matched(group, answers):
+                yield from self._compare(step, seen)
+                if _SINCE_START.search(step["label"]):
+                    phases.add(self._phase(step, seen.none or seen.status, self._plain(seen.body.decode())))
+        yield from self._unseen_phases(phases)
+
+    def _phase(self, step: Step, status: str, body: str) -> str:
+        return f"{step['send']['path']} {status} {''.join(body.split())}"
+
+    def _unseen_phases(self, phases: set[str]) -> Iterator[Difference]:
+        """What the real server was seen to answer while it loaded must be seen of ours, too, in any moment."""
+        timed = [step for step in self.recording["requests"] if _SINCE_START.search(step["label"])]
+        for step in timed:
+            answer = step["answer"]
+            phase = self._phase(step, answer.get("none") or answer["status"], self._body(answer))
+            if phase not in phases and "refused" not in phase:
+                phases.add(phase)
+                yield Difference(self.recording["name"], "while loading", "phase", phase, str(sorted(phases)))
+
+    def _matched(self, group: list[Step], answers: list[Seen]) -> list[tuple[Step, Seen]]:
+        """Which of several equal requests got which answer is chance: they are paired so that most agree."""
+        if len({json.dumps(step["send"]) for step in group}) > 1:
+            return list(zip(group, answers, strict=True))
+        left = list(answers)
+        pairs = []
+        for step in sorted(group, key=lambda step: str(step["answer"].get("status"))):
+            best = min(left, key=lambda seen: len(list(self._fields(step["answer"], seen))))
+            left.remove(best)
+            pairs.append((step, best))
+        return pairs
+
+    def _ask_all(self, group: list[Step], port: int) -> list[Seen]:
+        if pipelined(group[0]):
+            raws = [request_bytes(step, self._filled)[0] for step in group]
+            return pipeline(port, raws, [step["send"]["method"] for step in group])
+        answers: list[Seen] = [Seen(none="not asked")] * len(group)
+
+        def ask(number: int) -> None:
+            answers[number] = self._ask(group[number], port)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(group))]
+        for thread in threads:
+            thread.start()
+            time.sleep(self.recording.get("stagger", STAGGER) if len(threads) > 1 else 0)
+        for thread in threads:
+            thread.join()
+        return answers
+
+    def _ask(self, step: Step, port: int) -> Seen:
+        within = _NONE_WITHIN.search(step["answer"].get("none", ""))
+        patience = float(within[1]) if within else PATIENCE
+        raw, later = request_bytes(step, self._filled)
+        if step.get("leaves"):
+            return leave(port, raw)
+        return converse(port, raw, method=step["send"]["method"], later=later, patience=patience)
+
+    def _filled(self, text: str) -> str:
+        for recorded, ours in self.tokens.items():
+            text = text.replace(recorded, ours)
+        return text.replace("${H}", str(self.folder))
+
+    def _compare(self, step: Step, seen: Seen) -> Iterator[Difference]:
+        """While a server loads, the moments differ: there any of the answers that were seen then will do."""
+        candidates = [step]
+        if _SINCE_START.search(step["label"]):
+            alike = [s for s in self.recording["requests"] if s["send"]["path"] == step["send"]["path"]]
+            candidates += [*alike, {"label": "", "send": {}, "answer": {"none": "connection refused"}}]
+            candidates += [{"label": "", "send": {}, "answer": {"none": seen.none or seen.status}}] * loading(
+                seen
+            )
+        outcomes = [list(self._fields(candidate["answer"], seen)) for candidate in candidates]
+        if all(outcomes):
+            for name, recorded, ours in outcomes[0]:
+                yield Difference(self.recording["name"], step["label"], name, recorded[:900], ours[:900])
+
+    def _fields(self, answer: dict[str, Any], seen: Seen) -> Iterator[tuple[str, str, str]]:
+        recorded = answer.get("none") or answer["status"]
+        ours = seen.none or seen.status
+        if recorded != ours:
+            yield "status", recorded, ours
+        if recorded != ours or answer.get("none") or "headers" not in answer:
+            return
+        if (recorded_token := dict(answer["headers"]).get("x-next-token")) and (
+            token := seen.header("x-next-token")
+        ):
+            self.tokens.setdefault(recorded_token, token)
+        varying = {name.lower() for name in answer.get("varies", ())}
+        yield from differing(
+            "headers", self._headers(answer, varying), self._seen_headers(seen, varying, answer)
+        )
+        if "chunks" in answer:
+            ours_too = [self._plain(chunk.decode("utf-8", "replace")) for chunk in seen.chunks or []]
+            yield from differing(
+                "chunks",
+                ([self._plain(c) for c in answer["chunks"]], answer["whole"]),
+                (ours_too, seen.whole),
+            )
+        else:
+            yield from differing(
+                "body", self._body(answer), self._plain(seen.body.decode("utf-8", "replace"))
+            )
+        if "closed" in answer:
+            yield from differing("closed", answer["closed"], seen.closed)
+
+    def _headers(self, answer: dict[str, Any], varying: set[str]) -> list[tuple[str, str]]:
+        loose = self._loose(answer)
+        return [
+            (n, "*" if n.lower() in varying or (loose and n == "content-length") else v)
+            for n, v in answer["headers"]
+        ]
+
+    def _seen_headers(self, seen: Seen, varying: set[str], answer: dict[str, Any]) -> list[tuple[str, str]]:
+        loose = self._loose(answer)
+        return [
+            (n, "*" if n.lower() in varying or (loose and n == "content-length") else v)
+            for n, v in seen.headers
+        ]
+
+    def _loose(self, answer: dict[str, Any]) -> bool:
+        body = answer.get("body", "")
+        return bool(answer.get("body_varies")) or "${" in body or body.startswith("# HELP")
+
+    def _body(self, answer: dict[str, Any]) -> str:
+        if "body64" in answer:
+            return base64.b64decode(answer["body64"]).decode("utf-8", "replace")
+        return self._plain(answer.get("body", ""))
+
+    def _plain(self, text: str) -> str:
+        text = text.replace(str(self.folder / "store"), "${H}").replace(str(self.folder), "${H}")
+        if text.startswith("# HELP"):
+            # Microseconds that something took, and this machine's name, are in each run what they are.
+            text = _MEASURED.sub(r"\1 <measured>", _HOST.sub("{Host=<host>}", text))
+        return _MODULE.sub("model_<digest>", _TIME.sub("<time>", _UUID.sub("<uuid>", text)))

@@ -1,0 +1,33 @@
+"""Memory as a body: the same bytes in larger steps, from any place again."""
+
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmi_deploy.aws.s3.request_body import Payload
+
+_CONTENT = bytes(range(256)) * 12_289
+
+
+@given(st.integers(0, len(_CONTENT)), st.integers(1, 1 << 21))
+def test_from_any_place_in_any_step_it_is_the_same(start: int, step: int) -> None:
+    payload = Payload(memoryview(_CONTENT))
+    assert payload.seek(start) == start == payload.tell()
+    out = io.BytesIO()
+    while piece := payload.read(step):
+        assert len(piece) >= min(step, len(_CONTENT) - start - out.tell())
+        out.write(piece)
+    assert out.getvalue() == _CONTENT[start:]
+
+
+def test_its_length_is_known_whatever_was_read() -> None:
+    payload = Payload(memoryview(_CONTENT)[5:])
+    payload.read(10)
+    assert len(payload) == len(_CONTENT) - 5
+    assert payload.seek(0, 2) == len(_CONTENT) - 5
+    assert bytes(payload.read()) == b""
+    payload.seek(-3, 1)
+    assert bytes(payload.read(-1)) == _CONTENT[-3:]
+    payload.seek(0)
+    assert bytes(payload.read(-1)) == _CONTENT[5:]

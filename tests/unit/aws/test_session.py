@@ -1,0 +1,20 @@
+"""What boto3 cannot begin with is told as the setting that it comes from."""
+
+from __future__ import annotations
+
+import boto3
+import pytest
+
+from lmi_deploy.aws.session import credentials_explained
+from lmi_deploy.errors import UsageRefused
+
+
+def test_an_address_that_is_none_is_told_as_the_users_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    with (
+        pytest.raises(UsageRefused, match="AWS_ENDPOINT_URL: is no address"),
+        credentials_explained(),
+    ):
+        boto3.Session(region_name="us-east-1").client("sts")

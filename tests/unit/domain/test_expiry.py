@@ -1,0 +1,41 @@
+"""Times in a tag, which anybody may write, and times to live in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from lmi_deploy.domain.sagemaker.expiry import duration_text, is_expired, parse_moment
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "expired"),
+    [
+        ("2026-01-02T11:59:59+00:00", True),
+        ("2026-01-02T11:59:59", True),
+        ("2026-01-02T12:00:01", False),
+        ("2026-01-02T13:59:59+02:00", True),
+        ("2026-01-02T14:00:01+02:00", False),
+        ("2026-01-02T11:59:59Z", True),
+        ("tomorrow", False),
+        ("", False),
+    ],
+)
+def test_a_tag_without_a_time_zone_is_utc(text: str, *, expired: bool) -> None:
+    assert is_expired(text, NOON) == expired
+
+
+def test_what_is_no_time_is_none() -> None:
+    assert parse_moment("soon") is None
+    assert parse_moment("2026-01-02T12:00:00") == NOON
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(60, "1m"), (90, "90s"), (5400, "90m"), (28800, "8h"), (172800, "2d"), (3601, "3601s")],
+)
+def test_a_time_to_live_as_a_recipe_writes_it(seconds: int, text: str) -> None:
+    assert duration_text(seconds) == text

@@ -1,0 +1,34 @@
+"""What counts as named by lmi: a tag alone makes nothing ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmi_deploy.domain.sagemaker.settings import ResourceKind, is_resource_name, resource_name
+
+
+@pytest.mark.parametrize("kind", ["endpoint-config", "model", "processing-job"])
+def test_names_that_lmi_gives_are_of_its_form(kind: ResourceKind) -> None:
+    assert is_resource_name(kind, resource_name("chat", "settings"), "chat")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("endpoint", "chat-0123456789"),
+        ("model", "chat"),
+        ("model", "my-model"),
+        ("model", "chat-0123456789-2"),
+        ("model", "chat-prod-0123456789"),
+        ("endpoint-config", "chat-012345678G"),
+        ("endpoint-config", "xchat-0123456789"),
+        ("processing-job", "chat-0123456789-x"),
+    ],
+)
+def test_other_names_are_not(kind: ResourceKind, name: str) -> None:
+    assert not is_resource_name(kind, name, "chat")
+
+
+def test_an_endpoint_has_the_deployments_name_and_a_job_may_have_a_number() -> None:
+    assert is_resource_name("endpoint", "chat", "chat")
+    assert is_resource_name("processing-job", "chat-0123456789-12", "chat")

@@ -1,0 +1,58 @@
+"""Where a job's files lie, and what of its places and its last words is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
+from lmi_deploy.emulator.jobs.container_files import exit_message, localized, relative_to
+
+
+@pytest.mark.parametrize(
+    ("key", "prefix", "place"),
+    [
+        ("in/code/run.py", "in/code/run.py", "run.py"),
+        ("in/data/a", "in/data/", "a"),
+        ("in/data/deep/a", "in/data", "deep/a"),
+        ("in/data-2", "in/data", "data-2"),
+        ("data-2", "data", "data-2"),
+        ("a/b", "", "a/b"),
+    ],
+)
+def test_where_an_object_lies(key: str, prefix: str, place: str) -> None:
+    assert relative_to(prefix, key) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "here"),
+    [
+        ("/opt/ml/processing/x", "/r/opt/ml/processing/x"),
+        ("--find-links=/opt/ml/processing", "--find-links=/r/opt/ml/processing"),
+        ("cat '/opt/ml/a' > /opt/ml", "cat '/r/opt/ml/a' > /r/opt/ml"),
+        ("file:///opt/ml/x", "file:///r/opt/ml/x"),
+        ("/opt/mlflow /opt/ml-x my/opt/ml", "/opt/mlflow /opt/ml-x my/opt/ml"),
+    ],
+)
+def test_places_of_the_container_are_places_here(text: str, here: str) -> None:
+    assert localized(Path("/r"), text) == here
+
+
+def host(root: Path, content: bytes) -> Path:
+    path = root / "opt/ml/output/message"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    return root
+
+
+def test_messages_are_put_together_and_cut_between_characters(tmp_path: Path) -> None:
+    first, second = host(tmp_path / "1", b"one "), host(tmp_path / "2", "é".encode() * 700)
+    told = exit_message([first, tmp_path / "none", second])
+    assert told == "one " + "é" * 510
+    assert exit_message([tmp_path / "none"]) == ""
+
+
+def test_a_message_that_is_no_text_fails_the_job(tmp_path: Path) -> None:
+    with pytest.raises(HostingFailed, match="not UTF-8"):
+        exit_message([host(tmp_path, b"\xff\xfe")])

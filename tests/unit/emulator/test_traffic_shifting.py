@@ -1,0 +1,45 @@
+"""The steps by which an update moves requests over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lmi_deploy.emulator.hosting.traffic_shifting import Shift, shifts, termination_wait
+
+
+def routed(**routing: Any) -> dict[str, Any]:
+    return {
+        "BlueGreenUpdatePolicy": {"TrafficRoutingConfiguration": {"WaitIntervalInSeconds": 60, **routing}}
+    }
+
+
+def percent(value: int) -> dict[str, Any]:
+    return {"Type": "CAPACITY_PERCENT", "Value": value}
+
+
+CASES = [
+    (None, [Shift(1.0, 0.0)]),
+    (routed(Type="ALL_AT_ONCE"), [Shift(1.0, 60.0)]),
+    (routed(Type="CANARY", CanarySize=percent(25)), [Shift(0.25, 60.0), Shift(1.0, 60.0)]),
+    (
+        routed(Type="CANARY", CanarySize={"Type": "INSTANCE_COUNT", "Value": 1}),
+        [Shift(0.5, 60.0), Shift(1.0, 60.0)],
+    ),
+    (routed(Type="LINEAR", LinearStepSize=percent(50)), [Shift(0.5, 60.0), Shift(1.0, 60.0)]),
+    (
+        {"RollingUpdatePolicy": {"MaximumBatchSize": percent(50), "WaitIntervalInSeconds": 30}},
+        [Shift(0.5, 30.0), Shift(1.0, 30.0)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("guard", "steps"), CASES)
+def test_steps(guard: Any, steps: list[Shift]) -> None:
+    assert list(shifts(guard, 2)) == steps
+
+
+def test_how_long_the_old_fleet_stays() -> None:
+    assert termination_wait(None) == 0
+    assert termination_wait({"BlueGreenUpdatePolicy": {"TerminationWaitInSeconds": 90}}) == 90

@@ -1,0 +1,112 @@
+"""What an engine chooses for a recipe: handler, packages, serving.properties, probe."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
+from lmi_deploy.domain.artifact import SLOT
+from lmi_deploy.domain.recipe import Handler, Task
+from lmi_deploy.domain.spec import HandlerSpec
+from lmi_deploy.engines import accelerate, custom, huggingface
+from lmi_deploy.engines.registry import ENGINES, engine
+from lmi_deploy.errors import Unresolvable
+
+TEMPLATES = Path(__file__).resolve().parents[3] / "templates"
+OURS = HandlerSpec(entry_point="model.py", template="text-generation")
+BUILTIN = HandlerSpec(entry_point=huggingface.MODULE, template=None)
+
+
+def test_each_engine_is_registered_under_its_own_name() -> None:
+    assert {name: module.name for name, module in ENGINES.items()} == {name: name for name in ENGINES}
+
+
+def test_an_engine_that_is_not_built_says_which_are() -> None:
+    with pytest.raises(Unresolvable, match="triton is not built yet") as caught:
+        engine("triton")
+    assert "accelerate" in caught.value.hint
+
+
+@pytest.mark.parametrize("template", [each for module in ENGINES.values() for each in module.templates])
+def test_every_template_is_there(template: str) -> None:
+    assert (TEMPLATES / template / "model.py").is_file()
+
+
+def test_text_generation_runs_on_our_handler_unless_the_recipe_says_otherwise() -> None:
+    assert accelerate.handler(Handler(), "text-generation") == OURS
+    assert accelerate.handler(Handler(builtin=huggingface.MODULE), "text-generation") == BUILTIN
+    assert accelerate.handler(Handler(), "question-answering") == BUILTIN
+    for task in get_args(Task):
+        chosen = accelerate.handler(Handler(), task)
+        assert chosen.template == (task if task in accelerate.templates else None)
+    assert accelerate.handler(Handler(file="x.py"), None) == HandlerSpec(
+        entry_point="model.py", template=None
+    )
+
+
+def test_the_options_of_every_template_are_known() -> None:
+    assert tuple(TEMPLATE_OPTIONS) == accelerate.templates
+
+
+def test_an_unknown_template_and_a_custom_engine_without_code_are_refused() -> None:
+    with pytest.raises(Unresolvable, match="no template chat") as caught:
+        accelerate.handler(Handler(template="chat"), None)
+    assert "text-generation" in caught.value.hint
+    with pytest.raises(Unresolvable, match=r"your own model\.py"):
+        custom.handler(Handler(), None)
+
+
+def test_packages_are_exact_sorted_and_no_more_than_the_handler_needs() -> None:
+    for module, handler in ((accelerate, OURS), (accelerate, BUILTIN), (custom, OURS)):
+        packages = module.packages(handler)
+        assert list(packages) == sorted(packages)
+        assert all(re.fullmatch(r"[a-z]+==[0-9.]+", package) for package in packages)
+    assert set(accelerate.packages(OURS)) < set(accelerate.packages(BUILTIN))
+
+
+def test_the_properties_of_our_handler() -> None:
+    assert accelerate.properties(OURS, (), task="text-generation", tensor_parallel_degree=1) == (
+        ("engine", "Python"),
+        ("option.entryPoint", "model.py"),
+        ("option.model_id", SLOT),
+        ("option.rolling_batch", "disable"),
+    )
+
+
+def test_several_devices_are_spread_over() -> None:
+    found = dict(accelerate.properties(OURS, (), task="text-generation", tensor_parallel_degree=4))
+    assert (found["option.tensor_parallel_degree"], found["option.device_map"]) == ("4", "auto")
+
+
+def test_options_replace_ours_in_place_and_follow_otherwise() -> None:
+    options = (("dtype", "bf16"), ("entryPoint", "other.py"))
+    found = accelerate.properties(OURS, options, task=None, tensor_parallel_degree=1)
+    assert found[1] == ("option.entryPoint", "other.py")
+    assert found[-1] == ("option.dtype", "bf16")
+    assert len(dict(found)) == len(found)
+
+
+def test_the_builtin_handler_is_told_its_task_and_to_leave_rolling_batch() -> None:
+    found = dict(accelerate.properties(BUILTIN, (), task="text2text-generation", tensor_parallel_degree=1))
+    assert found["option.task"] == "text2text-generation"
+    assert found["option.rolling_batch"] == "disable"
+
+
+def test_an_asynchronous_handler_of_the_user_keeps_rolling_batch() -> None:
+    options = (("async_mode", "true"),)
+    assert "option.rolling_batch" not in dict(
+        custom.properties(OURS, options, task=None, tensor_parallel_degree=1)
+    )
+    assert "option.rolling_batch" in dict(custom.properties(OURS, (), task=None, tensor_parallel_degree=1))
+
+
+def test_a_probe_by_task() -> None:
+    question = accelerate.probe(OURS, "text-generation")
+    assert question is not None
+    assert question.prompt == "Say OK"
+    assert accelerate.probe(OURS, "question-answering") is None
+    assert custom.probe(OURS, "text-generation") is None

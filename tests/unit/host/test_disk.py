@@ -1,0 +1,44 @@
+"""Sizes are of real blocks; what has another name elsewhere does not come free."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.host.disk import disk_use, free_space, gigabytes, nearest
+
+
+def test_two_names_of_one_file_count_once(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a").write_bytes(os.urandom(65536))
+    alone = disk_use(tmp_path / "in")
+    os.link(tmp_path / "in/a", tmp_path / "in/b")
+    assert disk_use(tmp_path / "in") == alone
+    assert alone.size == alone.freed >= 65536
+
+
+def test_a_name_outside_keeps_the_bytes(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/a").write_bytes(os.urandom(65536))
+    os.link(tmp_path / "in/a", tmp_path / "outside")
+    assert disk_use(tmp_path / "in").freed == 0
+
+
+def test_a_sparse_file_takes_what_it_takes(tmp_path: Path) -> None:
+    with (tmp_path / "hole").open("wb") as out:
+        out.truncate(10**9)
+    assert disk_use(tmp_path).size < 10**6
+
+
+def test_what_does_not_exist_takes_nothing_and_lies_on_some_disk(tmp_path: Path) -> None:
+    assert disk_use(tmp_path / "no/such").size == 0
+    assert nearest(tmp_path / "no/such") == tmp_path
+    assert free_space(tmp_path / "no/such") > 0
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [(12, "12 bytes"), (217_842, "218 KB"), (4_700_000_000, "4.7 GB"), (93_000_000, "93 MB"), (0, "0 bytes")],
+)
+def test_sizes_for_people(size: int, words: str) -> None:
+    assert gigabytes(size) == words

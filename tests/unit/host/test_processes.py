@@ -1,0 +1,114 @@
+"""Processes are found again by number and start, and end with all that they started."""
+
+import os
+import signal
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.host.clock import SystemClock
+from lmi_deploy.host.processes import alive, end, identity, rss, session_members, start_detached
+from lmi_deploy.ports.processes import Process
+
+CLOCK = SystemClock()
+STUBBORN = "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+CHILD = "import time; time.sleep(60)"
+PARENT = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {CHILD!r}])
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+def _start(tmp_path: Path, code: str, **environ: str) -> Process:
+    return start_detached(
+        [sys.executable, "-c", code], log=tmp_path / "log", cwd=tmp_path, environ={**os.environ, **environ}
+    )
+
+
+def _await_text(path: Path) -> str:
+    deadline = CLOCK.monotonic() + 60
+    while not path.read_text().endswith("\n"):
+        assert CLOCK.monotonic() < deadline
+        CLOCK.sleep(0.01)
+    return path.read_text().strip()
+
+
+def _await_gone(pid: int) -> None:
+    deadline = CLOCK.monotonic() + 60
+    while identity(pid) is not None:
+        assert CLOCK.monotonic() < deadline
+        CLOCK.sleep(0.01)
+
+
+def test_a_detached_program_has_its_own_session_log_folder_and_environment(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("before\n")
+    code = "import os,sys; print(os.getsid(0)==os.getpid(), os.getcwd(), os.environ['MARK'], sys.stdin.read()=='')"
+    process = _start(tmp_path, code, MARK="m")
+    _await_gone(process.pid)
+    assert (tmp_path / "log").read_text() == f"before\nTrue {tmp_path} m True\n"
+    assert not alive(process)
+
+
+def test_a_stubborn_program_is_killed_after_its_grace(tmp_path: Path) -> None:
+    process = _start(tmp_path, STUBBORN)
+    _await_text(tmp_path / "log")
+    assert alive(process)
+    assert rss(process.pid) > 0
+    end(process, grace=0.1, clock=CLOCK)
+    assert not alive(process)
+    assert rss(process.pid) == 0
+
+
+def test_ending_twice_is_harmless(tmp_path: Path) -> None:
+    process = _start(tmp_path, CHILD)
+    end(process, grace=5, clock=CLOCK)
+    end(process, grace=5, clock=CLOCK)
+    assert not alive(process)
+
+
+def test_children_that_outlive_their_leader_end_too(tmp_path: Path) -> None:
+    process = _start(tmp_path, PARENT)
+    child = int(_await_text(tmp_path / "log"))
+    assert session_members(process) == (child,)
+    end(process, grace=5, clock=CLOCK)
+    _await_gone(child)
+
+
+def test_what_a_killed_leader_left_is_found_and_ended_but_never_a_strangers(tmp_path: Path) -> None:
+    process = _start(tmp_path, PARENT)
+    child = int(_await_text(tmp_path / "log"))
+    os.kill(process.pid, signal.SIGKILL)
+    _await_gone(process.pid)
+    boot, _, start = process.started.rpartition("/")
+    for stranger in ("another-boot/1", f"{boot}/{float(start) + 1e9}"):
+        assert session_members(replace(process, started=stranger)) == ()
+    end(process, grace=5, clock=CLOCK)
+    _await_gone(child)
+
+
+def test_a_zombie_is_gone(tmp_path: Path) -> None:
+    code = "import os, time; pid = os.fork() or os._exit(0); print(pid, flush=True); time.sleep(60)"
+    process = _start(tmp_path, code)
+    zombie = int(_await_text(tmp_path / "log"))
+    _await_gone(zombie)
+    os.kill(zombie, 0)  # its number is taken still
+    end(process, grace=5, clock=CLOCK)
+
+
+@pytest.mark.parametrize("started", ["", "another-boot/1"])
+def test_another_process_of_that_number_is_left_alone(tmp_path: Path, started: str) -> None:
+    process = _start(tmp_path, CHILD)
+    stranger = replace(process, started=started)
+    assert not alive(stranger)
+    end(stranger, grace=0, clock=CLOCK)
+    assert session_members(stranger) == ()
+    assert alive(process)
+    end(process, grace=5, clock=CLOCK)
+
+
+def test_a_number_that_nobody_has_is_no_process() -> None:
+    assert identity(2**22 + 1) is None

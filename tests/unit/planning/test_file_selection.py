@@ -1,0 +1,110 @@
+"""Which files of a repository are brought, and why not the others."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmi_deploy.domain.recipe import Files
+from lmi_deploy.domain.spec import WeightsSpec
+from lmi_deploy.errors import Unresolvable
+from lmi_deploy.planning.file_selection import require_shards, select
+from tests.support.factories import listing
+
+
+def chosen(*paths: str, files: Files | None = None, code: bool = False) -> tuple[list[str], dict[str, int]]:
+    found = select(listing(*paths), files or Files(), remote_code=code)
+    return [file.path for file in found.files], dict(found.left_out)
+
+
+def test_safetensors_with_what_reads_them_and_the_reasons_for_the_rest() -> None:
+    assert chosen(
+        ".gitattributes",
+        "LICENSE.txt",
+        "README.md",
+        "chat_template.jinja",
+        "config.json",
+        "consolidated.safetensors",
+        "flax_model.msgpack",
+        "model-00001-of-00002.safetensors",
+        "model-00002-of-00002.safetensors",
+        "model.gguf",
+        "modeling_own.py",
+        "onnx/model.onnx",
+        "original/params.json",
+        "pytorch_model.bin",
+        "tokenizer.model",
+        "vocab.txt",
+    ) == (
+        [
+            "chat_template.jinja",
+            "config.json",
+            "model-00001-of-00002.safetensors",
+            "model-00002-of-00002.safetensors",
+            "tokenizer.model",
+            "vocab.txt",
+        ],
+        {
+            "a duplicate of the sharded weights": 1,
+            "code (trust_remote_code is false)": 1,
+            "for another framework": 4,
+            "not needed to serve": 3,
+            "pickle, and safetensors are there": 1,
+        },
+    )
+
+
+def test_consolidated_weights_alone_are_the_weights() -> None:
+    assert chosen("config.json", "consolidated.safetensors")[0] == ["config.json", "consolidated.safetensors"]
+
+
+def test_code_comes_where_it_is_trusted() -> None:
+    assert chosen("model.safetensors", "modeling_own.py", code=True)[0] == [
+        "model.safetensors",
+        "modeling_own.py",
+    ]
+
+
+def test_pickle_is_refused_until_the_recipe_allows_it() -> None:
+    with pytest.raises(Unresolvable, match="as pickle only, which runs code") as refused:
+        chosen("config.json", "pytorch_model.bin")
+    assert "allow_pickle: true" in refused.value.hint
+    assert chosen("config.json", "pytorch_model.bin", files=Files(allow_pickle=True))[0] == [
+        "config.json",
+        "pytorch_model.bin",
+    ]
+
+
+def test_patterns_decide_alone_but_for_pickle() -> None:
+    paths = ("a/model.safetensors", "config.json", "model.bin", "model.safetensors", "notes.md")
+    assert chosen(*paths, files=Files(allow=("*.safetensors", "*.md", "*.bin"), ignore=("a/*",))) == (
+        ["model.safetensors", "notes.md"],
+        {"in files.ignore": 1, "not in files.allow": 1, "pickle (files.allow_pickle is false)": 1},
+    )
+
+
+@pytest.mark.parametrize("paths", [(), ("config.json", "README.md")])
+def test_a_repository_without_weights_is_refused(paths: tuple[str, ...]) -> None:
+    with pytest.raises(Unresolvable, match=f"org/m at cccccccc: none of {len(paths)} files would be weights"):
+        chosen(*paths)
+
+
+def test_every_shard_of_the_index_must_be_chosen() -> None:
+    weights = WeightsSpec(files=listing("model-1.safetensors").files, left_out=())
+    require_shards(weights, ["model-1.safetensors"], Files())
+    with pytest.raises(
+        Unresolvable, match=r"names 2 files, 1 are not there: model-2\.safetensors"
+    ) as refused:
+        require_shards(weights, ["model-1.safetensors", "model-2.safetensors"], Files())
+    assert "the repository lacks it" in refused.value.hint
+    with pytest.raises(Unresolvable) as refused:
+        require_shards(weights, ["model-2.safetensors"], Files(ignore=("*2*",)))
+    assert "a files pattern leaves it out" in refused.value.hint
+
+
+def test_the_selection_is_named_by_its_files() -> None:
+    one, other = (
+        select(listing("model.safetensors", *more), Files(), remote_code=False) for more in ((), ("a.json",))
+    )
+    assert len(one.selection) == 8
+    assert one.selection != other.selection
+    assert one.size == 10

@@ -1,0 +1,156 @@
+"""Recipe and facts to a Spec: nothing left open, and what cannot be is refused with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmi_deploy.domain.facts import Facts, Machine
+from lmi_deploy.domain.recipe import Recipe
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.errors import Unresolvable
+from lmi_deploy.planning.resolve import resolve
+from tests.support.factories import facts, listing, recipe
+
+
+def resolved(extra: str = "", *, seen: Facts | None = None) -> Spec:
+    return resolve(recipe(extra), seen or facts())
+
+
+def test_what_the_recipe_leaves_open_is_chosen() -> None:
+    spec = resolved()
+    assert (spec.model.commit, spec.model.task) == ("c" * 40, "text-generation")
+    assert (spec.engine.tensor_parallel_degree, spec.engine.handler.template) == (1, "text-generation")
+    assert (spec.place.runtime, spec.place.host, spec.place.port) == ("embedded", "127.0.0.1", 8080)
+    assert (spec.place.device, spec.place.device_memory) == ("CPU", 8_000_000_000)
+    assert spec.place.startup_timeout == 600
+    assert dict(spec.engine.properties)["option.predict_timeout"] == "60"
+    assert spec.probe.prompt == "Say OK"
+    assert spec == resolved()
+
+
+def test_what_the_recipe_says_is_kept() -> None:
+    extra = (
+        "task: text-classification\ntensor_parallel_degree: 2\ntrust_remote_code: true\n"
+        "timeouts: {predict: 9, model_loading: 8, container_startup: 70}\n"
+        "options: {dtype: bf16}\nproperties: {batch_size: 4}\n"
+        "container: {environment: {A: b}}\nprobe: {body: 'x', content_type: text/plain, expect: y}\n"
+    )
+    spec = resolve(replace(recipe(extra), endpoint=replace(recipe().endpoint, port=9000)), facts())
+    found = dict(spec.engine.properties)
+    assert found["option.predict_timeout"] == "9"
+    assert found["option.model_loading_timeout"] == "8"
+    assert found["option.trust_remote_code"] == "true"
+    assert found["option.tensor_parallel_degree"] == "2"
+    assert (found["option.dtype"], found["batch_size"]) == ("bf16", "4")
+    assert (spec.place.port, spec.place.startup_timeout, spec.place.environment) == (9000, 70, (("A", "b"),))
+    assert (spec.probe.body, spec.probe.content_type, spec.probe.expect) == ("x", "text/plain", "y")
+
+
+def test_accelerators_are_what_the_model_can_live_in() -> None:
+    spec = resolved(seen=facts(machine=Machine(memory=1, cores=1, accelerators=(("A10G", 24), ("A10G", 24)))))
+    assert (spec.place.device, spec.place.device_memory) == ("2 x A10G", 48)
+
+
+def test_a_probe_of_the_recipe_keeps_the_engines_parameters() -> None:
+    spec = resolved("probe: {prompt: Say yes, expect: 'yes'}")
+    assert (spec.probe.prompt, spec.probe.expect) == ("Say yes", "yes")
+    assert '"max_tokens": 8' in spec.probe.body
+
+
+@pytest.mark.parametrize(
+    ("architecture", "task"),
+    [
+        ("LlamaForCausalLM", "text-generation"),
+        ("GPT2LMHeadModel", "text-generation"),
+        ("T5ForConditionalGeneration", "text2text-generation"),
+        ("BertForSequenceClassification", "text-classification"),
+    ],
+)
+def test_the_task_follows_from_the_architecture(architecture: str, task: str) -> None:
+    assert resolved(seen=facts({"architectures": [architecture]})).model.task == task
+
+
+def _with_runtime(given: Recipe) -> Recipe:
+    return replace(given, endpoint=replace(given.endpoint, runtime="container"))
+
+
+def _with_engine(given: Recipe) -> Recipe:
+    return replace(given, engine="triton")
+
+
+def _same(given: Recipe) -> Recipe:
+    return given
+
+
+REFUSED: list[tuple[str, Facts, Callable[[Recipe], Recipe], str, str]] = [
+    (
+        "",
+        facts({"auto_map": {"AutoModel": "own.M"}}),
+        _same,
+        "brings its own code",
+        "trust_remote_code: true",
+    ),
+    ("", facts(listing=listing("config.json")), _same, "none of 1 files would be weights", "`files:`"),
+    ("", facts(listing=listing("pytorch_model.bin")), _same, "pickle only", "allow_pickle"),
+    (
+        "",
+        facts(shards=("model-2.safetensors",)),
+        _same,
+        "names 1 files, 1 are not there",
+        "repository lacks it",
+    ),
+    ("", facts({}), _same, "no question of its own", "probe: {body:"),
+    ("", facts(machine=None), _same, "needs to know this machine", "bug of lmi"),
+    ("", facts(port=None), _same, "needs to know this machine", "bug of lmi"),
+    ("", facts(), _with_runtime, "container is not at hand here", "at hand: embedded"),
+    ("", facts(), _with_engine, "engine: triton is not built yet", "built today: accelerate, custom"),
+    ("task: question-answering\n", facts(), _same, "no question of its own", "probe: {body:"),
+]
+
+
+@pytest.mark.parametrize(("extra", "seen", "change", "words", "hint"), REFUSED)
+def test_what_does_not_follow_is_refused(
+    extra: str, seen: Facts, change: Callable[[Recipe], Recipe], words: str, hint: str
+) -> None:
+    with pytest.raises(Unresolvable) as refused:
+        resolve(change(recipe(extra)), seen)
+    assert words in refused.value.message
+    assert hint in refused.value.hint
+
+
+def test_a_template_that_the_engine_does_not_have_is_refused() -> None:
+    wish = replace(recipe().handler, template="embedding")
+    with pytest.raises(Unresolvable, match="has no template embedding"):
+        resolve(replace(recipe(), handler=wish), facts())
+
+
+def test_an_engine_of_the_users_own_code_needs_that_code() -> None:
+    with pytest.raises(Unresolvable, match=r"runs your own model\.py"):
+        resolve(replace(recipe(), engine="custom"), facts())
+
+
+CONFIG = st.dictionaries(
+    st.sampled_from(["architectures", "auto_map", "max_position_embeddings", "n_positions"]),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+        max_leaves=4,
+    ),
+)
+
+
+@given(CONFIG)
+def test_no_config_of_a_stranger_is_a_bug_of_ours(config: dict[str, Any]) -> None:
+    try:
+        spec = resolve(recipe("probe: {body: '{}'}"), facts(config))
+    except Unresolvable:
+        assert config.get("auto_map")
+    else:
+        assert spec.model.architecture is None or isinstance(spec.model.architecture, str)
+        assert spec.model.max_positions is None or type(spec.model.max_positions) is int

@@ -1,0 +1,59 @@
+"""Bad recipes and the exact words they are refused with: `bad/NAME.yaml` beside `bad/NAME.txt`.
+
+A first line that starts with `$` gives the command line's --overlay and --set.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.errors import RecipeError
+from lmi_deploy.recipe.parse import parse
+
+BAD = Path(__file__).parent / "bad"
+FILES = sorted(BAD.glob("*.yaml"))
+
+
+def refused(raw: bytes, origin: str, command: str) -> list[str]:
+    words = shlex.split(command)
+    flags = list(zip(words[::2], words[1::2], strict=True))
+    overlay = next((value for flag, value in flags if flag == "--overlay"), None)
+    with pytest.raises(RecipeError) as caught:
+        parse(raw, origin, overlay=overlay, sets=[value for flag, value in flags if flag == "--set"])
+    assert caught.value.exit_code == 2
+    return [str(problem) for problem in caught.value.problems]
+
+
+def expected(file: Path) -> tuple[str, list[str]]:
+    lines = file.with_suffix(".txt").read_text(encoding="utf-8").splitlines()
+    return (lines[0][1:], lines[1:]) if lines[0].startswith("$") else ("", lines)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_bad_recipe_is_refused_in_exactly_these_words(file: Path) -> None:
+    command, messages = expected(file)
+    assert refused(file.read_bytes(), file.name, command) == messages
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_line_ends_and_byte_order_marks_change_no_message(file: Path) -> None:
+    command, messages = expected(file)
+    windows = b"\xef\xbb\xbf" + file.read_bytes().replace(b"\n", b"\r\n")
+    assert refused(windows, file.name, command) == messages
+
+
+def test_the_table_is_complete() -> None:
+    assert {file.stem for file in FILES} == {file.stem for file in BAD.glob("*.txt")}
+    assert len(FILES) > 60
+
+
+def test_no_message_stands_twice() -> None:
+    for file in FILES:
+        messages = expected(file)[1]
+        places = [message.split(": ")[0:2] for message in messages]
+        assert len({tuple(place) for place in places}) == len(places) or file.stem in ("tags", "sets"), (
+            file.name
+        )

@@ -1,0 +1,72 @@
+"""Secrets are recognised by their names and by their form; what only sounds like one is not."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import lmi_deploy.catalog.options as options
+from lmi_deploy.recipe.secret_detection import names_secret, secret_in
+
+SECRETS = """
+HF_TOKEN TOKEN GITHUB_TOKEN HUGGING_FACE_HUB_TOKEN AWS_SESSION_TOKEN AWS_SECRET_ACCESS_KEY AWS_ACCESS_KEY_ID
+SECRET CLIENT_SECRET DB_PASSWORD PGPASSWORD REDIS_PASSWD PASSWORD KEY API_KEY OPENAI_API_KEY WANDB_KEY apiKey X_APIKEY
+PRIVATE_KEY SSH_PRIVATE_KEY SIGNING_KEY ENCRYPTION_KEY SMTP_PASS GITHUB_PAT CREDENTIALS GOOGLE_CREDENTIALS SECRET_VALUE
+TOKEN_2 authToken ACCESSTOKEN DB_PWD APP_PWD AZURE_STORAGE_CONNECTION_STRING SLACK_BOT_TOKEN hf_token
+"""
+HARMLESS = """
+TOKENIZERS_PARALLELISM MAX_TOKENS MAX_NEW_TOKENS TOKENIZER TOKENIZER_MODE MAX_TOKEN TOKEN_LIMIT PAD_TOKEN
+EOS_TOKEN_ID EOS_TOKEN SECRET_NAME DB_SECRET_ARN TOKEN_FILE HF_TOKEN_PATH PASSWORD_FILE KEYSPACE MONKEY KEYBOARD PWD
+PUBLIC_KEY SORT_KEY S3_KEY CACHE_KEY KEY_PREFIX KMS_KEY KMS_KEY_ID COMPASS BYPASS PATH PASSES PATTERN OMP_NUM_THREADS
+AUTHOR COST_CENTER NCCL_DEBUG SSL_KEYFILE SECRETARY VLLM_USE_V1 PYTHONPATH AWS_REGION
+"""
+
+
+@pytest.mark.parametrize("name", SECRETS.split())
+def test_a_name_of_a_secret_is_recognised(name: str) -> None:
+    assert names_secret(name)
+
+
+@pytest.mark.parametrize("name", HARMLESS.split())
+def test_a_harmless_name_is_no_false_alarm(name: str) -> None:
+    assert not names_secret(name)
+
+
+def test_of_all_options_of_the_engines_only_the_token_is_refused() -> None:
+    table = json.loads(Path(options.__file__).with_name("options.json").read_text(encoding="utf-8"))
+    assert {name for name in _keys(table) if names_secret(name)} == {"hf_token"}
+
+
+def _keys(value: object) -> set[str]:
+    if isinstance(value, dict):
+        return {*value, *(key for item in value.values() for key in _keys(item))}
+    if isinstance(value, list):
+        return {word for item in value for word in ([item] if isinstance(item, str) else _keys(item))}
+    return set()
+
+
+@pytest.mark.parametrize(
+    ("value", "what"),
+    [
+        ("hf_" + "A" * 34, "token"),
+        ("AKIAIOSFODNN7EXAMPLE", "token"),
+        ("ghp_" + "a" * 36, "token"),
+        ("sk-proj-" + "a1" * 20, "token"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE", "token"),
+        ("postgres://app:pw@db.example/x", "password"),
+        ("https://:pw@hub.example", "password"),
+        ("https://hub.example/x?a=1&token=abc", "query"),
+        ("https://hub.example/x?a=1", ""),
+        ("https://user@hub.example", ""),
+        ("redis://db:6379/0", ""),
+        ("a:b@c", ""),
+        ("sk-learn", ""),
+        ("risk-assessment-of-the-whole-company-2026", ""),
+        ("max_tokens=5", ""),
+    ],
+)
+def test_the_form_of_a_value(value: str, what: str) -> None:
+    assert bool(secret_in(value)) == bool(what)
+    assert what in secret_in(value)

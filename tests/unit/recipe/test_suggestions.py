@@ -1,0 +1,43 @@
+"""A slip of the keys in a word of the recipe's own lists is known again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import get_args
+
+import pytest
+
+from lmi_deploy.domain.recipe import Engine, RuntimeName, TargetName, Task
+from lmi_deploy.recipe.suggestions import guess
+
+LISTS = (
+    *(get_args(kind) for kind in (Engine, RuntimeName, TargetName, Task)),
+    *(("stream", "snapshot", "job"), ("auto", "own", "s5cmd", "obstore"), ("s3", "mount", "artifact")),
+)
+
+
+def _slips(word: str) -> Iterator[str]:
+    for n in range(1, len(word) - 1):
+        yield word[:n] + word[n + 1] + word[n] + word[n + 2 :]
+        yield word[:n] + word[n + 1 :]
+        yield word[: n + 1] + word[n:]
+
+
+@pytest.mark.parametrize(
+    ("slip", "word"), [("costum", "custom"), ("onw", "own"), ("VLLM", "vllm"), ("deepsped", "deepspeed")]
+)
+def test_what_people_typed(slip: str, word: str) -> None:
+    known = next(names for names in LISTS if word in names)
+    assert guess(slip, known) == f"did you mean {word}?"
+
+
+@pytest.mark.parametrize("known", LISTS, ids=lambda names: names[0])
+def test_one_slip_is_known_again(known: tuple[str, ...]) -> None:
+    slips = chain.from_iterable(_slips(word) for word in known if len(word) > 3)
+    missed = [slip for slip in slips if slip not in known and not guess(slip, known)]
+    assert missed == []
+
+
+def test_nothing_is_guessed_of_what_is_far() -> None:
+    assert guess("sglang", get_args(Engine)) == ""

@@ -1,0 +1,104 @@
+"""Heads, error bodies, forms, error rates: the small rules of what a client sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmi_deploy.server.error_rate import Rates
+from lmi_deploy.server.error_responses import Refusal, at_capacity
+from lmi_deploy.server.http import form_parsing, responses
+from lmi_deploy.server.http.handler_input import read_input
+from lmi_deploy.server.http.parser import Request
+from lmi_deploy.server.models.property_values import BadSettings
+
+
+def test_a_refusal_is_html_safe_json() -> None:
+    reply = responses.refusal_reply(Refusal(400, "BadRequestException", "can't <b>&=</b>"), 400)
+    assert reply.body == (
+        b'{\n  "code": 400,\n  "type": "BadRequestException",\n'
+        b'  "message": "can\\u0027t \\u003cb\\u003e\\u0026\\u003d\\u003c/b\\u003e"\n}\n'
+    )
+
+
+def test_a_handlers_headers_are_sorted_and_never_ours() -> None:
+    properties = [("X-b", "1"), ("x-A", "2"), ("X-B", "3"), ("Content-Length", "9"), ("Expires", "never")]
+    assert responses.handler_headers(properties) == [("x-A", "2"), ("X-b", "3")]
+
+
+@pytest.mark.parametrize(("name", "value"), [("X-NL", "a\nb"), ("", "x"), ("a b", "x"), ("Ünder", "x")])
+def test_a_header_that_http_cannot_carry_is_refused(name: str, value: str) -> None:
+    with pytest.raises(Refusal) as caught:
+        responses.handler_headers([(name, value)])
+    assert caught.value.status == 500
+
+
+def test_codes_can_be_set() -> None:
+    assert at_capacity("m").status_by({"throttle_error_http_code": "429"}) == 429
+    assert at_capacity("m").status_by({"wlm_error_http_code": "529"}) == 503
+
+
+def test_properties_of_a_request() -> None:
+    headers = [
+        ("Content-Type", "text/plain"),
+        ("x-dup", "1"),
+        ("X-DUP", "2"),
+        ("X-Amzn-SageMaker-Custom-Attributes", "a=b; content-type = application/json ;junk"),
+    ]
+    asked = read_input(Request("POST", "/invocations?q=1&r=2&q=3", headers, b"body", sized=False), "id-1")
+    assert asked.properties() == [
+        ("a", "b"),
+        ("content-length", "4"),
+        ("Content-Type", "application/json"),
+        ("requestId", "id-1"),
+        ("x-dup", "2"),
+    ]
+    assert asked.content == [("q", b"1"), ("q", b"3"), ("r", b"2"), ("data", b"body")]
+
+
+def test_a_handler_is_not_for_the_client_to_choose() -> None:
+    with pytest.raises(Refusal, match="can't be overridden"):
+        read_input(Request("POST", "/", [("Handler", "x")]), "id")
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body", "entries"),
+    [
+        (
+            "application/x-www-form-urlencoded; charset=x",
+            b"a=1&b=%C3%A9+x",
+            [("a", b"1"), ("b", "é x".encode())],
+        ),
+        ("multipart/form-data; boundary=XX", b"junk", []),
+        ("multipart/form-data", b"junk", None),
+        (None, b"x", None),
+    ],
+)
+def test_forms(content_type: str | None, body: bytes, entries: list[tuple[str, bytes]] | None) -> None:
+    assert form_parsing.form_entries(content_type, body) == entries
+
+
+def test_a_multipart_form_keeps_its_bytes() -> None:
+    body = (
+        b'--XX\r\nContent-Disposition: form-data; name="f"; filename="f.bin"\r\n\r\n\x00\r\n\xff\r\n'
+        b'--XX\r\nContent-Disposition: form-data; name="data"\r\n\r\n{}\r\n--XX--\r\n'
+    )
+    found = form_parsing.form_entries("multipart/form-data; boundary=XX", body)
+    assert found == [("f", b"\x00\r\n\xff"), ("data", b"{}")]
+
+
+def test_a_bad_escape_in_a_query_is_409() -> None:
+    with pytest.raises(Refusal) as caught:
+        form_parsing.split_target("/x?a=%zz")
+    assert caught.value.status == 409
+
+
+def test_an_error_rate_trips_once_for_good() -> None:
+    rates = Rates({"error_rate_any": "2/PT1M"})
+    for moment in (0.0, 100.0, 101.0):
+        rates.error("model", moment)
+    assert not rates.tripped
+    rates.error("model", 102.0)
+    rates.error("model", 1000.0)
+    assert rates.tripped
+    with pytest.raises(BadSettings, match="ISO-8601"):
+        Rates({"error_rate_server": "2/1m"})

@@ -1,0 +1,79 @@
+"""What was brought up elsewhere from this machine: kept, listed, forgotten; a broken file costs nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lmi_deploy.domain.dataclass_json import dump
+from lmi_deploy.domain.record import DeploymentRef
+from lmi_deploy.errors import UsageRefused
+from lmi_deploy.state.deployment_index import RememberedFolder
+
+ONE, TWO = "111122223333", "444455556666"
+HERE = DeploymentRef(name="chat", target="sagemaker", region="us-east-1", bucket="b", account=ONE)
+THERE = replace(HERE, region="eu-west-1")
+OTHER = replace(HERE, account=TWO)
+
+
+def older(root: Path, ref: DeploymentRef) -> Path:
+    """As versions wrote it that knew no account."""
+    fields = {key: value for key, value in dump(ref).items() if key != "account"}
+    path = root / f"{ref.name}.{ref.region}.json"
+    path.write_text(json.dumps(fields))
+    return path
+
+
+def test_one_a_name_region_and_account(tmp_path: Path) -> None:
+    kept = RememberedFolder(tmp_path / "elsewhere")
+    assert kept.all() == ()
+    for ref in (HERE, THERE, OTHER, HERE):
+        kept.keep(ref)
+    assert kept.all() == (THERE, HERE, OTHER)
+    kept.drop(THERE)
+    kept.drop(THERE)
+    assert kept.all() == (HERE, OTHER)
+    kept.drop(HERE)
+    assert kept.all() == (OTHER,)
+
+
+def test_an_older_file_is_of_the_account_that_its_bucket_names(tmp_path: Path) -> None:
+    kept = RememberedFolder(tmp_path)
+    path = older(tmp_path, replace(HERE, bucket=f"lmi-{ONE}-us-east-1-an"))
+    (ref,) = kept.all()
+    assert ref.account == ONE
+    kept.drop(OTHER)
+    assert kept.all() == (ref,)
+    kept.keep(ref)
+    assert kept.all() == (ref,)
+    assert not path.exists()
+
+
+def test_an_older_file_of_an_unknown_account_goes_with_its_bucket_alone(tmp_path: Path) -> None:
+    kept = RememberedFolder(tmp_path)
+    older(tmp_path, HERE)
+    (ref,) = kept.all()
+    assert ref.account == ""
+    kept.drop(replace(HERE, bucket="another"))
+    assert kept.all() == (ref,)
+    kept.drop(HERE)
+    assert kept.all() == ()
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"name": 1}'])
+def test_what_cannot_be_read_is_passed_over(tmp_path: Path, content: str) -> None:
+    kept = RememberedFolder(tmp_path)
+    kept.keep(HERE)
+    (tmp_path / "other.us-east-1.json").write_text(content)
+    assert kept.all() == (HERE,)
+
+
+@pytest.mark.parametrize("ref", [("../x", "us-east-1"), ("x", "../us"), ("x", "")])
+@pytest.mark.parametrize("account", ["", ONE, "../1"])
+def test_no_path_is_made_of_what_is_no_name(tmp_path: Path, ref: tuple[str, str], account: str) -> None:
+    strange = DeploymentRef(name=ref[0], target="sagemaker", region=ref[1], account=account)
+    with pytest.raises(UsageRefused):
+        RememberedFolder(tmp_path).keep(strange)

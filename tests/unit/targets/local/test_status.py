@@ -1,0 +1,61 @@
+"""What is said of a model server by its process, its phase and its record."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from lmi_deploy.domain.observed import LocalObserved, SeenServer
+from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
+from lmi_deploy.targets.status import judge
+
+REF = DeploymentRef(name="m", target="local")
+GENERATION = Generation(
+    server="s-1", spec="s", artifact="a", runtime="embedded", host="h", port=8080, summary={}, since=""
+)
+
+
+def _seen(phase: Literal["starting", "loading", "ready"], record: Record | None) -> LocalObserved:
+    server = SeenServer(server="s-1", phase=phase, pid=7, port=8080)
+    return LocalObserved(ref=REF, exists=True, record=record, servers=(server,))
+
+
+@pytest.mark.parametrize(
+    ("phase", "generations", "why"),
+    [
+        ("starting", (), "the model server is loading the model"),
+        ("loading", (), "the model server is loading the model"),
+        ("loading", (GENERATION,), "the model server is loading the model"),
+        (
+            "starting",
+            (GENERATION,),
+            "its process runs and does not answer: it is being started again, or it hangs",
+        ),
+    ],
+)
+def test_a_server_that_came_up_once_and_is_silent_is_not_said_to_load(
+    phase: Literal["starting", "loading"], generations: tuple[Generation, ...], why: str
+) -> None:
+    record = Record(ref=REF, generations=generations)
+    assert judge(_seen(phase, record)) == ("starting", why)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_server_that_is_ready_and_unproved_is_told_from_one_that_gave_no_answer(asked: bool) -> None:
+    intents = (Intent(action="ProbeServer", names={"server": "s-1"}, outcome=None),) if asked else ()
+    standing, why = judge(_seen("ready", Record(ref=REF, coming=GENERATION, intents=intents)))
+    assert standing == ("failed" if asked else "starting")
+    assert ("did not finish" if asked else "nobody has asked it yet: `lmi wait` does") in why
+
+
+def test_a_server_without_a_record_is_told_from_another_generation() -> None:
+    serving = LocalObserved(ref=REF, exists=True, record=None, serving="s-1")
+    assert judge(serving) == (
+        "drifted",
+        "it serves, and its record is gone or cannot be read; `lmi up` settles it",
+    )
+    other = LocalObserved(
+        ref=REF, exists=True, record=Record(ref=REF, generations=(GENERATION,)), serving="s-2"
+    )
+    assert judge(other)[1].startswith("another generation serves than the record says")

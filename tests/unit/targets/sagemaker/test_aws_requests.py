@@ -1,0 +1,94 @@
+"""docs/reference/aws-requests.md has each call of the adapters, and each of its statements grants what it says."""
+
+from __future__ import annotations
+
+import ast
+
+import botocore.session
+from botocore import xform_name
+
+from lmi_deploy.aws.s3.errors import ACTIONS
+from lmi_deploy.domain.permissions import Grant
+from lmi_deploy.targets.sagemaker.permissions import policies
+from tests.support.aws_requests import rows
+from tests.support.cloud_factories import cloud_facts, cloud_spec
+from tests.unit.targets.sagemaker.test_permission_calls import ADAPTERS
+
+SERVICES = {
+    "sagemaker": "sagemaker",
+    "sagemaker-runtime": "sagemaker-runtime",
+    "application-autoscaling": "application-auto-scaling",
+    "logs": "cloudwatch-logs",
+    "service-quotas": "service-quotas",
+    "pricing": "pricing",
+    "resourcegroupstaggingapi": "resource-groups-tagging-api",
+    "iam": "iam",
+    "secretsmanager": "secrets-manager",
+    "sts": "sts",
+}
+"""boto3's names, and those of the requests' log."""
+WHOLE = (
+    "instance_type: ml.g5.xlarge\nweights: {via: job, token_secret: hub-token}\nendpoint:\n  kms_key: alias/x\n"
+    "  vpc: {subnets: [subnet-1], security_groups: [sg-1]}\n"
+    "  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
+)
+
+
+def grants() -> list[Grant]:
+    """Of a recipe with everything, and of one whose model lies in S3."""
+    listing = cloud_facts().listing
+    there = cloud_spec(
+        listing=type(listing)(
+            model_id="s3://theirs/m/", commit=listing.commit, files=listing.files, source="s3"
+        )
+    )
+    found = policies(cloud_spec(WHOLE))
+    assert found.job is not None
+    every = (found.deployer, found.execution, found.job, policies(there).deployer)
+    return [grant for policy in every for grant in policy.grants]
+
+
+def called() -> set[str]:
+    session = botocore.session.get_session()
+    words = {
+        node.value
+        for path in ADAPTERS
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    elsewhere = {
+        f"{name} {operation}"
+        for service, name in SERVICES.items()
+        for operation in session.get_service_model(service).operation_names
+        if xform_name(operation) in words
+    }
+    names = {xform_name(name): name for name in session.get_service_model("s3").operation_names}
+    return elsewhere | {f"s3 {names[call]}" for call in ACTIONS}
+
+
+def test_every_call_of_the_adapters_is_in_the_table() -> None:
+    listed = [row.request for row in rows()]
+    assert len(set(listed)) == len(listed)
+    assert called() - set(listed) == set()
+
+
+def test_each_statement_that_is_named_grants_something_that_is_demanded() -> None:
+    held: dict[str, set[str]] = {}
+    for grant in grants():
+        held.setdefault(grant.sid, set()).update(grant.actions)
+    named = set()
+    for row in rows():
+        assert row.source, row.request
+        unknown = set(row.granted_by) - set(held)
+        assert not unknown, (row.request, unknown)
+        given = set().union(*(held[sid] for sid in row.granted_by))
+        assert set(row.demanded) <= given, (row.request, set(row.demanded) - given)
+        for sid in row.granted_by:
+            assert held[sid] & set(row.demanded), (row.request, sid)
+        named |= set(row.granted_by)
+    assert set(held) - named == set(), "statements that no request needs"
+
+
+def test_each_permission_that_is_printed_is_demanded_by_a_request() -> None:
+    demanded = {action for row in rows() for action in row.demanded}
+    assert {action for grant in grants() for action in grant.actions} - demanded == set()

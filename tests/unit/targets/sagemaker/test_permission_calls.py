@@ -1,0 +1,88 @@
+"""The policies and the adapters know the same calls: none is made that is not granted, none is granted for nothing."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import botocore.session
+from botocore import xform_name
+
+from lmi_deploy.aws.s3.errors import ACTIONS
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.targets.sagemaker.permissions import policies
+from tests.support.cloud_factories import cloud_spec
+
+AWS = Path(__file__).resolve().parents[4] / "src" / "lmi_deploy" / "aws"
+ADAPTERS = (*AWS.glob("*.py"), *(AWS / "sagemaker").glob("*.py"))
+PREFIXES = {
+    "sagemaker": "sagemaker",
+    "sagemaker-runtime": "sagemaker",
+    "application-autoscaling": "application-autoscaling",
+    "logs": "logs",
+    "service-quotas": "servicequotas",
+    "pricing": "pricing",
+    "resourcegroupstaggingapi": "tag",
+    "iam": "iam",
+    "secretsmanager": "secretsmanager",
+}
+BEHIND = {
+    # Asked for by AWS behind a call of ours.
+    "iam:PassRole",
+    "iam:CreateServiceLinkedRole",
+    "cloudwatch:DeleteAlarms",
+    "cloudwatch:DescribeAlarms",
+    "cloudwatch:PutMetricAlarm",
+    "sagemaker:UpdateEndpointWeightsAndCapacities",
+    "kms:CreateGrant",
+    "kms:Decrypt",
+    "kms:DescribeKey",
+    "kms:GenerateDataKey",
+}
+BY_THE_ROLE = {"secretsmanager:GetSecretValue"}
+
+
+def whole() -> Spec:
+    """With all that asks for rights."""
+    return cloud_spec(
+        "instance_type: ml.g5.xlarge\nweights: {via: job, token_secret: hub-token}\nendpoint:\n"
+        "  kms_key: alias/x\n  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
+    )
+
+
+def called() -> set[str]:
+    """As IAM calls what the adapters call."""
+    words = {word for path in ADAPTERS for word in _words(path)}
+    ours = {actions()[word] for word in words if word in actions()}
+    return ours | set(ACTIONS.values())
+
+
+def _words(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
+@cache
+def actions() -> dict[str, str]:
+    """boto3's names of calls to IAM's."""
+    session = botocore.session.get_session()
+    return {
+        xform_name(name): f"{prefix}:{name}"
+        for service, prefix in PREFIXES.items()
+        for name in session.get_service_model(service).operation_names
+    }
+
+
+def granted() -> set[str]:
+    return {right.action for right in policies(whole()).deployer.rights}
+
+
+def test_every_call_is_granted() -> None:
+    assert called() - granted() - BY_THE_ROLE == set()
+
+
+def test_nothing_is_granted_that_nobody_calls() -> None:
+    assert granted() - called() - BEHIND == set()

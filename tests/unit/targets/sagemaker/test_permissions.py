@@ -1,0 +1,259 @@
+"""The policies of a deployment: valid, no wildcard action, enough for its own resources and for nobody else's."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmi_deploy.domain.sagemaker.settings import resource_name
+from lmi_deploy.domain.spec import Spec
+from lmi_deploy.emulator.iam.policy_evaluation import Request, allows, trusts
+from lmi_deploy.targets.sagemaker.permissions import policies
+from lmi_deploy.targets.sagemaker.permissions.cli_commands import INLINE_MOST, MANAGED_MOST, role_commands
+from tests.support.cloud_factories import ACCOUNT, CLOUD, cloud_facts, cloud_spec
+
+G5 = "instance_type: ml.g5.xlarge\n"
+HERE = f"us-east-1:{ACCOUNT}"
+JOB = "weights: {via: job, token_secret: hub-token}\n"
+EXTRAS = (
+    "ttl: 8h\n",
+    "weights: {deliver: artifact}\n",
+    "weights: {deliver: mount}\n",
+    "endpoint: {kms_key: alias/models}\n",
+    "endpoint: {kms_key: 0000-1111}\n",
+    f"endpoint: {{kms_key: 'arn:aws:kms:us-east-1:{ACCOUNT}:key/0-1'}}\n",
+    "endpoint: {network_isolation: true}\n",
+    "endpoint: {vpc: {subnets: [subnet-1], security_groups: [sg-1]}}\n",
+    "endpoint: {autoscaling: {min: 1, max: 4, invocations_per_instance: 60}}\n",
+    "endpoint: {role: team/serve}\n",
+    "container: {image: '999999999999.dkr.ecr.us-east-1.amazonaws.com/mine/server:1'}\n",
+)
+
+
+def grown(*extras: str) -> Spec:
+    return cloud_spec(G5 + "".join(extras))
+
+
+def allowed(document: dict[str, Any], action: str, resource: str, **context: str) -> bool:
+    return allows([document], Request(action, resource, context))
+
+
+@given(st.sampled_from(EXTRAS))
+def test_documents_are_what_iam_takes(extra: str) -> None:
+    documents = json.loads(json.dumps(policies(grown(extra)).documents))
+    assert set(documents) == {"deployer", "execution", "trust"}
+    for part in ("deployer", "execution"):
+        statements = documents[part]["Statement"]
+        sids = [statement["Sid"] for statement in statements]
+        assert len(set(sids)) == len(sids)
+        assert all(re.fullmatch("[A-Za-z0-9]+", sid) for sid in sids)
+        for statement in statements:
+            assert all(re.fullmatch("[a-z0-9-]+:[A-Za-z]+", action) for action in statement["Action"])
+            assert all(
+                resource == "*" or resource.startswith("arn:aws:") for resource in statement["Resource"]
+            )
+        assert len(json.dumps(documents[part], separators=(",", ":"))) < MANAGED_MOST
+    assert trusts(documents["trust"], "sagemaker.amazonaws.com")
+
+
+def test_who_deploys_may_do_it_to_this_deployment_alone() -> None:
+    document = policies(grown()).documents["deployer"]
+    config = resource_name("m", "settings")
+    arn = f"arn:aws:sagemaker:{HERE}"
+    for action, resource in (
+        ("sagemaker:CreateEndpoint", f"{arn}:endpoint/m"),
+        ("sagemaker:CreateEndpoint", f"{arn}:endpoint-config/{config}"),
+        ("sagemaker:AddTags", f"{arn}:model/{config}"),
+        ("sagemaker:CreateModel", f"{arn}:model/{config}"),
+        ("s3:PutObject", f"arn:aws:s3:::{CLOUD.bucket}/artifacts/m/0/serving.properties"),
+        ("s3:PutObject", f"arn:aws:s3:::{CLOUD.bucket}/weights/org--m/c-0/model.safetensors"),
+        ("s3:PutObject", f"arn:aws:s3:::{CLOUD.bucket}/deployments/m/lock.json"),
+        ("s3:CreateBucket", f"arn:aws:s3:::{CLOUD.bucket}"),
+        ("logs:FilterLogEvents", f"arn:aws:logs:{HERE}:log-group:/aws/sagemaker/Endpoints/m:*"),
+    ):
+        assert allowed(document, action, resource), action
+    for action, resource in (
+        ("sagemaker:DeleteEndpoint", f"{arn}:endpoint/m-prod"),
+        ("sagemaker:DeleteModel", f"{arn}:model/m-prod-{config[2:]}"),
+        ("s3:PutObject", f"arn:aws:s3:::{CLOUD.bucket}/artifacts/m-prod/0/serving.properties"),
+        ("s3:DeleteObject", f"arn:aws:s3:::{CLOUD.bucket}/weights/org--other/c-0/model.safetensors"),
+        ("s3:GetObject", "arn:aws:s3:::another/weights/org--m/x"),
+    ):
+        assert not allowed(document, action, resource), resource
+
+
+def test_the_role_goes_to_sagemaker_and_nowhere_else() -> None:
+    document = policies(grown()).documents["deployer"]
+    role = f"arn:aws:iam::{ACCOUNT}:role/lmi-endpoint"
+    to_sagemaker = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
+    assert allowed(document, "iam:PassRole", role, **to_sagemaker)
+    assert not allowed(document, "iam:PassRole", role, **{"iam:passedtoservice": "ec2.amazonaws.com"})
+    assert not allowed(document, "iam:PassRole", f"arn:aws:iam::{ACCOUNT}:role/admin", **to_sagemaker)
+
+
+def test_the_role_reads_its_model_and_writes_nothing_of_it() -> None:
+    document = policies(grown()).documents["execution"]
+    weights = f"arn:aws:s3:::{CLOUD.bucket}/weights/org--m/c-0/model.safetensors"
+    assert allowed(document, "s3:GetObject", weights)
+    assert allowed(document, "s3:ListBucket", f"arn:aws:s3:::{CLOUD.bucket}")
+    assert not allowed(document, "s3:PutObject", weights)
+    image = "arn:aws:ecr:us-east-1:763104351884:repository/djl-inference"
+    assert allowed(document, "ecr:BatchGetImage", image)
+    assert not allowed(document, "ecr:BatchGetImage", "arn:aws:ecr:us-east-1:763104351884:repository/other")
+
+
+def test_with_a_transfer_job_the_endpoints_role_still_writes_nothing() -> None:
+    """The job has a role of its own, which writes its own model's weights and can touch nobody else's job."""
+    found = policies(grown(JOB))
+    written = {"Put", "Delete", "Create", "Abort"}
+    actions = {right.action for right in found.execution.rights if right.action.startswith(("s3:", "kms:"))}
+    assert [action for action in actions if any(verb in action for verb in written)] == []
+    assert found.job is not None
+    job, bucket = found.job.document, f"arn:aws:s3:::{CLOUD.bucket}"
+    for resource in ("weights/org--m/c-0/x", "manifests/org--m/c-0.json", "jobs/m-0123456789/shards/0.json"):
+        assert allowed(job, "s3:PutObject", f"{bucket}/{resource}"), resource
+    for resource in (
+        "weights/org--other/c-0/x",
+        "manifests/org--other/c-0.json",
+        "jobs/other-0123456789/lmi/start.py",
+        "jobs/m-b-0123456789/lmi/start.py",
+        "jobs/m-0123456789-abcdef0123/lmi/start.py",
+        "artifacts/m/0/model.py",
+        "deployments/m/lock.json",
+    ):
+        assert not allowed(job, "s3:PutObject", f"{bucket}/{resource}"), resource
+        assert not allowed(job, "s3:DeleteObject", f"{bucket}/{resource}"), resource
+
+
+def test_both_roles_may_be_passed_and_are_named_in_the_commands() -> None:
+    spec = grown(JOB.replace("via: job", "via: job, job: {role: team/transfers}"))
+    found = policies(spec)
+    to_sagemaker = {"iam:passedtoservice": "sagemaker.amazonaws.com"}
+    for role in ("lmi-endpoint", "team/transfers"):
+        arn = f"arn:aws:iam::{ACCOUNT}:role/{role}"
+        assert allowed(found.deployer.document, "iam:PassRole", arn, **to_sagemaker)
+    lines = "\n".join(role_commands(spec, "r.yaml", found))
+    assert "lmi iam r.yaml --part job > job.json" in lines
+    assert "put-role-policy --role-name transfers --policy-name lmi-m-job" in lines
+
+
+def test_a_job_with_a_key_of_the_users_may_lend_it() -> None:
+    """SageMaker demands kms:CreateGrant of a processing job's role where its volumes have a key."""
+    found = policies(grown(JOB + "endpoint: {kms_key: 0-1}\n")).job
+    assert found is not None
+    key = f"arn:aws:kms:{HERE}:key/0-1"
+    assert allowed(found.document, "kms:CreateGrant", key, **{"kms:grantisforawsresource": "true"})
+    assert not allowed(found.document, "kms:CreateGrant", key)
+    assert allowed(found.document, "kms:GenerateDataKey", key)
+
+
+def test_one_shared_policy_holds_for_every_deployment_with_the_prefix_and_for_no_other() -> None:
+    found = policies(grown(JOB), prefix="team-a-")
+    assert found.job is not None
+    config = resource_name("team-a-chat", "settings")
+    sagemaker, bucket = f"arn:aws:sagemaker:{HERE}", f"arn:aws:s3:::{CLOUD.bucket}"
+    for document, action, resource in (
+        (found.deployer, "sagemaker:CreateEndpoint", f"{sagemaker}:endpoint/{{}}chat"),
+        (found.deployer, "sagemaker:CreateModel", f"{sagemaker}:model/{{}}{config.removeprefix('team-a-')}"),
+        (found.deployer, "sagemaker:CreateProcessingJob", f"{sagemaker}:processing-job/{{}}chat-0123456789"),
+        (found.deployer, "s3:PutObject", f"{bucket}/deployments/{{}}chat/lock.json"),
+        (found.deployer, "s3:PutObject", f"{bucket}/jobs/{{}}chat-0123456789/in/order.json"),
+        (found.execution, "s3:GetObject", f"{bucket}/artifacts/{{}}chat/0/model.py"),
+        (
+            found.execution,
+            "logs:PutLogEvents",
+            f"arn:aws:logs:{HERE}:log-group:/aws/sagemaker/Endpoints/{{}}chat:*",
+        ),
+        (found.job, "s3:PutObject", f"{bucket}/jobs/{{}}chat-0123456789/shards/0.json"),
+    ):
+        assert allowed(document.document, action, resource.format("team-a-")), resource
+        assert not allowed(document.document, action, resource.format("team-b-")), resource
+    weights = f"{bucket}/weights/org--any/c-0/x"
+    assert allowed(found.deployer.document, "s3:PutObject", weights)
+    assert allowed(found.job.document, "s3:PutObject", weights)
+    assert allowed(found.execution.document, "s3:GetObject", weights)
+    assert not allowed(found.execution.document, "s3:PutObject", weights)
+    for policy in (found.deployer, found.execution, found.job):
+        assert policy.characters < INLINE_MOST
+
+
+def test_weights_in_the_artifact_need_no_right_of_their_own() -> None:
+    document = policies(grown("weights: {deliver: artifact}\n")).documents["execution"]
+    assert not allowed(document, "s3:GetObject", f"arn:aws:s3:::{CLOUD.bucket}/weights/org--m/c-0/x")
+    assert allowed(document, "s3:GetObject", f"arn:aws:s3:::{CLOUD.bucket}/artifacts/m/0/x")
+
+
+@pytest.mark.parametrize(
+    ("extra", "part", "begins"),
+    [
+        ("endpoint: {vpc: {subnets: [s-1], security_groups: [sg-1]}}\n", "execution", "ec2:"),
+        ("endpoint: {kms_key: 0-1}\n", "execution", "kms:"),
+        ("endpoint: {kms_key: 0-1}\n", "deployer", "kms:"),
+        (
+            "endpoint: {autoscaling: {min: 1, max: 2, invocations_per_instance: 9}}\n",
+            "deployer",
+            "cloudwatch:Put",
+        ),
+    ],
+)
+def test_a_right_is_there_only_with_what_needs_it(extra: str, part: str, begins: str) -> None:
+    def has(document: dict[str, Any]) -> bool:
+        return any(action.startswith(begins) for each in document["Statement"] for action in each["Action"])
+
+    assert has(policies(grown(extra)).documents[part])
+    assert not has(policies(grown()).documents[part])
+
+
+def test_a_bucket_of_the_users_is_never_made() -> None:
+    own = cloud_spec(cloud=replace(CLOUD, bucket="models"))
+    assert "MakeBucket" not in {grant.sid for grant in policies(own).deployer.grants}
+    assert "MakeBucket" in {grant.sid for grant in policies(grown()).deployer.grants}
+
+
+def test_a_model_in_s3_is_read_where_it_lies() -> None:
+    plain = cloud_facts()
+    there = replace(plain.listing, source="s3", model_id="s3://theirs/models/m/")
+    document = policies(cloud_spec(listing=there)).documents["deployer"]
+    assert allowed(document, "s3:GetObject", "arn:aws:s3:::theirs/models/m/config.json")
+    assert not allowed(document, "s3:GetObject", "arn:aws:s3:::theirs/models/other/config.json")
+
+
+def test_an_alias_is_named_by_a_condition() -> None:
+    document = policies(grown("endpoint: {kms_key: alias/models}\n")).documents["execution"]
+    statement = next(each for each in document["Statement"] if each["Sid"] == "ReadEncrypted")
+    assert statement["Resource"] == [f"arn:aws:kms:{HERE}:key/*"]
+    assert statement["Condition"] == {"ForAnyValue:StringEquals": {"kms:ResourceAliases": "alias/models"}}
+
+
+def test_rights_to_ask_about_hold_no_placeholder() -> None:
+    found = policies(grown()).deployer.rights
+    assert all("?" not in right.resource for right in found)
+    assert len(found) == len(set(found)) > 40
+
+
+def test_the_commands_make_the_role_of_the_recipe() -> None:
+    spec = grown("endpoint: {role: team/serve}\n")
+    lines = "\n".join(role_commands(spec, "'my recipe.yaml'", policies(spec)))
+    assert "--role-name serve --path /team/ --assume-role-policy-document file://trust.json" in lines
+    assert "lmi iam 'my recipe.yaml' --part execution > execution.json" in lines
+    assert "aws iam create-policy --policy-name lmi-m-deployer" in lines
+
+
+def test_a_policy_that_is_too_long_for_one_of_its_own_becomes_a_roles() -> None:
+    whole = (
+        "weights: {via: job, token_secret: hub-token}\n"
+        "endpoint:\n  kms_key: alias/a-long-name-for-a-key\n"
+        "  vpc: {subnets: [s-1], security_groups: [sg-1]}\n"
+        "  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
+    )
+    spec = replace(grown(whole), name="a-name-of-48-characters-which-is-the-longest-one")
+    found = policies(spec)
+    assert MANAGED_MOST < found.deployer.characters < INLINE_MOST
+    lines = "\n".join(role_commands(spec, "r.yaml", found))
+    assert "put-role-policy --role-name YOUR-ROLE" in lines

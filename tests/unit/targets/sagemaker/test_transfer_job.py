@@ -1,0 +1,38 @@
+"""What a transfer job leaves in the bucket is cleared away, and nobody else's is."""
+
+from __future__ import annotations
+
+from lmi_deploy.targets.sagemaker.transfer_job.perform import clear_job, clear_jobs
+from tests.support.fake_store import FakeStore
+
+OURS = (
+    "jobs/q-0123456789/in/order.json",
+    "jobs/q-0123456789-2/shards/0.json",
+    "jobs/q-aaaaaaaaaa/lmi/start.py",
+)
+THEIRS = (
+    "jobs/q-b-0123456789/in/order.json",
+    "jobs/q-0123456789-abcdef0123/in/order.json",
+    "jobs/qq-0123456789/in/order.json",
+    "jobs/q-012345678/x",
+    "weights/q-0123456789/x",
+)
+
+
+def store() -> FakeStore:
+    held = FakeStore()
+    for key in (*OURS, *THEIRS):
+        held.put(key, b"x")
+    return held
+
+
+def test_of_a_deployment_every_job_goes_and_nothing_else() -> None:
+    held = store()
+    clear_jobs(held, "q")
+    assert sorted(held.objects) == sorted(THEIRS)
+
+
+def test_of_one_job_every_attempt_goes_and_nothing_else() -> None:
+    held = store()
+    clear_job(held, "q-0123456789")
+    assert sorted(held.objects) == sorted((OURS[2], *THEIRS))

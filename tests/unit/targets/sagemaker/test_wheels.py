@@ -1,0 +1,38 @@
+"""Our installation as wheels: what is in them runs, by itself."""
+
+import io
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from lmi_deploy.targets.sagemaker.transfer_job.wheels import LEFT_OUT, wheelhouse
+
+PROGRAM = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import boto3, huggingface_hub
+import lmi_deploy.sources.hub.client, lmi_deploy.aws.s3.object_store, lmi_deploy.weights.shards, lmi_deploy.cli
+assert lmi_deploy.cli.__file__.startswith(sys.argv[1]), lmi_deploy.cli.__file__
+assert boto3.__file__.startswith(sys.argv[1]), boto3.__file__
+"""
+
+
+def test_what_is_packed_runs_without_what_is_installed_here(tmp_path: Path) -> None:
+    found = wheelhouse()
+    for content in found.values():
+        with zipfile.ZipFile(io.BytesIO(content)) as wheel:
+            assert not [name for name in wheel.namelist() if name.endswith((".so", ".pyc", ".pth"))]
+            wheel.extractall(tmp_path)
+    # -S: without this interpreter's site-packages.
+    ran = subprocess.run(
+        [sys.executable, "-S", "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_same_again_and_nothing_compiled() -> None:
+    found = wheelhouse()
+    assert found == wheelhouse()
+    assert all(name.endswith("-py3-none-any.whl") for name in found)
+    assert not [name for name in found if name.split("-")[0].replace("_", "-").lower() in LEFT_OUT]

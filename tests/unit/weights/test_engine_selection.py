@@ -1,0 +1,44 @@
+"""`weights.engine`: what was said, or what measures fastest for such files."""
+
+import pytest
+
+from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.errors import Unresolvable
+from lmi_deploy.weights.engine_selection import choose_carrier
+
+
+def files(count: int, size: int) -> list[FileEntry]:
+    return [FileEntry(path=f"{size}-{n}", size=size, oid="0" * 64, kind="sha256") for n in range(count)]
+
+
+LARGE, MANY, FEW = files(4, 1 << 30), files(2000, 128 << 10), files(6, 2000)
+BOTH = ("s5cmd", "obstore")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "here", "present", "engine"),
+    [
+        (LARGE + FEW, True, BOTH, "own"),
+        (MANY, True, BOTH, "obstore"),
+        (MANY, True, ("s5cmd",), "own"),
+        (MANY, False, BOTH, "own"),
+        (LARGE * 60 + MANY, True, BOTH, "own"),
+    ],
+    ids=["large", "many small", "not installed", "streamed", "mixed"],
+)
+def test_auto(chosen: list[FileEntry], here: bool, present: tuple[str, ...], engine: str) -> None:
+    found = choose_carrier("auto", chosen, here=here, present=present)
+    assert found.engine == engine
+    assert choose_carrier(None, chosen, here=here, present=present) == found
+    assert bool(found.why) == (engine != "own")
+
+
+def test_what_is_said_is_done() -> None:
+    assert choose_carrier("obstore", LARGE, here=True, present=()).engine == "obstore"
+    assert choose_carrier("own", MANY, here=True, present=BOTH).engine == "own"
+
+
+def test_an_outside_engine_sends_files_of_this_machine() -> None:
+    with pytest.raises(Unresolvable, match="obstore sends files of this machine") as told:
+        choose_carrier("obstore", MANY, here=False, present=BOTH)
+    assert "snapshot" in told.value.hint

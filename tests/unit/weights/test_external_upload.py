@@ -1,0 +1,127 @@
+"""What an outside engine brought, held to S3's word: with KMS, with less than was asked, copied on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from lmi_deploy.domain.events import Event
+from lmi_deploy.domain.weights import Manifest, weights_prefix
+from lmi_deploy.errors import Refused, TransferFailed, UsageRefused
+from lmi_deploy.ports.external_uploader import Load, Sent
+from lmi_deploy.ports.object_store import Stored
+from lmi_deploy.sources.local_folder import ModelFolder
+from lmi_deploy.weights.bucket_weights import BucketWeights
+from lmi_deploy.weights.settings import TransferSettings
+from tests.support.fake_store import FakeStore
+from tests.support.fakes import FakeClock
+
+T = TypeVar("T")
+FILES = {"a.bin": b"a" * 1000, "config.json": b"{}"}
+
+
+@dataclass
+class Porter:
+    """An engine in this process; `takes` says which files it brings."""
+
+    store: FakeStore
+    takes: Callable[[Load], bool] = lambda load: True
+    name: str = "porter 1"
+    present: bool = True
+    hashes: bool = False
+
+    def carry(self, loads: Sequence[Load], *, bucket: str) -> Generator[Sent | None, None, None]:
+        assert bucket == self.store.bucket
+        for load in loads:
+            yield None
+            if self.takes(load):
+                self.store.put(load.key, load.path.read_bytes())
+                yield Sent(key=load.key)
+
+
+class Encrypting(FakeStore):
+    """Its ETags are no hashes, as with a key of KMS, and it keeps no checksums."""
+
+    def _stored(self, key: str) -> Stored:
+        return replace(super()._stored(key), etag=f'"{len(key):032x}"', checksum="", algorithm="")
+
+
+def weights(store: FakeStore, takes: Callable[[Load], bool] = lambda load: True) -> BucketWeights:
+    return BucketWeights(
+        store=store,
+        owner="111122223333",
+        clock=FakeClock(),
+        settings=TransferSettings(),
+        where=store.bucket,
+        carriers={"porter": Porter(store, takes)},
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for path, content in FILES.items():
+        (tmp_path / path).write_bytes(content)
+    return tmp_path
+
+
+def carry(there: BucketWeights, folder: Path) -> tuple[Manifest, list[Event]]:
+    listing = ModelFolder().listing(str(folder), "main")
+    return ended(there.carry(listing, listing.files, folder, engine="porter", key="push"))
+
+
+def ended(moving: Generator[Event, None, T]) -> tuple[T, list[Event]]:
+    said: list[Event] = []
+    try:
+        while True:
+            said.append(next(moving))
+    except StopIteration as end:
+        return end.value, said
+
+
+def test_with_kms_it_is_read_back_and_can_be_verified(folder: Path) -> None:
+    store = Encrypting()
+    manifest, said = carry(weights(store), folder)
+    assert [note for event in said if "back" in (note := getattr(event, "note", ""))] == [
+        "reading a.bin back",
+        "reading config.json back",
+    ]
+    reads = store.calls.count("read")
+    assert ended(weights(store).verify(manifest, deep=False, key="v"))[0] == ()
+    assert store.calls.count("read") == reads
+    assert ended(weights(store).verify(manifest, deep=True, key="v"))[0] == ()
+
+
+def test_what_it_forgot_is_told(folder: Path) -> None:
+    store = FakeStore()
+    with pytest.raises(TransferFailed, match=r"config\.json: it was sent, and S3 does not have it"):
+        carry(weights(store, takes=lambda load: load.size > 2), folder)
+    assert not [key for key in store.objects if key.startswith("manifests/")]
+
+
+def test_a_stranger_under_the_prefix_is_refused_first(folder: Path) -> None:
+    store = FakeStore()
+    manifest, _ = carry(weights(store), folder)
+    store.objects.pop(f"manifests/{manifest.name}.json")
+    store.put(f"{weights_prefix(manifest.name)}stranger", b"x")
+    with pytest.raises(Refused, match="not of this model"):
+        carry(weights(store, takes=lambda load: pytest.fail("nothing is to be sent")), folder)
+
+
+def test_weights_that_it_brought_can_be_copied_on(folder: Path) -> None:
+    store = FakeStore()
+    manifest, _ = carry(weights(store), folder)
+    assert all(file.etag for file in manifest.files)
+    other = FakeStore(bucket="other", others={"fake": store})
+    copied, _ = ended(weights(other).copy_from(weights(store), manifest.name, key="copy"))
+    assert [file.checksum for file in copied.files] == [file.checksum for file in manifest.files]
+    assert weights(other).flaws(copied.name) == ()
+    assert ended(weights(other).verify(copied, deep=False, key="v"))[0] == ()
+
+
+def test_without_an_engine_it_says_so(folder: Path) -> None:
+    with pytest.raises(UsageRefused, match="no porter here"):
+        carry(replace(weights(FakeStore()), carriers={}), folder)

@@ -1,0 +1,54 @@
+"""How files are cut: within S3's limits, whatever their size."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmi_deploy.errors import Unresolvable, UsageRefused
+from lmi_deploy.weights.part_size import COUNT, LARGEST, LEAST, MIB, MOST, USUAL, part_count, part_size, spans
+from lmi_deploy.weights.settings import TransferSettings
+from tests.support.hypothesis_settings import examples
+
+GIB = 1 << 30
+
+
+@examples(60)
+@given(st.one_of(st.integers(1, 300 * MIB), st.integers(1, LARGEST), st.sampled_from([40 * GIB, 200 * GIB])))
+def test_the_limits_of_s3_are_kept(size: int) -> None:
+    each = part_size(size)
+    assert LEAST <= each <= MOST
+    assert part_count(size) <= COUNT
+    assert (part_count(size) - 1) * each < size <= part_count(size) * each
+
+
+@examples(60)
+@given(st.integers(1, 3000 * MIB))
+def test_the_parts_are_the_file(size: int) -> None:
+    found = list(spans(size))
+    assert [span.number for span in found] == list(range(1, part_count(size) + 1))
+    assert found[0].start == 0
+    assert all(a.start + a.size == b.start for a, b in pairwise(found))
+    assert found[-1].start + found[-1].size == size
+    assert {span.size for span in found[:-1]} <= {part_size(size)}
+
+
+def test_what_s3_cannot_hold_is_refused() -> None:
+    with pytest.raises(Unresolvable, match="at most"):
+        part_size(LARGEST + 1)
+
+
+@pytest.mark.parametrize("size", [USUAL, 40 * GIB, 200 * GIB])
+def test_the_usual_memory_is_enough_for_any_file(size: int) -> None:
+    settings = TransferSettings()
+    slab = part_size(size)
+    assert settings.slabs(slab) >= 2
+    assert settings.slabs(slab) * slab + settings.resident <= settings.memory
+
+
+def test_a_bound_that_is_too_tight_says_what_would_do() -> None:
+    with pytest.raises(UsageRefused, match="do not hold 2 parts") as caught:
+        TransferSettings(memory=110_000_000).slabs(USUAL)
+    assert caught.value.hint == "allow at least 117 MB"
+    assert TransferSettings(memory=117_000_000).slabs(USUAL) == 2

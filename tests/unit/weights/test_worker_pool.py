@@ -1,0 +1,81 @@
+"""How many work at once: few, and more while the processors wait for the network."""
+
+import threading
+import time
+from contextlib import closing
+
+import pytest
+
+from lmi_deploy.domain.facts import FileEntry
+from lmi_deploy.domain.weights import StoredFile
+from lmi_deploy.weights.buffer_pool import Slab, Slabs
+from lmi_deploy.weights.schedule import Schedule
+from lmi_deploy.weights.upload_task import Job
+from lmi_deploy.weights.worker_pool import Crew, Idleness
+
+MOST = 8
+
+
+class Meeting:
+    """A file whose every job waits for the others: it is through only when `parties` are at work at once."""
+
+    def __init__(self, parties: int) -> None:
+        self.entry = FileEntry(path="x", size=1, oid="0" * 64, kind="sha256")
+        self.done: StoredFile | None = None
+        self.met = threading.Barrier(parties)
+        self.at_once = self.most = 0
+        self._left = 3 * parties
+        self._lock = threading.Lock()
+
+    def next_job(self) -> Job | None:
+        self._left -= 1
+        return self._work if self._left >= 0 else None
+
+    def give_up(self) -> None:
+        self.met.abort()
+
+    def _work(self, slab: Slab) -> None:
+        with self._lock:
+            self.at_once += 1
+            self.most = max(self.most, self.at_once)
+        self.met.wait(20)
+        with self._lock:
+            self.at_once -= 1
+
+
+def worked(parties: int, *, idle: float, first: int) -> int:
+    """The most that were at it at once."""
+    meeting = Meeting(parties)
+    crew = Crew(
+        Schedule([meeting], lanes=1),
+        Slabs(MOST, 16),
+        threading.Event(),
+        idleness=lambda: idle,
+        first=first,
+    )
+    with closing(crew.run(MOST)) as outcomes:
+        assert [outcome for outcome in outcomes if outcome is not None] == []
+    return meeting.most
+
+
+def test_while_the_processors_wait_there_are_more_up_to_the_most() -> None:
+    assert worked(MOST, idle=0.9, first=2) == MOST
+
+
+@pytest.mark.parametrize("first", [2, 3])
+def test_where_they_do_not_it_stays_at_the_first(first: int) -> None:
+    assert worked(first, idle=0.1, first=first) == first
+
+
+def test_never_more_than_there_are_buffers_for() -> None:
+    assert worked(MOST, idle=0.9, first=50) == MOST
+
+
+def test_idleness_is_what_this_process_left_of_the_processors() -> None:
+    idleness = Idleness()
+    threading.Event().wait(0.2)
+    assert idleness() > 0.5
+    until = time.monotonic() + 0.2
+    while time.monotonic() < until:
+        sum(range(1000))
+    assert idleness() < 1.0
