@@ -26,12 +26,12 @@ def main(arguments: list[str]) -> int:
         return 0
     for name in given.names or table.ORDER:
         say(f"== {name}")
-        begun = time.monotonic()
+        started = time.monotonic()
         result: Result = importlib.import_module(f"benchmarks.{name}").run()
         result.write(name)
         for figure in result.figures:
             say(f"  {_shown(figure)}")
-        say(f"== {name}: measured in {time.monotonic() - begun:.0f} s")
+        say(f"== {name}: measured in {time.monotonic() - started:.0f} s")
     table.main(["--write"])
     return 0
 

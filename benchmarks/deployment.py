@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from statistics import median
 
 from benchmarks import table
-from benchmarks.cycle import QUESTION, TOKENS, Lmi, Told, own_share, phases
+from benchmarks.cycle import PROMPT, TOKENS, CycleResult, Lmi, own_share, phases
 from benchmarks.installed import installed
 from benchmarks.measure import say
 from benchmarks.result import Figure, Result
@@ -29,7 +29,7 @@ def run() -> Result:
         try:
             say("  once to fill every cache, ...")
             _cycle(lmi)
-            cycles = [_told(_cycle(lmi), number) for number in range(1, RUNS + 1)]
+            cycles = [_cycle_figures(_cycle(lmi), number) for number in range(1, RUNS + 1)]
         finally:
             lmi("down", "quickstart", "--yes")
     return Result(
@@ -40,28 +40,28 @@ def run() -> Result:
             "phases_of_up": _phases(cycles),
             "own_share": "start to end; of the wait, what passed before the server began to load is in it",
             "load": _BYTECODE,
-            "question": f"{QUESTION} ({TOKENS} tokens)",
+            "question": f"{PROMPT} ({TOKENS} tokens)",
         },
     )
 
 
-def _cycle(lmi: Lmi) -> dict[str, Told]:
+def _cycle(lmi: Lmi) -> dict[str, CycleResult]:
     """Every command once, in the order of a deployment's life."""
-    asked = ["-p", f"max_tokens={TOKENS}", "-p", "temperature=0"]
-    told = {"up": lmi("up", RECIPE, "--yes"), "again": lmi("up", RECIPE, "--yes")}
-    told["ask"] = lmi("invoke", "quickstart", QUESTION, *asked)
-    told["down"] = lmi("down", "quickstart", "--yes")
-    return told
+    requests = ["-p", f"max_tokens={TOKENS}", "-p", "temperature=0"]
+    response = {"up": lmi("up", RECIPE, "--yes"), "again": lmi("up", RECIPE, "--yes")}
+    response["ask"] = lmi("invoke", "quickstart", PROMPT, *requests)
+    response["down"] = lmi("down", "quickstart", "--yes")
+    return response
 
 
-def _told(cycle: dict[str, Told], number: int) -> dict[str, Told]:
+def _cycle_figures(cycle: dict[str, CycleResult], number: int) -> dict[str, CycleResult]:
     up = cycle["up"]
     say(f"  {number} of {RUNS}: up {up.seconds:.2f} s, our own share of it {own_share(up):.2f} s")
     return cycle
 
 
-def _figures(cycles: list[dict[str, Told]]) -> list[Figure]:
-    ups, answers = [c["up"] for c in cycles], [c["ask"].result for c in cycles]
+def _figures(cycles: list[dict[str, CycleResult]]) -> list[Figure]:
+    ups, responses = [c["up"] for c in cycles], [c["ask"].result for c in cycles]
     return [
         Figure.typical(
             "`lmi up` of the quickstart, cached: our own share",
@@ -78,10 +78,10 @@ def _figures(cycles: list[dict[str, Told]]) -> list[Figure]:
             "`lmi up` again: nothing to do, one real answer", [c["again"].seconds for c in cycles]
         ),
         Figure.typical("`lmi down`", [c["down"].seconds for c in cycles]),
-        Figure.typical("`lmi invoke`: first token after", [a["first_token_seconds"] for a in answers]),
+        Figure.typical("`lmi invoke`: first token after", [a["first_token_seconds"] for a in responses]),
         Figure.typical(
             f"`lmi invoke`: speed over {TOKENS} tokens",
-            [a["tokens_per_second"] for a in answers],
+            [a["tokens_per_second"] for a in responses],
             "tokens/s",
         ),
     ]
@@ -93,7 +93,7 @@ def _split(rows: list[dict[str, float]]) -> str:
     return ", ".join(f"{name} {table.amount(seconds, 's')}" for name, seconds in middles.items())
 
 
-def _phases(cycles: list[dict[str, Told]]) -> list[dict[str, float]]:
+def _phases(cycles: list[dict[str, CycleResult]]) -> list[dict[str, float]]:
     return [{name: round(s, 3) for name, s in phases(c["up"]).items()} for c in cycles]
 
 

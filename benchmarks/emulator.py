@@ -33,16 +33,16 @@ def run() -> Result:
     with tempfile.TemporaryDirectory() as folder, emulator(Path(folder), *FULL_SPEED, containers=True) as aws:
         with _caller(aws) as caller:
             say("  every operation, ...")
-            answered = [name for name in sorted(OPERATIONS["sagemaker"]) if caller.answers(name)]
+            answered = [name for name in sorted(OPERATIONS["sagemaker"]) if caller.is_supported(name)]
             say("  every bad request, ...")
             refused = [
                 caller.refuses(bad) for bad in bad_requests("sagemaker", tuple(OPERATIONS["sagemaker"]))
             ]
         say("  endpoints, ...")
-        taken = [_in_service(aws, f"echo-{number}") for number in range(-1, RUNS)][1:]
+        used = [_in_service(aws, f"echo-{number}") for number in range(-1, RUNS)][1:]
     say("  refusals in words that are known from reports, ...")
     right, tried = cases(WORDS, only=_FORBIDDEN)
-    known, brought = cases(CATALOG)
+    known, uploaded = cases(CATALOG)
     return Result(
         what="`lmi emulator --speed 1000000`, asked over HTTP; the handler runs in DJL's Python engine",
         figures=[
@@ -70,11 +70,9 @@ def run() -> Result:
                 what="Failures of the catalog brought about in the emulator and known again by their words",
                 value=known,
                 unit="",
-                total=brought,
+                total=uploaded,
             ),
-            Figure.typical(
-                "`CreateEndpoint` to `InService`, an echo handler, the clock at full speed", taken
-            ),
+            Figure.typical("`CreateEndpoint` to `InService`, an echo handler, the clock at full speed", used),
         ],
         versions={name: version(name) for name in ("lmi-deploy", "boto3", "botocore", "aiohttp", "moto")},
         details={"answered": answered},
@@ -85,15 +83,15 @@ def _in_service(aws: Emulated, name: str) -> float:
     files = {"serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n", "model.py": MANY_WAYS}
     aws.model(name, aws.upload(f"artifacts/{name}", files))
     aws.endpoint_config(name, name)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     aws.endpoint(name)
     found = aws.settled(name)
-    taken = time.perf_counter() - begun
+    duration = time.perf_counter() - started
     if found["EndpointStatus"] != "InService":
         raise SystemExit(f"error: {found}\n{aws.log.read_text()}")
     aws.client("sagemaker").delete_endpoint(EndpointName=name)
-    aws.until_gone(name)
-    return taken
+    aws.wait_until_deleted(name)
+    return duration
 
 
 class _Caller:
@@ -103,22 +101,22 @@ class _Caller:
         self._aws = aws
         self._connection = connection
 
-    def answers(self, operation: str) -> bool:
+    def is_supported(self, operation: str) -> bool:
         """Whatever it says to a request that is as its shape wants it, unless that it is not implemented."""
         shape = service_model("sagemaker").operation_model(operation).input_shape
-        return self._ask(operation, sample(shape, depth=0) if shape is not None else {})[0] != 501
+        return self._call(operation, sample(shape, depth=0) if shape is not None else {})[0] != 501
 
     def refuses(self, bad: Any) -> bool:
-        status, told = self._ask(bad.operation, bad.params)
-        return status == 400 and told["__type"] == bad.code and bad.phrase in told.get("message", "")
+        status, response = self._call(bad.operation, bad.params)
+        return status == 400 and response["__type"] == bad.code and bad.phrase in response.get("message", "")
 
-    def _ask(self, operation: str, params: Any) -> tuple[int, dict[str, Any]]:
+    def _call(self, operation: str, params: Any) -> tuple[int, dict[str, Any]]:
         body = json.dumps(params).encode()
         headers = self._aws.signed("sagemaker", body, {"X-Amz-Target": f"SageMaker.{operation}"})
         self._connection.request("POST", "/", body, headers)
-        answer = self._connection.getresponse()
-        told: dict[str, Any] = json.loads(answer.read() or b"{}")
-        return answer.status, told
+        response = self._connection.getresponse()
+        fields: dict[str, Any] = json.loads(response.read() or b"{}")
+        return response.status, fields
 
 
 @contextmanager

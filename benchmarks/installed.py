@@ -50,9 +50,11 @@ def installed(extra: str = "") -> Installed:
     """Anew for every run of the benchmarks: a package that is left over would be measured, too."""
     home = HOME / (extra or "core")
     checked([_UV, "venv", "--quiet", "--clear", "--python", sys.executable, home])
-    wanted = f"{_wheel()}[{extra}]" if extra else str(_wheel())
+    required = f"{_wheel()}[{extra}]" if extra else str(_wheel())
     python = str(home / "bin" / "python")
-    checked([_UV, "pip", "install", "--quiet", "--compile-bytecode", "--python", python, *_source(), wanted])
+    checked(
+        [_UV, "pip", "install", "--quiet", "--compile-bytecode", "--python", python, *_source(), required]
+    )
     return Installed(home)
 
 

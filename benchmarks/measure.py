@@ -50,9 +50,9 @@ def checked(command: Sequence[str | Path], **more: str) -> str:
 
 def seconds(command: Sequence[str | Path]) -> float:
     """Wall-clock of one whole process, from fork to reaped."""
-    begun = time.perf_counter()
+    started = time.perf_counter()
     checked(command)
-    return time.perf_counter() - begun
+    return time.perf_counter() - started
 
 
 def in_turns(
@@ -62,9 +62,9 @@ def in_turns(
     samples: dict[str, list[float]] = {name: [] for name in commands}
     for turn in range(-warm_up, runs):
         for name, command in commands.items():
-            taken = seconds(command)
+            duration = seconds(command)
             if turn >= 0:
-                samples[name].append(taken)
+                samples[name].append(duration)
     return samples
 
 

@@ -19,7 +19,7 @@ AIM_MS, AIM_MB = 0.050, 100.0
 
 def run() -> Result:
     right, tried = cases("tests/unit/recipe/test_bad_recipes.py", only="refused_in_exactly_these_words")
-    told = _fuzz()
+    response = _fuzz()
     return Result(
         what="tests/unit/recipe/bad: each with its exact messages; tools/fuzz.py: anything but RecipeError ends it",
         figures=[
@@ -28,20 +28,20 @@ def run() -> Result:
             ),
             Figure(
                 what="Generated recipes that were read, or refused with a reason",
-                value=told["good"] + told["refused"],
+                value=response["good"] + response["refused"],
                 unit="",
-                total=told["cases"],
+                total=response["cases"],
             ),
-            Figure(what="The slowest of them", value=told["worst_ms"] / 1000, unit="s", at_most=AIM_MS),
+            Figure(what="The slowest of them", value=response["worst_ms"] / 1000, unit="s", at_most=AIM_MS),
             Figure(
                 what="Memory of the whole process at its peak",
-                value=told["peak_memory_mb"],
+                value=response["peak_memory_mb"],
                 unit="MB",
                 at_most=AIM_MB,
             ),
         ],
         versions={name: version(name) for name in ("lmi-deploy", "pytest", "pyyaml")},
-        details={"fuzz": told},
+        details={"fuzz": response},
     )
 
 
@@ -49,5 +49,5 @@ def _fuzz() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "fuzz.json")
         checked([sys.executable, "-m", "tools.fuzz", "--cases", str(CASES), "--json", out])
-        told: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    return told
+        response: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
+    return response

@@ -50,7 +50,7 @@ class Figure:
             else {}
         )
         aim = {"total": self.total} if self.total is not None else {"at_most": self.at_most}
-        told = {
+        response = {
             "what": self.what,
             "value": _short(self.value),
             "unit": self.unit,
@@ -58,7 +58,7 @@ class Figure:
             "met": self.met,
         }
         note = {"note": self.note} if self.note else {}
-        return {**told, **note, **spread, "runs": [_short(run) for run in self.runs]}
+        return {**response, **note, **spread, "runs": [_short(run) for run in self.runs]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,7 @@ class Result:
 
     def write(self, name: str) -> None:
         """`results/<name>.json`, at once or not at all."""
-        told = {
+        response = {
             "what": self.what,
             "command": f"python -m benchmarks {name}",
             "date": datetime.now(UTC).date().isoformat(),
@@ -83,7 +83,7 @@ class Result:
         }
         RESULTS.mkdir(exist_ok=True)
         partial = RESULTS / f"{name}.json.partial"
-        partial.write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.write_text(json.dumps(response, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         partial.replace(RESULTS / f"{name}.json")
 
 

@@ -44,7 +44,7 @@ SUITES: Mapping[str, tuple[str, ...]] = {
 
 def run() -> Result:
     requests = _requests()
-    lost, answers = _under_load()
+    lost, responses = _under_load()
     figures = [
         Figure(
             what=f"AWS requests of {what}",
@@ -60,13 +60,13 @@ def run() -> Result:
         value=len(lost),
         unit="",
         at_most=0,
-        note=f"of {sum(answers.values()) + len(lost):,}, by 3 clients at once, none of whom tries again",
+        note=f"of {sum(responses.values()) + len(lost):,}, by 3 clients at once, none of whom tries again",
     )
     return Result(
         what="lmi before its emulator; requests as botocore sent them, the matrix in an account in memory",
         figures=[*figures, *(_suite(what, places) for what, places in SUITES.items()), update],
         versions={name: version(name) for name in ("lmi-deploy", "boto3", "botocore", "moto", "pytest")},
-        details={"requests": requests, "answers_by_generation": dict(answers)},
+        details={"requests": requests, "answers_by_generation": dict(responses)},
     )
 
 
@@ -83,48 +83,48 @@ def _requests() -> dict[str, list[str]]:
         for name, content in model_files().items():
             (root / "model" / name).write_bytes(content)
         (root / "tiny.yaml").write_text(RECIPE)
-        surroundings = aws.environment(root)
-        _lmi(root, surroundings, "up", "tiny.yaml", "--yes")
-        return {what: _counted(root, surroundings, *argv) for what, argv in COMMANDS.items()}
+        defaults = aws.environment(root)
+        _lmi(root, defaults, "up", "tiny.yaml", "--yes")
+        return {what: _counted(root, defaults, *argv) for what, argv in COMMANDS.items()}
 
 
-def _counted(root: Path, surroundings: Mapping[str, str], *argv: str) -> list[str]:
+def _counted(root: Path, defaults: Mapping[str, str], *argv: str) -> list[str]:
     place = root / "requests"
     place.unlink(missing_ok=True)
-    _lmi(root, {**surroundings, "LMI_AWS_REQUESTS": str(place)}, *argv)
+    _lmi(root, {**defaults, "LMI_AWS_REQUESTS": str(place)}, *argv)
     return place.read_text().splitlines()
 
 
 def _under_load() -> tuple[list[str], Counter[Any]]:
     """Every request that failed, and what was answered, over an update and a roll-back."""
     lost: list[str] = []
-    answers: Counter[Any] = Counter()
+    responses: Counter[Any] = Counter()
     with (
         tempfile.TemporaryDirectory() as folder,
         emulator(Path(folder), "--speed", "600", containers=True) as aws,
     ):
-        root, surroundings = Path(folder), aws.environment(Path(folder))
+        root, defaults = Path(folder), aws.environment(Path(folder))
         (root / "model").mkdir()
         (root / "model" / "model.safetensors").write_bytes(safetensors())
         (root / "echo.yaml").write_text(load.RECIPE)
         for generation in (1, 2):
             (root / "model.py").write_text(load.HANDLER.replace("GENERATION", str(generation)))
             if generation == 1:
-                _lmi(root, surroundings, "up", "echo.yaml", "--yes")
+                _lmi(root, defaults, "up", "echo.yaml", "--yes")
                 continue
-            with load.asked_all_the_time(aws, answers, lost):
-                _lmi(root, surroundings, "up", "echo.yaml", "--yes")
-                _lmi(root, surroundings, "rollback", "echo", "--yes")
-        _lmi(root, surroundings, "down", "echo", "--yes")
-    return lost, answers
+            with load.continuous_requests(aws, responses, lost):
+                _lmi(root, defaults, "up", "echo.yaml", "--yes")
+                _lmi(root, defaults, "rollback", "echo", "--yes")
+        _lmi(root, defaults, "down", "echo", "--yes")
+    return lost, responses
 
 
-def _lmi(root: Path, surroundings: Mapping[str, str], *argv: str) -> None:
+def _lmi(root: Path, defaults: Mapping[str, str], *argv: str) -> None:
     say(f"  lmi {' '.join(argv)}")
     done = subprocess.run(
         [sys.executable, "-m", "lmi_deploy.cli", *argv],
         cwd=root,
-        env=environment({**os.environ, **surroundings}),
+        env=environment({**os.environ, **defaults}),
         capture_output=True,
         text=True,
         check=False,

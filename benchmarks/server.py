@@ -63,7 +63,7 @@ class Samples:
         self.rate.append(rate)
 
     def less(self, other: Samples) -> list[float]:
-        return [mine - theirs for mine, theirs in zip(self.p50, other.p50, strict=True)]
+        return [own - other for own, other in zip(self.p50, other.p50, strict=True)]
 
 
 def run() -> Result:
@@ -71,7 +71,7 @@ def run() -> Result:
         model = write_model(Path(folder, "m"), HANDLER)
         with serving(model) as served, _worker(model, Path(folder, "sock")) as own_socket:
             port = served.port
-            samples = ours, theirs, _ = asyncio.run(_turns(port, own_socket))
+            samples = own, other, _ = asyncio.run(_turns(port, own_socket))
             first = [first_chunk(port, http(b"stream")) for _ in range(CHUNKS)]
         theirs_too = installed_figures(
             model, Path(folder, "djl"), body=BODY, in_flight=QUEUED, runs=RUNS, count=REQUESTS
@@ -79,7 +79,7 @@ def run() -> Result:
     return Result(
         what=f"an echo of {len(BODY)} bytes by DJL's own Python engine {VERSION}, one worker; client on this machine",
         figures=[
-            *_speed(ours, theirs),
+            *_speed(own, other),
             Figure.typical("Model server: first chunk of a stream after", _ms(first), "ms"),
             *theirs_too,
             *_recordings(),
@@ -98,15 +98,15 @@ def run() -> Result:
 
 async def _turns(port: int, own_socket: Path) -> tuple[Samples, Samples, Samples]:
     """Through the front end, at the worker's socket, and the same pipelined. A worker takes one connection, ever."""
-    ours, theirs, piped = found = Samples(), Samples(), Samples()
-    direct = [await opened(own_socket, _as_the_front_end_asks())]
+    own, other, piped = found = Samples(), Samples(), Samples()
+    direct = [await opened(own_socket, _front_end_request())]
     through = [await opened(port, http(BODY)) for _ in range(QUEUED)]
     ways = ((through, 1, 1), (direct, QUEUED, 1), (direct, QUEUED, QUEUED))
     for number in range(RUNS + 1):
         for samples, (lines, queued, at_once) in zip(found, ways, strict=True):
-            taken = await turn(lines, queued=queued, at_once=at_once, count=REQUESTS)
+            used = await turn(lines, queued=queued, at_once=at_once, count=REQUESTS)
             if number:
-                samples.add(*taken)
+                samples.add(*used)
         if number:
             rates = (f"{samples.rate[-1]:.0f}" for samples in found)
             say(
@@ -114,10 +114,10 @@ async def _turns(port: int, own_socket: Path) -> tuple[Samples, Samples, Samples
                     number, RUNS, *rates
                 )
             )
-    return ours, theirs, piped
+    return own, other, piped
 
 
-def _as_the_front_end_asks() -> bytes:
+def _front_end_request() -> bytes:
     """The same properties, so that the worker has the same work."""
     headers = [("Content-Length", str(len(BODY))), ("Content-Type", "text/plain"), ("handler", "handle")]
     more = [("Host", "127.0.0.1"), ("requestId", "38e025ff-9b10-4181-8403-b19e93ed636f")]
@@ -128,13 +128,13 @@ def _as_the_front_end_asks() -> bytes:
 def _worker(model: Path, place: Path) -> Iterator[Path]:
     """A worker without a front end, at its socket."""
     engine = engine_dir()
-    told: Sequence[str | Path] = [
+    lines: Sequence[str | Path] = [
         *(worker_python(), engine / "djl_python_engine.py", "--sock-type", "unix", "--sock-name", place),
         *("--model-dir", model, "--entry-point", "model.py", "--device-id", "-1", "--cluster-size", "1"),
         *("--recommended-entry-point", "", "--log-level", "info", "--no-async-mode"),
     ]
     environ = {**os.environ, "PYTHONPATH": f"{engine}{os.pathsep}{model}"}
-    with subprocess.Popen(told, cwd=model, env=environ, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(lines, cwd=model, env=environ, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             if not any("Python engine started." in line for line in process.stdout):
@@ -144,18 +144,18 @@ def _worker(model: Path, place: Path) -> Iterator[Path]:
             process.kill()
 
 
-def _speed(ours: Samples, theirs: Samples) -> list[Figure]:
+def _speed(own: Samples, other: Samples) -> list[Figure]:
     at = f"{QUEUED} in flight"
-    p50s = [f"{median(samples.p50) * 1000:.2f} ms" for samples in (ours, theirs)]
+    p50s = [f"{median(samples.p50) * 1000:.2f} ms" for samples in (own, other)]
     note = (
         f"p50 {p50s[0]}; at the worker's own socket, {QUEUED} queued and asked one after another, {p50s[1]}"
     )
     return [
         Figure.typical(
-            f"Model server: p50 added at {at}", _ms(ours.less(theirs)), "ms", at_most=AIM, note=note
+            f"Model server: p50 added at {at}", _ms(own.less(other)), "ms", at_most=AIM, note=note
         ),
-        Figure.typical(f"Model server: echo at {at}", ours.rate, "requests/s"),
-        Figure.typical("Worker's own socket: echo, one after another", theirs.rate, "requests/s"),
+        Figure.typical(f"Model server: echo at {at}", own.rate, "requests/s"),
+        Figure.typical("Worker's own socket: echo, one after another", other.rate, "requests/s"),
     ]
 
 

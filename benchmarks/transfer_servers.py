@@ -72,9 +72,9 @@ class Servers:
     def _stats(self, method: str) -> dict[str, Any]:
         trusted = ssl.create_default_context(cafile=str(self.folder / "ca.pem"))
         request = urllib.request.Request(f"{self.s3}/_stats", method=method)
-        with urllib.request.urlopen(request, context=trusted) as answer:
-            told: dict[str, Any] = json.load(answer)
-            return told
+        with urllib.request.urlopen(request, context=trusted) as response:
+            fields: dict[str, Any] = json.load(response)
+            return fields
 
 
 @cache

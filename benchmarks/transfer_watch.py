@@ -15,20 +15,20 @@ NAP = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ProcessSample:
     seconds: float
     memory_mb: float
     cpu: float
     """Seconds of processor that the tree used, where it could still be asked."""
 
 
-def watched(commands: Sequence[Sequence[str]], more: Mapping[str, str]) -> Seen:
-    begun, memory, cpu = time.perf_counter(), 0.0, 0.0
+def watched(commands: Sequence[Sequence[str]], more: Mapping[str, str]) -> ProcessSample:
+    started, memory, cpu = time.perf_counter(), 0.0, 0.0
     for command in commands:
         before = _children_cpu()
         memory = max(memory, _one(command, more))
         cpu += _children_cpu() - before
-    return Seen(seconds=time.perf_counter() - begun, memory_mb=memory / 1e6, cpu=cpu)
+    return ProcessSample(seconds=time.perf_counter() - started, memory_mb=memory / 1e6, cpu=cpu)
 
 
 def _children_cpu() -> float:
@@ -44,10 +44,10 @@ def _one(command: Sequence[str], more: Mapping[str, str]) -> float:
     while not _ended(process):
         most = max(most, _tree(process.pid))
     assert process.stderr is not None
-    told = process.stderr.read().decode(errors="replace")
+    text = process.stderr.read().decode(errors="replace")
     process.stderr.close()
     if process.returncode:
-        raise SystemExit(f"error: {' '.join(command)}: exit code {process.returncode}\n{told[-2000:]}")
+        raise SystemExit(f"error: {' '.join(command)}: exit code {process.returncode}\n{text[-2000:]}")
     return most
 
 

@@ -35,27 +35,27 @@ def lmi_fetch(_: str) -> None:
 
 def lmi_folder(folder: str) -> None:
     """The hashes of the listing are told apart: the others compute none."""
-    from lmi_deploy.sources.local_folder import ModelFolder
+    from lmi_deploy.sources.local_folder import LocalModel
 
-    source = ModelFolder()
+    source = LocalModel()
     _push(source, source.listing(folder, ""))
 
 
 def lmi_cached(folder: str) -> None:
     """From a folder whose hashes are known, as the Hub's cache knows them; by the engine of `auto`."""
     from lmi_deploy.domain.facts import FileEntry, ModelListing
-    from lmi_deploy.sources.local_folder import ModelFolder
-    from lmi_deploy.weights.engine_selection import OWN, choose_carrier
+    from lmi_deploy.sources.local_folder import LocalModel
+    from lmi_deploy.weights.engine_selection import OWN, choose_engine
 
     known = [line.split(" ", 2) for line in Path(os.environ["BENCH_OIDS"]).read_text().splitlines()]
     entries = tuple(FileEntry(path=path, size=int(size), oid=oid, kind="sha256") for oid, size, path in known)
     listing = ModelListing(model_id=folder, commit="c" * 40, files=entries, source="folder")
     weights = _weights()
-    chosen = choose_carrier("auto", entries, here=True, present=weights.engines)
+    chosen = choose_engine("auto", entries, is_local=True, present=weights.engines)
     if chosen.engine == OWN:
-        _ended(weights.push(listing, entries, ModelFolder(), key="weights"))
+        _ended(weights.push(listing, entries, LocalModel(), key="weights"))
     else:
-        _ended(weights.carry(listing, entries, Path(folder), engine=chosen.engine, key="weights"))
+        _ended(weights.upload_files(listing, entries, Path(folder), engine=chosen.engine, key="weights"))
 
 
 def snapshot(_: str) -> None:
@@ -104,29 +104,29 @@ def _push(source: Source, listing: ModelListing) -> None:
 
 
 def _weights() -> BucketWeights:
-    from lmi_deploy.cli import spare_the_collector
+    from lmi_deploy.cli import tune_gc
 
-    spare_the_collector()  # as `lmi` does
+    tune_gc()  # as `lmi` does
 
     import boto3
 
-    from lmi_deploy.aws.s3 import Place, S3Settings, S3Store
-    from lmi_deploy.aws.s3.uploaders.external_program import Errand
+    from lmi_deploy.aws.s3 import BucketLocation, S3Settings, S3Store
+    from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
     from lmi_deploy.aws.s3.uploaders.obstore import Obstore
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.weights.bucket_weights import BucketWeights
     from lmi_deploy.weights.settings import TransferSettings
 
-    clock, place = SystemClock(), Place(bucket=BUCKET, owner="111122223333")
+    clock, place = SystemClock(), BucketLocation(bucket=BUCKET, owner="111122223333")
     store = S3Store(boto3.Session, place, clock=clock, settings=S3Settings())
-    errand = Errand(region=os.environ["AWS_REGION"], endpoint=store.where, owner=place.owner)
+    target = UploadTarget(region=os.environ["AWS_REGION"], endpoint=store.where, owner=place.owner)
     return BucketWeights(
         store=store,
         owner=place.owner,
         clock=clock,
         settings=TransferSettings(),
         where=BUCKET,
-        carriers={"obstore": Obstore(boto3.Session, errand, os.environ)},
+        carriers={"obstore": Obstore(boto3.Session, target, os.environ)},
     )
 
 

@@ -34,10 +34,10 @@ def run() -> Result:
 def _copies(folder: Path, count: int) -> list[Path]:
     """As many files with different content as asked for."""
     originals = sorted((ROOT / "recipes").glob("*.yaml"))
-    made = []
+    created = []
     for number in range(count):
         original = originals[number % len(originals)]
         text = original.read_text(encoding="utf-8").replace("\nname: ", f"\nname: n{number:03}-", 1)
-        made.append(folder / f"{number:03}-{original.name}")
-        made[-1].write_text(text, encoding="utf-8")
-    return made
+        created.append(folder / f"{number:03}-{original.name}")
+        created[-1].write_text(text, encoding="utf-8")
+    return created

@@ -38,23 +38,23 @@ STEPS: dict[str, list[list[str]]] = {
 }
 
 
-def main(wanted: list[str]) -> int:
-    unknown = [step for step in wanted if step not in STEPS]
+def main(required: list[str]) -> int:
+    unknown = [step for step in required if step not in STEPS]
     if unknown:
         print(f"no step {unknown[0]!r}; there are: {', '.join(STEPS)}", file=sys.stderr)
         return 2
     # In the background of a script SIGINT is ignored, and so it would be by every process of a test about Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "LMI_REPORT_SKIPS": "1"}
-    for step in wanted or STEPS:
-        begun = time.monotonic()
+    for step in required or STEPS:
+        started = time.monotonic()
         for command in STEPS[step]:
             print(f"== {step}: {' '.join(Path(word).name for word in command[:3])} ...", flush=True)
             code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
             if code:
-                print(f"== {step} failed after {time.monotonic() - begun:.0f} s", flush=True)
+                print(f"== {step} failed after {time.monotonic() - started:.0f} s", flush=True)
                 return code
-        print(f"== {step} passed in {time.monotonic() - begun:.0f} s", flush=True)
+        print(f"== {step} passed in {time.monotonic() - started:.0f} s", flush=True)
     return 0
 
 

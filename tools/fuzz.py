@@ -28,7 +28,7 @@ from lmi_deploy.recipe.parse import parse
 
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"
 MEGABYTE = 1 << 20
-PIECES = (
+PARTS = (
     "&a", "*a", "<<: *a", "!!str", "!x", "---", "...", "? ", "- ", ": ", "{", "}", "[", "]", ",", "#", "|", ">", "'",
     '"', "\t", "\\", "%YAML 1.2", "\u2028", "\ufeff", "\x00", "\x7f", "\ud800", "é", "\U0001f600", "~", "null", "012",
     "1.10", "yes", "auto", "9" * 30, "x-", "overlays", "options", "endpoint", "target", "{{weights}}", "@", "`", "=",
@@ -188,7 +188,7 @@ def mutated(rng: random.Random) -> Case:
     for _ in range(rng.randrange(1, 8)):
         start = rng.randrange(len(text) + 1)
         end = min(len(text), start + rng.randrange(6))
-        text = text[:start] + rng.choice((*PIECES, text[start:end] * 2, "")) + text[end:]
+        text = text[:start] + rng.choice((*PARTS, text[start:end] * 2, "")) + text[end:]
     return Case("mutated", text)
 
 
@@ -202,7 +202,7 @@ def flipped(rng: random.Random) -> Case:
 
 def noise(rng: random.Random) -> Case:
     """Pieces of YAML in any order."""
-    return Case("noise", "".join(rng.choice((*PIECES, "\n", " ", "a")) for _ in range(rng.randrange(200))))
+    return Case("noise", "".join(rng.choice((*PARTS, "\n", " ", "a")) for _ in range(rng.randrange(200))))
 
 
 def soup(rng: random.Random) -> Case:
@@ -265,7 +265,7 @@ def _assignment(rng: random.Random) -> str:
             "name.x",
         )
     )
-    return f"{key}{rng.choice(('=', '=', '=', ''))}{rng.choice((*PIECES, '8080', '[a, b]', '{a: 1}', ''))}"
+    return f"{key}{rng.choice(('=', '=', '=', ''))}{rng.choice((*PARTS, '8080', '[a, b]', '{a: 1}', ''))}"
 
 
 def _quoted(text: str) -> str:

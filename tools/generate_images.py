@@ -77,17 +77,17 @@ def _accounts(archive: zipfile.ZipFile) -> dict[str, list[str]]:
     return {region: sorted(found[region]) for region in sorted(found) if region in _regions()}
 
 
-def _registered(held: Any) -> Iterator[tuple[str, str]]:
-    if isinstance(held, dict):
-        yield from dict(held.get("registries") or {}).items()
-        held = list(held.values())
-    if isinstance(held, list):
-        for item in held:
+def _registered(existing: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(existing, dict):
+        yield from dict(existing.get("registries") or {}).items()
+        existing = list(existing.values())
+    if isinstance(existing, list):
+        for item in existing:
             yield from _registered(item)
 
 
-def _family(name: str, held: dict[str, Any], registries: dict[str, Mapping[str, str]]) -> dict[str, Any]:
-    scope = held if "versions" in held else held["inference"]
+def _family(name: str, existing: dict[str, Any], registries: dict[str, Mapping[str, str]]) -> dict[str, Any]:
+    scope = existing if "versions" in existing else existing["inference"]
     versions = {
         version: _version(name, entry, scope.get("processors"), registries)
         for version, entry in sorted(
@@ -104,7 +104,7 @@ def _version(
 ) -> dict[str, Any]:
     # The SDK names regions that are not there, with accounts of others.
     known = {region: account for region, account in entry["registries"].items() if region in _regions()}
-    at = next((key for key, held in registries.items() if held == known), "")
+    at = next((key for key, existing in registries.items() if existing == known), "")
     if not at:
         at = f"map{len(registries) + 1}"
         registries[at] = dict(sorted(known.items()))
@@ -148,18 +148,18 @@ def written(table: dict[str, Any]) -> str:
     lines = ["{", *(f" {json.dumps(key)}: {json.dumps(table[key])}," for key in ("source", "date"))]
     lines += [' "registries": {', *_rows(table["registries"], "  "), " },", ' "families": {']
     families = []
-    for name, held in table["families"].items():
-        head = {key: held[key] for key in ("latest", "aliases")}
+    for name, existing in table["families"].items():
+        head = {key: existing[key] for key in ("latest", "aliases")}
         start = f"  {json.dumps(name)}: {json.dumps(head)[:-1]}, " + '"versions": {'
-        families.append("\n".join([start, *_rows(held["versions"], "   "), "  }}"]))
+        families.append("\n".join([start, *_rows(existing["versions"], "   "), "  }}"]))
     lines += [",\n".join(families), " },", ' "accounts": {', *_rows(table["accounts"], "  "), " },"]
     lines += [' "unlisted": {', *_rows(table["unlisted"], "  "), " }", "}"]
     return "\n".join(lines) + "\n"
 
 
-def _rows(held: Mapping[str, Any], indent: str) -> Iterator[str]:
-    last = len(held) - 1
-    for index, (key, value) in enumerate(held.items()):
+def _rows(existing: Mapping[str, Any], indent: str) -> Iterator[str]:
+    last = len(existing) - 1
+    for index, (key, value) in enumerate(existing.items()):
         yield f"{indent}{json.dumps(key)}: {json.dumps(value)}{',' if index < last else ''}"
 
 

@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.support.emulator_process import Emulated, emulator
-from tests.support.random_kills import Outcome, faulty_round, killed_life, standing
+from tests.support.random_kills import Outcome, faulty_round, killed_lifecycle, remaining
 
 FULL_SPEED = ("--speed", "1000000")
 FAULTS_FROM = 1_000_000
@@ -45,15 +45,15 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
 
 def kills(aws: Emulated, folder: Path, *, count: int, seed: int, jobs: int) -> Iterator[Outcome]:
     """Lives until so many signals have met a process."""
-    struck, following = 0, seed
+    fault, following = 0, seed
     with ThreadPoolExecutor(jobs) as pool:
-        while struck < count:
+        while fault < count:
             # Never many more than are asked for: a life has three at most.
-            batch = max(1, min(jobs, (count - struck + 2) // 3))
+            batch = max(1, min(jobs, (count - fault + 2) // 3))
             seeds = range(following, following + batch)
             following += batch
-            for outcome in pool.map(lambda one: killed_life(aws, folder, one), seeds):
-                struck += outcome.struck
+            for outcome in pool.map(lambda one: killed_lifecycle(aws, folder, one), seeds):
+                fault += outcome.crashed
                 yield outcome
 
 
@@ -68,48 +68,48 @@ def lived(given: argparse.Namespace, folder: Path) -> Iterator[tuple[str, Outcom
     for kind, count in (("kills", given.kills), ("rounds", given.rounds)):
         place = folder / kind
         place.mkdir()
-        wanted = given.only is None or (given.only >= FAULTS_FROM) == (kind == "rounds")
-        if not count or not wanted:
+        required = given.only is None or (given.only >= FAULTS_FROM) == (kind == "rounds")
+        if not count or not required:
             continue
         with emulator(place, *flags) as aws:
             if given.only is not None:
-                one: Lived = faulty_round if kind == "rounds" else killed_life
+                one: Lived = faulty_round if kind == "rounds" else killed_lifecycle
                 found: Iterator[Outcome] = iter([one(aws, place, given.only)])
             elif kind == "kills":
                 found = kills(aws, place, count=count, seed=given.seed, jobs=given.jobs)
             else:
                 found = rounds(aws, place, count=count, seed=given.seed)
             yield from ((kind, outcome) for outcome in found)
-            if left := standing(aws):
+            if left := remaining(aws):
                 yield kind, Outcome(given.seed, wrong=[f"at the end of all {kind} the account has {left}"])
 
 
 def main(argv: list[str] | None = None) -> int:
     given = arguments(argv)
-    begun, struck, lives, hits = time.monotonic(), Counter[str](), Counter[str](), Counter[str]()
+    started, fault, runs, hits = time.monotonic(), Counter[str](), Counter[str](), Counter[str]()
     wrong: list[str] = []
     with tempfile.TemporaryDirectory(prefix="lmi-kills-") as folder:
         for kind, outcome in lived(given, Path(folder)):
-            struck[kind] += outcome.struck
-            lives[kind] += 1
+            fault[kind] += outcome.crashed
+            runs[kind] += 1
             hits.update(outcome.hits)
             wrong += outcome.wrong
             for text in outcome.wrong:
                 print(text, file=sys.stderr, flush=True)
             print(
-                f"{kind}: {lives[kind]} lives, {struck[kind]} struck, seed {outcome.seed}: "
+                f"{kind}: {runs[kind]} lives, {fault[kind]} struck, seed {outcome.seed}: "
                 f"{'WRONG' if outcome.wrong else 'good'}, "
                 f"{outcome.seconds:.0f} s",
                 file=sys.stderr,
                 flush=True,
             )
     summary = {
-        "kills": struck["kills"],
-        "lives": lives["kills"],
+        "kills": fault["kills"],
+        "lives": runs["kills"],
         "signals": dict(hits),
-        "fault_rounds": lives["rounds"],
+        "fault_rounds": runs["rounds"],
         "wrong": len(wrong),
-        "seconds": round(time.monotonic() - begun),
+        "seconds": round(time.monotonic() - started),
         "seed": given.seed,
         "lag": given.lag,
     }

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.quickstart import QUESTION, RECIPE, sample_hub, say
+from tools.quickstart import PROMPT, RECIPE, sample_hub, say
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = ROOT / "docs" / "quickstart.txt"
@@ -22,7 +22,7 @@ PICTURE = ROOT / "docs" / "quickstart.svg"
 COMMANDS: tuple[tuple[str, ...], ...] = (
     ("validate", RECIPE),
     ("up", "--yes", RECIPE),
-    ("invoke", "--stream", "quickstart", QUESTION),
+    ("invoke", "--stream", "quickstart", PROMPT),
     ("status", "quickstart"),
     ("down", "--yes", "quickstart"),
 )

@@ -23,9 +23,9 @@ from lmi_deploy.host.clock import SystemClock
 ROOT = Path(__file__).resolve().parents[1]
 RECIPE = "recipes/quickstart.yaml"
 MODEL_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
-QUESTION = "What is the capital of France?"
+PROMPT = "What is the capital of France?"
 PUBLIC_HUB = "https://huggingface.co"
-_PATIENCE = 6.0
+_TIMEOUT = 6.0
 LMI = str(Path(sys.executable).with_name("lmi"))
 
 
@@ -50,7 +50,7 @@ def main() -> int:
 
 def deploy_and_ask(environment: dict[str, str]) -> int:
     """`lmi up`, then one chat answer, streamed."""
-    for command in ([LMI, "up", "--yes", RECIPE], [LMI, "invoke", "--stream", "quickstart", QUESTION]):
+    for command in ([LMI, "up", "--yes", RECIPE], [LMI, "invoke", "--stream", "quickstart", PROMPT]):
         say(f"$ lmi {' '.join(command[1:])}")
         code = subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
         if code:
@@ -62,7 +62,7 @@ def deploy_and_ask(environment: dict[str, str]) -> int:
 def reachable(endpoint: str) -> bool:
     """Whether the model's page of the Hub's API answers; any answer of the Hub's own counts."""
     try:
-        with urllib.request.urlopen(f"{endpoint}/api/models/{MODEL_ID}", timeout=_PATIENCE):
+        with urllib.request.urlopen(f"{endpoint}/api/models/{MODEL_ID}", timeout=_TIMEOUT):
             return True
     except urllib.error.HTTPError:
         return True
@@ -76,19 +76,19 @@ def sample_hub() -> Iterator[str]:
     from tests.support.sample_model import sample_model
     from tests.support.serving_environment import serving_python
 
-    shelf = cache_folder(os.environ) / "samples"
-    if not (shelf / MODEL_ID).is_dir():
-        sample_model(serving_python(tell=True), shelf / MODEL_ID, say)
-    with local_hub(shelf) as address:
+    models = cache_folder(os.environ) / "samples"
+    if not (models / MODEL_ID).is_dir():
+        sample_model(serving_python(tell=True), models / MODEL_ID, say)
+    with local_hub(models) as address:
         yield address
 
 
 @contextmanager
-def local_hub(shelf: Path) -> Iterator[str]:
-    """A local Hub server for the models in `shelf`; its address. It ends with the context, or with this process."""
+def local_hub(models: Path) -> Iterator[str]:
+    """A local Hub server for the models in `models`; its address. It ends with the context, or with this process."""
     with tempfile.TemporaryDirectory() as scratch:
         ready = Path(scratch, "address")
-        flags = ["--root", str(shelf), "--ready-file", str(ready), "--parent-pid", str(os.getpid())]
+        flags = ["--root", str(models), "--ready-file", str(ready), "--parent-pid", str(os.getpid())]
         hub = subprocess.Popen(
             [sys.executable, "-m", "tests.support.hub", *flags], cwd=ROOT, stdout=subprocess.DEVNULL
         )

@@ -137,7 +137,7 @@ def options_page() -> str:
 
 def _hosts() -> Iterator[str]:
     for cuda, shown in (("13.0", "cu13x"), ("12.0", "cu12x")):
-        host = AMIS[amis.wanted(cuda, "gpu")]
+        host = AMIS[amis.required_ami(cuda, "gpu")]
         yield f"| {shown} | `{host.name}` | {host.driver} |"
     yield "| older, or no CUDA in the tag | SageMaker's default | |"
 
@@ -166,7 +166,7 @@ def _options(engine: str) -> Iterator[str]:
             continue
         having = [version for version in order if name in known[version]]
         spans = _spans(having, order)
-        now = options.standing(engine, name, having[-1])
+        now = options.option_status(engine, name, having[-1])
         values = ", ".join(f"`{value}`" for value in now.values) or {"bool": "`true` or `false`"}.get(
             now.kind, now.kind
         )

@@ -23,7 +23,7 @@ def main(target: str) -> int:
         )
     venv = (ROOT / target).resolve()
     python = venv / "bin" / "python"
-    begun = time.monotonic()
+    started = time.monotonic()
     print(f"setting up {venv.name}: lmi and its tools, about 460 MB, about half a minute", flush=True)
     try:
         _make(venv, python)
@@ -33,7 +33,7 @@ def main(target: str) -> int:
             f"{' '.join(map(str, failed.cmd[:4]))} ... ended with {failed.returncode}",
             "its own words are above; is the package index within reach? (LMI_WHEELHOUSE for places without)",
         )
-    print(f"set up in {time.monotonic() - begun:.0f} s", flush=True)
+    print(f"set up in {time.monotonic() - started:.0f} s", flush=True)
     return 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmi_deploy.sizing.devices import GIB
-from tools.sizing_score import Figure, Judged, figures, judge, read_pairs, tally
+from tools.sizing_score import AlarmEvaluation, Figure, figures, judge, read_pairs, tally
 
 _HEAD = Path(__file__).with_name("sizing_head.md")
 _RULES = Path(__file__).with_name("sizing_rules.md")
@@ -30,16 +30,16 @@ def sizing_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _scores(table: dict[str, Any], found: Sequence[Judged]) -> Iterator[str]:
+def _scores(table: dict[str, Any], found: Sequence[AlarmEvaluation]) -> Iterator[str]:
     yield "| Part | pairs | judged | right | `fits` said of a failure | tokens within 2% | GiB within 10% |"
     yield "|---|---|---|---|---|---|---|"
     for name, title in (("build", "used while building"), ("left-out", "left out")):
         part = [one for one in found if one.pair["part"] == name]
-        all_pairs, judged, right, false_fits = tally(part)
+        all_pairs, evaluation, right, false_fits = tally(part)
         shown = [figure for one in part for figure in figures(one) if figure.counted]
-        share = f"{right} ({right / max(1, judged):.1%})"
+        share = f"{right} ({right / max(1, evaluation):.1%})"
         tokens, gib = _share(shown, "tokens from GiB"), _share(shown, "KV GiB")
-        yield f"| {title} | {all_pairs} | {judged} | {share} | {false_fits} | {tokens} | {gib} |"
+        yield f"| {title} | {all_pairs} | {evaluation} | {share} | {false_fits} | {tokens} | {gib} |"
     first = table["first_look"]
     yield ""
     yield (
@@ -54,7 +54,7 @@ def _share(shown: Sequence[Figure], what: str) -> str:
     return f"{sum(one.right for one in counted)} of {len(counted)}"
 
 
-def _figure_table(found: Sequence[Judged]) -> Iterator[str]:
+def _figure_table(found: Sequence[AlarmEvaluation]) -> Iterator[str]:
     yield "## Figures that engines printed"
     yield ""
     yield "| Part | Model | Device | Figure | printed | lmi | off | counted |"
@@ -69,7 +69,7 @@ def _figure_table(found: Sequence[Judged]) -> Iterator[str]:
     yield ""
 
 
-def _pair_tables(found: Sequence[Judged]) -> Iterator[str]:
+def _pair_tables(found: Sequence[AlarmEvaluation]) -> Iterator[str]:
     for part, title in (("build", "used while building"), ("left-out", "left out")):
         yield f"## Pairs: {title}"
         yield ""
@@ -81,7 +81,7 @@ def _pair_tables(found: Sequence[Judged]) -> Iterator[str]:
         yield ""
 
 
-def _row(one: Judged) -> str:
+def _row(one: AlarmEvaluation) -> str:
     pair, fit = one.pair, one.fit
     engine = f"{pair['engine']} {pair.get('version', '')}".strip()
     engine += f" (for {pair['stands_for']})" if "stands_for" in pair else ""
@@ -94,7 +94,7 @@ def _row(one: Judged) -> str:
     )
 
 
-def _device(one: Judged) -> str:
+def _device(one: AlarmEvaluation) -> str:
     degree = one.fit.degree or one.pair.get("degree")
     where = one.pair.get("instance") or one.pair["where"] or "not named"
     return f"{where}, degree {degree}" if degree else where

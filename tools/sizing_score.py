@@ -29,7 +29,7 @@ Pair = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class AlarmEvaluation:
     """A pair, what lmi says of it, and whether that is right; `right` is None where it cannot be judged."""
 
     pair: Pair
@@ -62,24 +62,26 @@ def read_pairs() -> dict[str, Any]:
     return table
 
 
-def judge(pair: Pair, models: dict[str, Any]) -> Judged:
+def judge(pair: Pair, models: dict[str, Any]) -> AlarmEvaluation:
     """`fits` and `tight` both say that it runs."""
     fit = assess(_checkpoint(pair, models), _request(pair, models), _devices(pair))
     if fit.verdict == "unknown" or pair.get("result") is None:
-        return Judged(pair=pair, fit=fit, right=None)
-    return Judged(pair=pair, fit=fit, right=(fit.verdict != "does-not-fit") == (pair["result"] == "runs"))
+        return AlarmEvaluation(pair=pair, fit=fit, right=None)
+    return AlarmEvaluation(
+        pair=pair, fit=fit, right=(fit.verdict != "does-not-fit") == (pair["result"] == "runs")
+    )
 
 
-def figures(found: Judged) -> list[Figure]:
+def figures(found: AlarmEvaluation) -> list[Figure]:
     """Tokens from the line's own GiB, and GiB where the source names GPU and utilization."""
     printed, fit, pair = found.pair["figures"], found.fit, found.pair
     shown: list[Figure] = []
     gib = printed.get("kv_gib_per_gpu") or printed.get("kv_gib_available")
     if gib and gib > 0 and printed.get("kv_tokens") and fit.token_bytes:
-        ours = gib * GIB / fit.token_bytes
-        whole = "figures_of_one_rank" not in pair
+        own = gib * GIB / fit.token_bytes
+        is_complete = "figures_of_one_rank" not in pair
         shown.append(
-            _figure(pair, "tokens from GiB", printed["kv_tokens"], ours, TOKENS_WITHIN, counted=whole)
+            _figure(pair, "tokens from GiB", printed["kv_tokens"], own, TOKENS_WITHIN, counted=is_complete)
         )
     if fit.devices is None or fit.verdict == "unknown":
         return shown
@@ -89,15 +91,15 @@ def figures(found: Judged) -> list[Figure]:
         named = "figures_of_one_rank" not in pair and "gpu_memory_utilization" in pair.get("options", {})
         shown.append(_figure(pair, "KV GiB", gib, fit.cache / GIB, GIB_WITHIN, counted=named))
     if printed.get("weights_gib_per_gpu"):
-        ours = fit.parts.get("weights", 0) / GIB
+        own = fit.parts.get("weights", 0) / GIB
         shown.append(
-            _figure(pair, "weights GiB", printed["weights_gib_per_gpu"], ours, GIB_WITHIN, counted=False)
+            _figure(pair, "weights GiB", printed["weights_gib_per_gpu"], own, GIB_WITHIN, counted=False)
         )
     return shown
 
 
-def _figure(pair: Pair, what: str, printed: float, ours: float, limit: float, *, counted: bool) -> Figure:
-    return Figure(pair=pair, what=what, printed=printed, ours=ours, limit=limit, counted=counted)
+def _figure(pair: Pair, what: str, printed: float, own: float, limit: float, *, counted: bool) -> Figure:
+    return Figure(pair=pair, what=what, printed=printed, ours=own, limit=limit, counted=counted)
 
 
 def _checkpoint(pair: Pair, models: dict[str, Any]) -> Checkpoint:
@@ -157,26 +159,26 @@ def main(parts: Sequence[str]) -> int:
     return 0
 
 
-def tally(found: Sequence[Judged]) -> tuple[int, int, int, int]:
+def tally(found: Sequence[AlarmEvaluation]) -> tuple[int, int, int, int]:
     """Pairs, those that can be judged, those judged rightly, and how often `fits` was said of a failure."""
     pairs = [one for one in found if one.pair["kind"] == "pair"]
-    judged = [one for one in pairs if one.right is not None]
+    evaluation = [one for one in pairs if one.right is not None]
     false_fits = sum(one.fit.verdict == "fits" and one.pair["result"] == "fails" for one in found)
-    return len(pairs), len(judged), sum(bool(one.right) for one in judged), false_fits
+    return len(pairs), len(evaluation), sum(bool(one.right) for one in evaluation), false_fits
 
 
-def score(found: Sequence[Judged]) -> str:
-    pairs, judged, right, false_fits = tally(found)
-    share = f"{right / max(1, judged):.1%}"
-    return f"{right} of {judged} right ({share}), of {pairs}; fits said of a failure {false_fits} times"
+def score(found: Sequence[AlarmEvaluation]) -> str:
+    pairs, evaluation, right, false_fits = tally(found)
+    share = f"{right / max(1, evaluation):.1%}"
+    return f"{right} of {evaluation} right ({share}), of {pairs}; fits said of a failure {false_fits} times"
 
 
-def _line(one: Judged) -> str:
+def _line(one: AlarmEvaluation) -> str:
     pair, fit = one.pair, one.fit
-    said = f"{pair['said']} on {pair['where']} tp {pair.get('degree')} {pair['engine']} {pair.get('version', '')}"
-    asked = f"context {fit.context}, cache {fit.cache / GIB:.2f} GiB, needs {fit.needed / GIB:.2f}"
+    output = f"{pair['said']} on {pair['where']} tp {pair.get('degree')} {pair['engine']} {pair.get('version', '')}"
+    requested = f"context {fit.context}, cache {fit.cache / GIB:.2f} GiB, needs {fit.needed / GIB:.2f}"
     parts = ", ".join(f"{name} {size / GIB:.2f}" for name, size in fit.parts.items())
-    return f"{said}: {pair.get('result')}, lmi says {fit.verdict}: {fit.reason}; {asked}; {parts}"
+    return f"{output}: {pair.get('result')}, lmi says {fit.verdict}: {fit.reason}; {requested}; {parts}"
 
 
 if __name__ == "__main__":

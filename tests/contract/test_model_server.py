@@ -17,7 +17,7 @@ from typing import Protocol
 import pytest
 
 from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock
@@ -34,7 +34,7 @@ from tests.support.djl_engine import engine_dir
 from tests.support.djl_stand_in import install
 from tests.support.fake_servers import Behaviour, FakeModelServers
 from tests.support.fakes import FakeClock
-from tests.support.running_server import PATIENCE, worker_python
+from tests.support.running_server import TIMEOUT, worker_python
 
 PROPERTIES = "engine=Python\noption.rolling_batch=disable\nminWorkers=1\nmaxWorkers=1\n"
 HANDLER = """
@@ -49,7 +49,7 @@ def handle(inputs):
 BROKEN = 'raise RuntimeError("no such model")'
 
 
-class Bench(Protocol):
+class ServerBench(Protocol):
     """One implementation, and how a model comes to it."""
 
     clock: Clock
@@ -62,14 +62,14 @@ class Bench(Protocol):
     def again(self) -> ModelServer:
         """As another process would open it."""
 
-    def model(self, folder: Path, answer: str | None) -> None:
+    def model(self, folder: Path, response: str | None) -> None:
         """A model that answers with that text, or fails to load."""
 
     def close(self) -> None: ...
 
 
 @dataclass
-class FakeBench:
+class FakeServerBench:
     counts = True
     servers: FakeModelServers = field(default_factory=FakeModelServers)
     clock: Clock = field(default_factory=FakeClock)
@@ -77,10 +77,10 @@ class FakeBench:
     def again(self) -> ModelServer:
         return self.servers
 
-    def model(self, folder: Path, answer: str | None) -> None:
-        text = (answer or "").encode()
+    def model(self, folder: Path, response: str | None) -> None:
+        text = (response or "").encode()
         behaviour = Behaviour(
-            end="ready" if answer else "failed", answer=lambda body: (200, "text/plain", text)
+            end="ready" if response else "failed", answer=lambda body: (200, "text/plain", text)
         )
         self.servers.next.append(behaviour)
 
@@ -89,7 +89,7 @@ class FakeBench:
 
 
 @dataclass
-class RealBench:
+class RealServerBench:
     """Real processes; `make` opens the runtime."""
 
     make: Callable[[Processes], ModelServer]
@@ -103,11 +103,11 @@ class RealBench:
     def again(self) -> ModelServer:
         return self.make(LocalProcesses(self.clock))
 
-    def model(self, folder: Path, answer: str | None) -> None:
+    def model(self, folder: Path, text: str | None) -> None:
         folder.mkdir()
         (folder / "serving.properties").write_text(PROPERTIES)
-        broken = "" if answer else BROKEN
-        (folder / "model.py").write_text(HANDLER.format(broken=broken, answer=answer))
+        invalid = "" if text else BROKEN
+        (folder / "model.py").write_text(HANDLER.format(broken=invalid, answer=text))
         self.homes.append(folder.with_name(f"{folder.name}-home"))
 
     def close(self) -> None:
@@ -115,28 +115,28 @@ class RealBench:
             self.servers.stop(home, grace=1)
 
 
-def embedded() -> Bench:
+def embedded() -> ServerBench:
     clock = SystemClock()
-    return RealBench(lambda it: Embedded(it, clock, dict(os.environ)), counts=True)
+    return RealServerBench(lambda it: Embedded(it, clock, dict(os.environ)), counts=True)
 
 
-def djl_serving(root: Path) -> Bench:
+def djl_serving(root: Path) -> ServerBench:
     environ = dict(os.environ) if "DJL_SERVING_HOME" in os.environ else install(root / "djl")
-    return RealBench(lambda it: DjlServing(it, environ, lambda: find_installation(environ)))
+    return RealServerBench(lambda it: DjlServing(it, environ, lambda: find_installation(environ)))
 
 
-def container() -> Bench:
+def container() -> ServerBench:
     environ = podman_environ()
-    return RealBench(lambda it: Container(it, environ, lambda: find_engine(environ)))
+    return RealServerBench(lambda it: Container(it, environ, lambda: find_engine(environ)))
 
 
 @pytest.fixture(
     params=["fake", pytest.param("embedded", marks=pytest.mark.worker), "djl-serving", "container"]
 )
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+def server_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerBench]:
     match request.param:
         case "fake":
-            bench: Bench = FakeBench()
+            bench: ServerBench = FakeServerBench()
         case "embedded":
             bench = embedded()
         case "djl-serving":
@@ -148,56 +148,56 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
 
 
 @dataclass
-class Shop:
+class ServerCase:
     """Starts servers on the bench and waits for them."""
 
-    bench: Bench
+    setup: ServerBench
     root: Path
 
-    def start(self, name: str, *, answer: str | None = "hello", port: int = 0) -> Path:
-        self.bench.model(self.root / name, answer)
+    def start(self, name: str, *, text: str | None = "hello", port: int = 0) -> Path:
+        self.setup.model(self.root / name, text)
         home = self.root / f"{name}-home"
         launch = Launch(
             model_folder=self.root / name,
             home=home,
             python=Path(worker_python()),
-            engine=engine_dir() if isinstance(self.bench.servers, Embedded) else self.root,
+            engine=engine_dir() if isinstance(self.setup.servers, Embedded) else self.root,
             host="127.0.0.1",
             port=port,
             environment={},
             # Containers have one name space on the whole machine.
             labels={"deployment": f"tiny-{short(digest(str(self.root)), 8)}"},
-            image=image() if isinstance(self.bench.servers, Container) else "",
+            image=image() if isinstance(self.setup.servers, Container) else "",
         )
-        seen = self.bench.servers.start(launch)
-        assert seen.phase in ("starting", "loading", "failed")
-        assert seen.server == home.name
+        observed = self.setup.servers.start(launch)
+        assert observed.phase in ("starting", "loading", "failed")
+        assert observed.server == home.name
         return home
 
-    def settled(self, home: Path, *phases: str) -> SeenServer:
+    def settled(self, home: Path, *phases: str) -> ObservedServer:
         """What it is once it is none of `phases` any more."""
-        clock, servers = self.bench.clock, self.bench.servers
-        deadline = clock.monotonic() + PATIENCE
-        while (seen := servers.look(home)).phase in (phases or ("starting", "loading")):
-            assert clock.monotonic() < deadline, seen
+        clock, servers = self.setup.clock, self.setup.servers
+        deadline = clock.monotonic() + TIMEOUT
+        while (observed := servers.status(home)).phase in (phases or ("starting", "loading")):
+            assert clock.monotonic() < deadline, observed
             clock.sleep(0.05)
-        return seen
+        return observed
 
-    def ready(self, name: str, *, answer: str = "hello", port: int = 0) -> tuple[Path, int]:
-        home = self.start(name, answer=answer, port=port)
-        seen = self.settled(home)
-        assert seen.phase == "ready", self.bench.servers.log(home).read_text()
-        assert seen.port is not None
-        return home, seen.port
+    def ready(self, name: str, *, text: str = "hello", port: int = 0) -> tuple[Path, int]:
+        home = self.start(name, text=text, port=port)
+        observed = self.settled(home)
+        assert observed.phase == "ready", self.setup.servers.log(home).read_text()
+        assert observed.port is not None
+        return home, observed.port
 
 
 @pytest.fixture
-def shop(bench: Bench, tmp_path: Path) -> Shop:
-    return Shop(bench, tmp_path)
+def server_case(server_bench: ServerBench, tmp_path: Path) -> ServerCase:
+    return ServerCase(server_bench, tmp_path)
 
 
-def ask(port: int, text: str = "{}") -> str:
-    link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+def invoke(port: int, text: str = "{}") -> str:
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     try:
         link.request("POST", "/invocations", text, {"Content-Type": "application/json"})
         return link.getresponse().read().decode()
@@ -207,7 +207,7 @@ def ask(port: int, text: str = "{}") -> str:
 
 def refuses(port: int) -> bool:
     try:
-        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+        socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT).close()
     except ConnectionRefusedError:
         return True
     return False
@@ -219,109 +219,111 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def test_it_refuses_while_it_loads_and_answers_when_it_is_ready(shop: Shop) -> None:
+def test_it_refuses_while_it_loads_and_answers_when_it_is_ready(server_case: ServerCase) -> None:
     port = free_port()
-    home = shop.start("a", port=port)
+    home = server_case.start("a", port=port)
     assert refuses(port)
-    seen = shop.settled(home)
-    assert (seen.phase, seen.port) == ("ready", port)
-    assert seen.pid
-    assert ask(port) == "hello"
-    assert shop.bench.servers.look(home).served == (1 if shop.bench.counts else 0)
-    assert shop.bench.servers.log(home).stat().st_size
-    assert shop.bench.servers.failure(home) == ""
+    observed = server_case.settled(home)
+    assert (observed.phase, observed.port) == ("ready", port)
+    assert observed.pid
+    assert invoke(port) == "hello"
+    assert server_case.setup.servers.status(home).served == (1 if server_case.setup.counts else 0)
+    assert server_case.setup.servers.log(home).stat().st_size
+    assert server_case.setup.servers.failure(home) == ""
 
 
-def test_it_finds_a_port_when_none_is_asked_for(shop: Shop) -> None:
-    _, port = shop.ready("a")
+def test_it_finds_a_port_when_none_is_requested(server_case: ServerCase) -> None:
+    _, port = server_case.ready("a")
     assert port != 0
-    assert ask(port) == "hello"
+    assert invoke(port) == "hello"
 
 
-def test_it_outlives_whoever_started_it(shop: Shop) -> None:
-    home, port = shop.ready("a")
-    seen = shop.bench.again().look(home)
-    assert (seen.phase, seen.port) == ("ready", port)
+def test_it_outlives_the_user_who_started_it(server_case: ServerCase) -> None:
+    home, port = server_case.ready("a")
+    observed = server_case.setup.again().status(home)
+    assert (observed.phase, observed.port) == ("ready", port)
 
 
-def test_a_model_that_does_not_load_is_a_failure_with_its_reason(shop: Shop) -> None:
+def test_a_model_that_does_not_load_is_a_failure_with_its_reason(server_case: ServerCase) -> None:
     port = free_port()
-    home = shop.start("a", answer=None, port=port)
-    seen = shop.settled(home)
-    assert (seen.phase, seen.pid) == ("failed", None)
-    assert "RuntimeError: no such model" in shop.bench.servers.failure(home)
+    home = server_case.start("a", text=None, port=port)
+    observed = server_case.settled(home)
+    assert (observed.phase, observed.pid) == ("failed", None)
+    assert "RuntimeError: no such model" in server_case.setup.servers.failure(home)
     assert refuses(port)
-    shop.bench.servers.stop(home, grace=1)
-    assert shop.bench.servers.look(home).phase == "gone"
-    assert shop.bench.servers.failure(home) == ""
+    server_case.setup.servers.stop(home, grace=1)
+    assert server_case.setup.servers.status(home).phase == "gone"
+    assert server_case.setup.servers.failure(home) == ""
 
 
-def test_a_port_that_is_taken_is_a_failure_with_its_reason(shop: Shop) -> None:
-    _, port = shop.ready("a")
-    home = shop.start("b", port=port)
-    assert shop.settled(home).phase == "failed"
-    assert f"127.0.0.1:{port}" in shop.bench.servers.failure(home)
-    assert ask(port) == "hello"
+def test_a_port_that_is_taken_is_a_failure_with_its_reason(server_case: ServerCase) -> None:
+    _, port = server_case.ready("a")
+    home = server_case.start("b", port=port)
+    assert server_case.settled(home).phase == "failed"
+    assert f"127.0.0.1:{port}" in server_case.setup.servers.failure(home)
+    assert invoke(port) == "hello"
 
 
 # The two others cannot hand their listening socket over: the target starts them again at the address instead.
-@pytest.mark.parametrize("bench", ["fake", pytest.param("embedded", marks=pytest.mark.worker)], indirect=True)
-def test_the_address_is_taken_over_and_the_previous_one_ends(shop: Shop) -> None:
-    old, address = shop.ready("a", answer="old")
-    new, own = shop.ready("b", answer="new")
-    shop.bench.servers.take_over(new, old, host="127.0.0.1", port=address)
-    assert ask(address) == "new"
-    assert shop.bench.servers.look(new).port == address
+@pytest.mark.parametrize(
+    "server_bench", ["fake", pytest.param("embedded", marks=pytest.mark.worker)], indirect=True
+)
+def test_the_address_is_taken_over_and_the_previous_one_ends(server_case: ServerCase) -> None:
+    old, address = server_case.ready("a", text="old")
+    new, own = server_case.ready("b", text="new")
+    server_case.setup.servers.take_over(new, old, host="127.0.0.1", port=address)
+    assert invoke(address) == "new"
+    assert server_case.setup.servers.status(new).port == address
     assert refuses(own)
-    assert shop.settled(old, "ready", "draining").phase == "gone"
-    assert ask(address) == "new"
+    assert server_case.settled(old, "ready", "draining").phase == "gone"
+    assert invoke(address) == "new"
 
 
 @pytest.mark.worker
-@pytest.mark.parametrize("bench", ["embedded"], indirect=True)
-def test_clients_of_a_deployment_register_no_models(shop: Shop) -> None:
-    _, port = shop.ready("a")
-    link = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    link.request("POST", f"/models?url=file:{shop.root}/a/&model_name=b")
+@pytest.mark.parametrize("server_bench", ["embedded"], indirect=True)
+def test_clients_of_a_deployment_register_no_models(server_case: ServerCase) -> None:
+    _, port = server_case.ready("a")
+    link = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+    link.request("POST", f"/models?url=file:{server_case.root}/a/&model_name=b")
     assert link.getresponse().status == 404
     link.close()
-    assert ask(port) == "hello"
+    assert invoke(port) == "hello"
 
 
-def test_nothing_changes_where_the_address_cannot_be_taken(shop: Shop) -> None:
-    home, port = shop.ready("a")
+def test_nothing_changes_where_the_address_cannot_be_taken(server_case: ServerCase) -> None:
+    home, port = server_case.ready("a")
     with pytest.raises(DeployFailed, match="could not take"):
-        shop.bench.servers.take_over(home, shop.root / "nobody-home", host="127.0.0.1", port=1)
-    assert ask(port) == "hello"
+        server_case.setup.servers.take_over(home, server_case.root / "nobody-home", host="127.0.0.1", port=1)
+    assert invoke(port) == "hello"
 
 
-def test_a_stopped_server_is_gone_and_may_be_stopped_again(shop: Shop) -> None:
-    home, port = shop.ready("a")
+def test_a_stopped_server_is_gone_and_may_be_stopped_again(server_case: ServerCase) -> None:
+    home, port = server_case.ready("a")
     for _ in range(2):
-        shop.bench.servers.stop(home, grace=5)
-        seen = shop.bench.servers.look(home)
-        assert (seen.phase, seen.pid, seen.port) == ("gone", None, None)
+        server_case.setup.servers.stop(home, grace=5)
+        observed = server_case.setup.servers.status(home)
+        assert (observed.phase, observed.pid, observed.port) == ("gone", None, None)
         assert refuses(port)
 
 
-def test_a_server_may_be_stopped_while_it_loads(shop: Shop) -> None:
-    home = shop.start("a", port=(port := free_port()))
-    shop.bench.servers.stop(home, grace=5)
-    assert shop.bench.servers.look(home).phase == "gone"
+def test_a_server_may_be_stopped_while_it_loads(server_case: ServerCase) -> None:
+    home = server_case.start("a", port=(port := free_port()))
+    server_case.setup.servers.stop(home, grace=5)
+    assert server_case.setup.servers.status(home).phase == "gone"
     assert refuses(port)
 
 
-def test_a_home_where_nothing_was_started_is_gone(shop: Shop) -> None:
-    shop.bench.servers.stop(shop.root / "never", grace=1)
-    assert shop.bench.servers.look(shop.root / "never").phase == "gone"
-    assert shop.bench.servers.failure(shop.root / "never") == ""
+def test_a_home_where_nothing_was_started_is_gone(server_case: ServerCase) -> None:
+    server_case.setup.servers.stop(server_case.root / "never", grace=1)
+    assert server_case.setup.servers.status(server_case.root / "never").phase == "gone"
+    assert server_case.setup.servers.failure(server_case.root / "never") == ""
 
 
-def test_it_may_be_started_again_after_it_was_stopped(shop: Shop) -> None:
-    home, port = shop.ready("a")
-    shop.bench.servers.stop(home, grace=5)
-    if isinstance(shop.bench, RealBench):
-        shutil.rmtree(shop.root / "a")
-    again, port = shop.ready("a", answer="again", port=port)
+def test_it_may_be_started_again_after_it_was_stopped(server_case: ServerCase) -> None:
+    home, port = server_case.ready("a")
+    server_case.setup.servers.stop(home, grace=5)
+    if isinstance(server_case.setup, RealServerBench):
+        shutil.rmtree(server_case.root / "a")
+    again, port = server_case.ready("a", text="again", port=port)
     assert again == home
-    assert ask(port) == "again"
+    assert invoke(port) == "again"

@@ -40,7 +40,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(aws: Emulated, tmp_path: Path) -> Run:
     """stdout of a program that has to work."""
 
-    def ran(command: Sequence[str | Path], *, good: tuple[int, ...] = (0,), **more: str) -> str:
+    def result(command: Sequence[str | Path], *, good: tuple[int, ...] = (0,), **more: str) -> str:
         done = subprocess.run(
             [str(word) for word in command],
             env=client_environment(aws.url, aws.keys, tmp_path, **more),
@@ -54,12 +54,12 @@ def run(aws: Emulated, tmp_path: Path) -> Run:
         assert done.returncode in good, f"{command}\n{done.stdout}{done.stderr}\n{aws.log.read_text()}"
         return done.stdout
 
-    return ran
+    return result
 
 
 def test_boto3(run: Run, model: Path) -> None:
-    told = json.loads(run([clients() / "python", HERE / "with_boto3.py", model, IMAGE]))
-    assert told == {
+    result = json.loads(run([clients() / "python", HERE / "with_boto3.py", model, IMAGE]))
+    assert result == {
         "answer": "hello",
         "streamed": ["t0", "t1", "t2"],
         "config": "by-boto3-2",
@@ -71,15 +71,15 @@ def test_boto3(run: Run, model: Path) -> None:
 def test_sagemaker_core(run: Run, aws: Emulated, model: Path) -> None:
     role = aws.role("by-core")
     uri = aws.upload("core", {file.name: file.read_bytes() for file in model.iterdir()}, bucket="by-core")
-    said = run([clients() / "python", HERE / "with_sagemaker_core.py", role, uri, IMAGE])
-    told = json.loads(said.splitlines()[-1])
-    assert told == {"answer": "hello", "config": "by-core-2", "answer_after": "hello", "left": []}
+    output = run([clients() / "python", HERE / "with_sagemaker_core.py", role, uri, IMAGE])
+    result = json.loads(output.splitlines()[-1])
+    assert result == {"answer": "hello", "config": "by-core-2", "answer_after": "hello", "left": []}
 
 
 def test_the_aws_cli(run: Run, model: Path, tmp_path: Path) -> None:
     def cli(*words: str | Path) -> Any:
-        said = run([clients() / "aws", *words, "--output", "json"])
-        return json.loads(said) if said.startswith(("{", "[", '"')) else said
+        output = run([clients() / "aws", *words, "--output", "json"])
+        return json.loads(output) if output.startswith(("{", "[", '"')) else output
 
     def config(name: str) -> None:
         variant = "VariantName=AllTraffic,ModelName=by-cli,InstanceType=ml.g5.xlarge,InitialInstanceCount=1"
@@ -87,8 +87,14 @@ def test_the_aws_cli(run: Run, model: Path, tmp_path: Path) -> None:
         cli("sagemaker", "create-endpoint-config", *words)
 
     def invoke() -> str:
-        asked = ("--content-type", "application/json", "--body", '{"do": "echo", "text": "hello"}', "answer")
-        cli("sagemaker-runtime", "invoke-endpoint", *named, *asked)
+        requests = (
+            "--content-type",
+            "application/json",
+            "--body",
+            '{"do": "echo", "text": "hello"}',
+            "answer",
+        )
+        cli("sagemaker-runtime", "invoke-endpoint", *named, *requests)
         return (tmp_path / "answer").read_text()
 
     named = ("--endpoint-name", "by-cli")
@@ -127,19 +133,19 @@ def terraform(run: Run, model: Path, tmp_path: Path) -> Run:
     shutil.copy(HERE / "main.tf", tmp_path)
     environment = terraform_environment(tmp_path)
 
-    def ran(word: str, *words: str, generation: str = "", good: tuple[int, ...] = (0,)) -> str:
+    def result(word: str, *words: str, generation: str = "", good: tuple[int, ...] = (0,)) -> str:
         variables = [f"generation={generation}", f"folder={model}", f"image_tag={IMAGE.rpartition(':')[2]}"]
         chosen = [f"-var={each}" for each in variables] if generation else []
         command = ["terraform", word, "-no-color", "-input=false", *words, *chosen]
         return run(command, good=good, **environment)
 
     try:
-        ran("init")
+        result("init")
     except (FileNotFoundError, AssertionError) as why:
         if os.environ.get("LMI_CI"):
             raise
         pytest.skip(f"no Terraform 1.5 or newer with hashicorp/aws: {str(why).strip().splitlines()[-1]}")
-    return ran
+    return result
 
 
 def test_terraform(terraform: Run, aws: Emulated) -> None:
@@ -149,18 +155,20 @@ def test_terraform(terraform: Run, aws: Emulated) -> None:
     terraform("plan", "-detailed-exitcode", generation="one")
     assert aws.described("tf-endpoint")["EndpointConfigName"] == "tf-one"
     runtime = aws.client("sagemaker-runtime")
-    asked = json.dumps({"do": "echo", "text": "hello"})
-    answer = runtime.invoke_endpoint(EndpointName="tf-endpoint", ContentType="application/json", Body=asked)
-    assert answer["Body"].read() == b"hello"
+    requests = json.dumps({"do": "echo", "text": "hello"})
+    response = runtime.invoke_endpoint(
+        EndpointName="tf-endpoint", ContentType="application/json", Body=requests
+    )
+    assert response["Body"].read() == b"hello"
     terraform("apply", "-auto-approve", generation="two")
     terraform("plan", "-detailed-exitcode", generation="two")
     assert aws.described("tf-endpoint")["EndpointConfigName"] == "tf-two"
     terraform("destroy", "-auto-approve", generation="two")
-    aws.until_gone("tf-endpoint")
-    assert left_behind(aws) == []
+    aws.wait_until_deleted("tf-endpoint")
+    assert remaining_resources(aws) == []
 
 
-def left_behind(aws: Emulated) -> list[str]:
+def remaining_resources(aws: Emulated) -> list[str]:
     """Of everything that main.tf makes, what is still there."""
     sagemaker, logs = aws.client("sagemaker"), aws.client("logs")
     found = [
@@ -173,5 +181,5 @@ def left_behind(aws: Emulated) -> list[str]:
     ]
     groups = logs.describe_log_groups(logGroupNamePrefix="/aws/sagemaker/Endpoints/tf-other")["logGroups"]
     scaling = aws.client("application-autoscaling").describe_scalable_targets(ServiceNamespace="sagemaker")
-    beside = [*groups, *scaling["ScalableTargets"]]
-    return [*(name for name in found if name.startswith("tf-")), *map(str, beside)]
+    extra = [*groups, *scaling["ScalableTargets"]]
+    return [*(name for name in found if name.startswith("tf-")), *map(str, extra)]

@@ -38,10 +38,10 @@ def test_printed_policies_pass_parliament_and_are_known_to_policy_sentry() -> No
             }
     assert len(printed) > 30
     actions = sorted({action for row in rows() for action in row.demanded})
-    asked = json.dumps({"policies": printed, "actions": actions})
+    requests = json.dumps({"policies": printed, "actions": actions})
     done = subprocess.run(
         [policy_checkers() / "python", PROGRAM],
-        input=asked,
+        input=requests,
         capture_output=True,
         text=True,
         check=False,
@@ -51,5 +51,7 @@ def test_printed_policies_pass_parliament_and_are_known_to_policy_sentry() -> No
     found = {(kind, detail) for each in json.loads(done.stdout).values() for kind, detail in each}
     new = {one for one in found if not any(one[0] == kind and word in one[1] for kind, word in KNOWN)}
     assert new == set()
-    gone = {known for known in KNOWN if not any(one[0] == known[0] and known[1] in one[1] for one in found)}
-    assert gone == set(), "known findings that are no more: take them off the list"
+    missing = {
+        known for known in KNOWN if not any(one[0] == known[0] and known[1] in one[1] for one in found)
+    }
+    assert missing == set(), "known findings that are no more: take them off the list"

@@ -29,8 +29,8 @@ def events(done: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
 def chat(address: str, text: str) -> str:
     body = json.dumps({"messages": [{"role": "user", "content": text}], "max_tokens": 4}).encode()
     request = urllib.request.Request(address, body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return str(json.load(answer)["choices"][0]["message"]["content"])
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return str(json.load(response)["choices"][0]["message"]["content"])
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +47,10 @@ def test_up_ends_with_a_real_answer(installed: Installed, up: dict[str, object])
 
 
 def test_a_second_up_plans_nothing_and_still_probes(installed: Installed, up: dict[str, object]) -> None:
-    told = events(installed.run("up", "--yes", "--json", RECIPE))
-    assert told[0]["actions"] == []
-    assert [event["event"] for event in told].count("answered") == 1
-    assert told[-1]["changed"] is False
+    messages = events(installed.run("up", "--yes", "--json", RECIPE))
+    assert messages[0]["actions"] == []
+    assert [event["event"] for event in messages].count("answered") == 1
+    assert messages[-1]["changed"] is False
     assert installed.run("plan", "--exit-code", RECIPE).returncode == 0
 
 
@@ -58,24 +58,24 @@ def test_invoke_streams_tokens_and_keeps_stdout_clean(installed: Installed, up: 
     done = installed.run("invoke", "--stream", "quickstart", "What is the capital of France?")
     assert "Paris" in done.stdout
     assert "tokens/s" in done.stderr
-    told = events(installed.run("invoke", "--json", "quickstart", "What is the capital of France?"))
-    pieces = "".join(str(event["text"]) for event in told if event["event"] == "piece")
-    assert told[-1]["answer"] == pieces
-    assert len(told) > 4, "it came in pieces"
-    assert "Paris" in pieces
+    messages = events(installed.run("invoke", "--json", "quickstart", "What is the capital of France?"))
+    chunks = "".join(str(event["text"]) for event in messages if event["event"] == "piece")
+    assert messages[-1]["answer"] == chunks
+    assert len(messages) > 4, "it came in pieces"
+    assert "Paris" in chunks
 
 
 def test_invoke_takes_stdin_a_file_a_body_and_gives_it_raw(
     installed: Installed, up: dict[str, object], tmp_path: Path
 ) -> None:
-    asked = "What is the capital of France?"
-    (tmp_path / "prompt.txt").write_text(asked)
+    requests = "What is the capital of France?"
+    (tmp_path / "prompt.txt").write_text(requests)
     body = json.dumps({"inputs": "Paris is", "parameters": {"max_new_tokens": 2}})
-    assert "Paris" in installed.run("invoke", "quickstart", input=asked).stdout
+    assert "Paris" in installed.run("invoke", "quickstart", input=requests).stdout
     assert "Paris" in installed.run("invoke", "quickstart", "--file", str(tmp_path / "prompt.txt")).stdout
     raw = installed.run("invoke", "--raw", "quickstart", "--body", body)
     assert "generated_text" in json.loads(raw.stdout)
-    wrong = installed.run("invoke", "quickstart", asked, "-p", "temperatur=0")
+    wrong = installed.run("invoke", "quickstart", requests, "-p", "temperatur=0")
     assert wrong.returncode == 1
     assert "did you mean temperature" in wrong.stderr
     assert wrong.stdout.strip() == ""
@@ -109,10 +109,12 @@ def test_a_changed_recipe_takes_the_address_and_no_request_is_lost(
     ended.set()
     for client in clients:
         client.join()
-    told = events(done)
-    assert done.returncode == 0, told[-1]
-    assert told[-1]["address"] == address
-    assert any(event["event"] == "finished" and "take the address" in str(event["title"]) for event in told)
+    messages = events(done)
+    assert done.returncode == 0, messages[-1]
+    assert messages[-1]["address"] == address
+    assert any(
+        event["event"] == "finished" and "take the address" in str(event["title"]) for event in messages
+    )
     assert not lost, lost[:3]
     assert len(answered) > 2
     servers = [p for p in psutil.process_iter(["cmdline"]) if _serves(p, installed)]
@@ -132,7 +134,7 @@ def test_down_leaves_nothing(installed: Installed, up: dict[str, object]) -> Non
     assert installed.run("status", "quickstart").returncode == 4
 
 
-def test_ctrl_c_while_the_model_loads_is_said_and_can_be_gone_on_from(installed: Installed) -> None:
+def test_ctrl_c_while_the_model_loads_is_reported_and_can_be_gone_on_from(installed: Installed) -> None:
     import signal
 
     running = subprocess.Popen(
@@ -148,12 +150,12 @@ def test_ctrl_c_while_the_model_loads_is_said_and_can_be_gone_on_from(installed:
             break
     time.sleep(0.3)
     running.send_signal(signal.SIGINT)
-    told = running.stderr.read()
+    output = running.stderr.read()
     running.stderr.close()
     assert running.stdout is not None
     running.stdout.close()
-    assert running.wait(20) == 130, told
-    assert "interrupted" in told
+    assert running.wait(20) == 130, output
+    assert "interrupted" in output
     assert installed.run("status", "quickstart").returncode in (1, 4)
     assert installed.run("up", "--yes", RECIPE).returncode == 0
     assert installed.run("down", "--yes", "quickstart").returncode == 0

@@ -72,8 +72,8 @@ def account(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 def test_a_recipe_becomes_an_endpoint_that_answers_and_nothing_is_left(account: Account) -> None:
-    told = account.run("plan", RECIPE, "--exit-code", "--json", code=1)
-    assert "lmi-endpoint" in told
+    output = account.run("plan", RECIPE, "--exit-code", "--json", code=1)
+    assert "lmi-endpoint" in output
     account.allow()
     account.run("plan", RECIPE, "--exit-code", code=4)
     up = account.run("up", RECIPE, "--yes", "--json")
@@ -93,13 +93,13 @@ def test_a_recipe_becomes_an_endpoint_that_answers_and_nothing_is_left(account: 
     assert account.left() == NOTHING | {"folders": ["manifests/", "weights/"]}
 
 
-def test_a_job_inside_aws_brings_the_weights_that_are_not_there(account: Account) -> None:
-    held = [json.loads(line) for line in account.run("weights", "ls", "--json").splitlines()]
-    account.run("weights", "rm", "--yes", next(line["name"] for line in held if line["event"] == "row"))
+def test_a_job_inside_aws_transfers_the_weights_that_are_not_there(account: Account) -> None:
+    existing = [json.loads(line) for line in account.run("weights", "ls", "--json").splitlines()]
+    account.run("weights", "rm", "--yes", next(line["name"] for line in existing if line["event"] == "row"))
     account.allow(*BY_JOB)
     up = account.run("up", RECIPE, "--yes", "--json", *BY_JOB)
-    begun = [line["title"] for line in map(json.loads, up.splitlines()) if line["event"] == "started"]
-    assert any("by a job on 1 x ml.m5.4xlarge" in title for title in begun)
+    started = [line["title"] for line in map(json.loads, up.splitlines()) if line["event"] == "started"]
+    assert any("by a job on 1 x ml.m5.4xlarge" in title for title in started)
     assert "Paris" in account.run("invoke", NAME, "What is the capital of France?")
     account.run("down", NAME, "--yes", "--purge")
     assert account.left() == NOTHING | {"folders": []}

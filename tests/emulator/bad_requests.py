@@ -49,11 +49,11 @@ def bad_requests(service: str, operations: tuple[str, ...]) -> Iterator[BadReque
             yield BadRequest(operation, _with(good, path, value), code, phrase)
 
 
-def sample(shape: Any, *, depth: int, whole: bool = False) -> Any:
+def sample(shape: Any, *, depth: int, is_complete: bool = False) -> Any:
     """A value that fits; of structures, what is required."""
     kind = shape.type_name
     if kind == "structure":
-        names = shape.members if whole else shape.required_members
+        names = shape.members if is_complete else shape.required_members
         return {name: sample(shape.members[name], depth=depth + 1) for name in names}
     if kind == "list":
         return [sample(shape.member, depth=depth + 1) for _ in range(max(1, shape.metadata.get("min", 1)))]
@@ -77,11 +77,11 @@ def _text(shape: Any) -> str:
     raise LookupError(f"{shape.name}: no sample matches {pattern}")
 
 
-Fault = tuple[str, str, tuple[Any, ...], Any]
+AwsError = tuple[str, str, tuple[Any, ...], Any]
 INVALID = "ValidationException"
 
 
-def _faults(shape: Any, path: tuple[Any, ...]) -> Iterator[Fault]:
+def _faults(shape: Any, path: tuple[Any, ...]) -> Iterator[AwsError]:
     kind = shape.type_name
     if kind == "structure":
         yield from _structure_faults(shape, path)
@@ -95,7 +95,7 @@ def _faults(shape: Any, path: tuple[Any, ...]) -> Iterator[Fault]:
         yield "SerializationException", "NUMBER_VALUE can not be converted to a Boolean", path, 1
 
 
-def _structure_faults(shape: Any, path: tuple[Any, ...]) -> Iterator[Fault]:
+def _structure_faults(shape: Any, path: tuple[Any, ...]) -> Iterator[AwsError]:
     if path:
         yield "SerializationException", "Expected structure or null", path, "text"
     yield INVALID, f"{shape.name} has no member NoSuchMember", (*path, "NoSuchMember"), "text"
@@ -112,7 +112,7 @@ def _structure_faults(shape: Any, path: tuple[Any, ...]) -> Iterator[Fault]:
             yield from _faults(member, (*path, name))
 
 
-def _list_faults(shape: Any, path: tuple[Any, ...]) -> Iterator[Fault]:
+def _list_faults(shape: Any, path: tuple[Any, ...]) -> Iterator[AwsError]:
     low, high = shape.metadata.get("min"), shape.metadata.get("max")
     item = sample(shape.member, depth=len(path))
     if low:
@@ -130,7 +130,7 @@ def _list_faults(shape: Any, path: tuple[Any, ...]) -> Iterator[Fault]:
         yield from _faults(shape.member, (*path, 0))
 
 
-def _string_faults(shape: Any, path: tuple[Any, ...]) -> Iterator[Fault]:
+def _string_faults(shape: Any, path: tuple[Any, ...]) -> Iterator[AwsError]:
     where = f"at '{_words(path)}' failed to satisfy constraint: Member must"
     yield "SerializationException", "NUMBER_VALUE can not be converted to a String", path, 7
     if shape.enum:
@@ -148,7 +148,7 @@ def _string_faults(shape: Any, path: tuple[Any, ...]) -> Iterator[Fault]:
         yield INVALID, text, path, " !\n"
 
 
-def _number_faults(shape: Any, path: tuple[Any, ...]) -> Iterator[Fault]:
+def _number_faults(shape: Any, path: tuple[Any, ...]) -> Iterator[AwsError]:
     where = f"at '{_words(path)}' failed to satisfy constraint: Member must have value"
     low, high = shape.metadata.get("min"), shape.metadata.get("max")
     kind = "an Integer" if shape.type_name == "integer" else "a Double"
@@ -168,17 +168,17 @@ def _words(path: tuple[Any, ...]) -> str:
 
 def _with(good: Any, path: tuple[Any, ...], value: Any) -> Any:
     """`good` with this value there; None takes the member away. What lies on the way is made."""
-    made = copy.deepcopy(good)
-    held: Any = made
+    created = copy.deepcopy(good)
+    existing: Any = created
     for part, following in itertools.pairwise(path):
-        if isinstance(held, dict):
-            held = held.setdefault(part, [{}] if isinstance(following, int) else {})
+        if isinstance(existing, dict):
+            existing = existing.setdefault(part, [{}] if isinstance(following, int) else {})
         else:
-            held = held[part]
+            existing = existing[part]
     if value is None:
-        held.pop(path[-1], None)
-    elif isinstance(held, list):
-        held[path[-1] :] = [value]
+        existing.pop(path[-1], None)
+    elif isinstance(existing, list):
+        existing[path[-1] :] = [value]
     else:
-        held[path[-1]] = value
-    return made
+        existing[path[-1]] = value
+    return created

@@ -26,7 +26,7 @@ def hosting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 
 
 @pytest.fixture(scope="module")
-def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+def idle_emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
     """A clock that goes on only when it is turned (as good as, while somebody waits)."""
     with emulator(tmp_path_factory.mktemp("still"), "--speed", "0.001") as running:
         yield running

@@ -20,7 +20,7 @@ from tests.emulator.conftest import FULL_SPEED
 from tests.support.emulator_process import ACCOUNT, BUCKET, REGION, TRUST, Emulated, emulator
 
 LAST_OF_IAM = "SignatureDoesNotMatch"
-STRANGER = {"AccessKeyId": "any", "SecretAccessKey": "any"}
+FOREIGN = {"AccessKeyId": "any", "SecretAccessKey": "any"}
 CALLS: dict[str, tuple[str, dict[str, Any], str, str]] = {
     # Service: operation, parameters, and what an unknown key and a wrong secret are called there.
     "sagemaker": ("ListModels", {}, "UnrecognizedClientException", "InvalidSignatureException"),
@@ -45,42 +45,42 @@ def code(client: Any, operation: str, params: Any) -> str:
 
 
 @pytest.mark.parametrize("service", CALLS)
-def test_every_service_asks_for_a_known_key_and_its_secret(aws: Emulated, service: str) -> None:
+def test_every_service_requests_a_known_key_and_its_secret(aws: Emulated, service: str) -> None:
     operation, params, unknown, wrong = CALLS[service]
     mistaken = {"AccessKeyId": aws.key, "SecretAccessKey": "wrong"}
-    assert code(aws.client(service, key=STRANGER), operation, params) == unknown
+    assert code(aws.client(service, key=FOREIGN), operation, params) == unknown
     assert code(aws.client(service, key=mistaken), operation, params) == wrong
 
 
-def test_a_stranger_runs_no_command(tmp_path: Path) -> None:
+def test_a_foreign_user_runs_no_command(tmp_path: Path) -> None:
     """CreateProcessingJob as another user of the machine would send it: signed with any key, or not at all."""
     with emulator(tmp_path, *FULL_SPEED, variables={"PATH": os.environ["PATH"]}) as aws:
-        proof = tmp_path / "was-run"
-        asked = {
+        probe = tmp_path / "was-run"
+        requests = {
             "ProcessingJobName": "theirs",
             "RoleArn": aws.role(),
-            "AppSpecification": {"ImageUri": "i", "ContainerEntrypoint": ["touch", str(proof)]},
+            "AppSpecification": {"ImageUri": "i", "ContainerEntrypoint": ["touch", str(probe)]},
             "ProcessingResources": {
                 "ClusterConfig": {"InstanceCount": 1, "InstanceType": "ml.m5.large", "VolumeSizeInGB": 1}
             },
         }
-        told = code(aws.client("sagemaker", key=STRANGER), "CreateProcessingJob", asked)
-        assert told == "UnrecognizedClientException"
+        message = code(aws.client("sagemaker", key=FOREIGN), "CreateProcessingJob", requests)
+        assert message == "UnrecognizedClientException"
         headers = {"X-Amz-Target": "SageMaker.CreateProcessingJob"}
         with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(urllib.request.Request(aws.url, json.dumps(asked).encode(), headers))
+            urllib.request.urlopen(urllib.request.Request(aws.url, json.dumps(requests).encode(), headers))
         assert aws.client("sagemaker").list_processing_jobs()["ProcessingJobSummaries"] == []
-        assert not proof.exists()
+        assert not probe.exists()
 
 
-def asked(aws: Emulated, method: str, path: str, **headers: str) -> tuple[int, bytes]:
+def send_request(aws: Emulated, method: str, path: str, **headers: str) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection(urlsplit(aws.url).netloc, timeout=10)
     connection.putrequest(method, path, skip_host="Host" in headers)
     for name, value in headers.items():
         connection.putheader(name, value)
     connection.endheaders()
-    answer = connection.getresponse()
-    found = answer.status, answer.read()
+    response = connection.getresponse()
+    found = response.status, response.read()
     connection.close()
     return found
 
@@ -89,22 +89,22 @@ def asked(aws: Emulated, method: str, path: str, **headers: str) -> tuple[int, b
     "host", ["evil.example", "evil.example:4566", "127.0.0.1.evil.example", "localhost.evil", "10.0.0.1", ""]
 )
 def test_a_site_whose_name_points_here_is_refused(aws: Emulated, host: str) -> None:
-    status, told = asked(aws, "GET", "/_clock", Host=host)
-    assert (status, b"use 127.0.0.1 or localhost" in told) == (403, True)
+    status, description = send_request(aws, "GET", "/_clock", Host=host)
+    assert (status, b"use 127.0.0.1 or localhost" in description) == (403, True)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost:1", "bucket.localhost:4566", "[::1]:5"])
 def test_this_machine_by_any_of_its_names_is_not(aws: Emulated, host: str) -> None:
-    assert asked(aws, "GET", "/_clock", Host=host)[0] == 401
+    assert send_request(aws, "GET", "/_clock", Host=host)[0] == 401
 
 
 @pytest.mark.parametrize("path", ["/_clock", "/_faults", "/_rights", f"/_quotas/{REGION}"])
 def test_the_controls_ask_for_the_key(aws: Emulated, path: str) -> None:
     for method in ("GET", "POST"):
-        status, told = asked(aws, method, path, **{"Content-Length": "0"})
-        assert (status, b"curl --user" in told) == (401, True)
-    assert asked(aws, "GET", path, Authorization="Basic bm90OnJpZ2h0")[0] == 401
-    assert asked(aws, "GET", path, Authorization="Basic !")[0] == 401
+        status, description = send_request(aws, method, path, **{"Content-Length": "0"})
+        assert (status, b"curl --user" in description) == (401, True)
+    assert send_request(aws, "GET", path, Authorization="Basic bm90OnJpZ2h0")[0] == 401
+    assert send_request(aws, "GET", path, Authorization="Basic !")[0] == 401
 
 
 def user_key(aws: Emulated, name: str) -> dict[str, str]:
@@ -114,16 +114,16 @@ def user_key(aws: Emulated, name: str) -> dict[str, str]:
     return key
 
 
-def test_the_keys_of_users_are_good_until_they_are_taken_away(aws: Emulated) -> None:
+def test_the_keys_of_users_are_good_until_they_are_removed(aws: Emulated) -> None:
     key, iam = user_key(aws, "ada"), aws.client("iam")
-    theirs = aws.client("sagemaker", key=key)
-    assert theirs.list_models()["Models"] == []
+    expected = aws.client("sagemaker", key=key)
+    assert expected.list_models()["Models"] == []
     assert (
         code(aws.client("sagemaker", key={**key, "SecretAccessKey": "no"}), "ListModels", {})
         == "InvalidSignatureException"
     )
     iam.update_access_key(UserName="ada", AccessKeyId=key["AccessKeyId"], Status="Inactive")
-    assert code(theirs, "ListModels", {}) == "UnrecognizedClientException"
+    assert code(expected, "ListModels", {}) == "UnrecognizedClientException"
     # Of the controls they are none of the root's.
     pair = {**vars(aws), "key": key["AccessKeyId"], "secret": key["SecretAccessKey"]}
     with pytest.raises(urllib.error.HTTPError, match="401"):
@@ -143,12 +143,16 @@ def test_an_assumed_roles_keys_need_their_token(aws: Emulated) -> None:
         assert code(other, "ListModels", {}) == "UnrecognizedClientException"
 
 
-def test_roles_are_not_given_for_identities_that_nobody_verifies(aws: Emulated) -> None:
+def test_roles_are_not_given_for_identities_that_no_one_verifies(aws: Emulated) -> None:
     sts = boto3.client(
         "sts", endpoint_url=aws.url, region_name=REGION, config=Config(retries={"total_max_attempts": 1})
     )
-    asked = {"RoleArn": f"arn:aws:iam::{ACCOUNT}:role/x", "RoleSessionName": "me", "WebIdentityToken": "mine"}
-    assert code(sts, "AssumeRoleWithWebIdentity", asked) == "MissingAuthenticationToken"
+    requests = {
+        "RoleArn": f"arn:aws:iam::{ACCOUNT}:role/x",
+        "RoleSessionName": "me",
+        "WebIdentityToken": "mine",
+    }
+    assert code(sts, "AssumeRoleWithWebIdentity", requests) == "MissingAuthenticationToken"
 
 
 def test_presigned_urls_of_both_versions(aws: Emulated) -> None:
@@ -162,8 +166,8 @@ def test_presigned_urls_of_both_versions(aws: Emulated) -> None:
         )
         url = s3.generate_presigned_url("get_object", Params={**place, "ResponseContentType": "text/x y"})
         assert ("X-Amz-Signature=" in url) == (version == "s3v4")
-        with urllib.request.urlopen(url) as answer:
-            assert answer.read() == b"content"
+        with urllib.request.urlopen(url) as response:
+            assert response.read() == b"content"
         for other in (url.replace("signed/", "other/"), url[:-1] + ("a" if url[-1] != "a" else "b")):
             with pytest.raises(urllib.error.HTTPError, match="403"):
                 urllib.request.urlopen(other)
@@ -201,6 +205,6 @@ def test_a_key_that_is_none_is_refused_without_being_shown(capfd: pytest.Capture
     from lmi_deploy.emulator.__main__ import main
 
     assert main(["--key", "secret-without-an-id"]) == 2
-    told = capfd.readouterr().err
-    assert "--key: expected ACCESS_KEY_ID:SECRET_ACCESS_KEY" in told
-    assert "secret-without" not in told
+    message = capfd.readouterr().err
+    assert "--key: expected ACCESS_KEY_ID:SECRET_ACCESS_KEY" in message
+    assert "secret-without" not in message

@@ -13,7 +13,7 @@ DIMENSION = "sagemaker:variant:DesiredInstanceCount"
 METRIC = "SageMakerVariantInvocationsPerInstance"
 PROVISIONED = 91
 SCALED = 61
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def live(aws: Emulated, name: str, *, count: int = 1) -> dict[str, str]:
@@ -62,9 +62,9 @@ def counts(aws: Emulated, name: str) -> tuple[int, int]:
     return variant["CurrentInstanceCount"], variant["DesiredInstanceCount"]
 
 
-def until(aws: Emulated, name: str, wanted: tuple[int, int]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while counts(aws, name) != wanted:
+def until(aws: Emulated, name: str, desired: tuple[int, int]) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while counts(aws, name) != desired:
         assert time.monotonic() < deadline, (counts(aws, name), aws.log.read_text())
         time.sleep(0.02)
 
@@ -77,121 +77,125 @@ def activities(aws: Emulated, target: dict[str, str]) -> list[dict[str, Any]]:
 
 
 def alarm_names(aws: Emulated, prefix: str) -> list[str]:
-    answer = aws.client("cloudwatch").describe_alarms(AlarmNamePrefix=prefix)
-    return [alarm["AlarmName"] for alarm in answer["MetricAlarms"]]
+    response = aws.client("cloudwatch").describe_alarms(AlarmNamePrefix=prefix)
+    return [alarm["AlarmName"] for alarm in response["MetricAlarms"]]
 
 
-def test_load_takes_the_count_up_and_down_again(still: Emulated) -> None:
-    target = live(still, "busy")
-    bounds(still, target, 1, 4)
-    track(still, target, 5.0)
-    to_the_minute(still)
-    minutes(still, "busy", count=3, invocations=30)
-    until(still, "busy", (1, 4))
-    (begun,) = activities(still, target)
-    assert (begun["StatusCode"], begun["Description"]) == (
+def test_load_takes_the_count_up_and_down_again(idle_emulator: Emulated) -> None:
+    target = live(idle_emulator, "busy")
+    bounds(idle_emulator, target, 1, 4)
+    track(idle_emulator, target, 5.0)
+    to_the_minute(idle_emulator)
+    minutes(idle_emulator, "busy", count=3, invocations=30)
+    until(idle_emulator, "busy", (1, 4))
+    (started,) = activities(idle_emulator, target)
+    assert (started["StatusCode"], started["Description"]) == (
         "InProgress",
         "Setting desired instance count to 4.",
     )
-    still.advance(SCALED)
-    until(still, "busy", (4, 4))
-    (done,) = activities(still, target)
+    idle_emulator.advance(SCALED)
+    until(idle_emulator, "busy", (4, 4))
+    (done,) = activities(idle_emulator, target)
     assert done["StatusCode"] == "Successful"
     assert done["Cause"].startswith(
         "monitor alarm TargetTracking-endpoint/busy/variant/AllTraffic-AlarmHigh-"
     )
-    to_the_minute(still)
-    minutes(still, "busy", count=20, invocations=1)
-    until(still, "busy", (1, 1))
-    assert [one["Description"][-2] for one in activities(still, target)] == ["1", "4"]
+    to_the_minute(idle_emulator)
+    minutes(idle_emulator, "busy", count=20, invocations=1)
+    until(idle_emulator, "busy", (1, 1))
+    assert [one["Description"][-2] for one in activities(idle_emulator, target)] == ["1", "4"]
 
 
-def test_without_traffic_nothing_is_measured_and_nothing_scaled_in(still: Emulated) -> None:
-    target = live(still, "idle", count=2)
-    bounds(still, target, 1, 4)
-    track(still, target, 5.0)
-    still.advance(7200)
-    assert counts(still, "idle") == (2, 2)
-    states = still.client("cloudwatch").describe_alarms(AlarmNamePrefix="TargetTracking-endpoint/idle/")
+def test_without_traffic_nothing_is_measured_and_nothing_scaled_in(idle_emulator: Emulated) -> None:
+    target = live(idle_emulator, "idle", count=2)
+    bounds(idle_emulator, target, 1, 4)
+    track(idle_emulator, target, 5.0)
+    idle_emulator.advance(7200)
+    assert counts(idle_emulator, "idle") == (2, 2)
+    states = idle_emulator.client("cloudwatch").describe_alarms(
+        AlarmNamePrefix="TargetTracking-endpoint/idle/"
+    )
     assert [alarm["StateValue"] for alarm in states["MetricAlarms"]] == ["INSUFFICIENT_DATA"] * 2
 
 
-def test_cooldowns_are_kept(still: Emulated) -> None:
-    target = live(still, "cool")
-    bounds(still, target, 1, 9)
-    track(still, target, 5.0, ScaleOutCooldown=600)
-    to_the_minute(still)
-    minutes(still, "cool", count=3, invocations=8)
-    until(still, "cool", (1, 2))
-    still.advance(SCALED)
-    until(still, "cool", (2, 2))
-    minutes(still, "cool", count=4, invocations=30)
-    assert counts(still, "cool") == (2, 2)
-    minutes(still, "cool", count=8, invocations=30)
-    until(still, "cool", (6, 6))
+def test_cooldowns_are_kept(idle_emulator: Emulated) -> None:
+    target = live(idle_emulator, "cool")
+    bounds(idle_emulator, target, 1, 9)
+    track(idle_emulator, target, 5.0, ScaleOutCooldown=600)
+    to_the_minute(idle_emulator)
+    minutes(idle_emulator, "cool", count=3, invocations=8)
+    until(idle_emulator, "cool", (1, 2))
+    idle_emulator.advance(SCALED)
+    until(idle_emulator, "cool", (2, 2))
+    minutes(idle_emulator, "cool", count=4, invocations=30)
+    assert counts(idle_emulator, "cool") == (2, 2)
+    minutes(idle_emulator, "cool", count=8, invocations=30)
+    until(idle_emulator, "cool", (6, 6))
 
 
-def test_an_alarm_set_by_hand_acts(still: Emulated) -> None:
-    target = live(still, "forced")
-    bounds(still, target, 1, 2)
-    high, low = (alarm["AlarmName"] for alarm in track(still, target, 5.0, ScaleInCooldown=0)["Alarms"])
-    watch = still.client("cloudwatch")
+def test_an_alarm_set_by_hand_acts(idle_emulator: Emulated) -> None:
+    target = live(idle_emulator, "forced")
+    bounds(idle_emulator, target, 1, 2)
+    high, low = (
+        alarm["AlarmName"] for alarm in track(idle_emulator, target, 5.0, ScaleInCooldown=0)["Alarms"]
+    )
+    watch = idle_emulator.client("cloudwatch")
     watch.set_alarm_state(AlarmName=high, StateValue="ALARM", StateReason="test")
-    still.advance(61)
-    until(still, "forced", (1, 2))
+    idle_emulator.advance(61)
+    until(idle_emulator, "forced", (1, 2))
     watch.set_alarm_state(AlarmName=high, StateValue="OK", StateReason="test")
-    still.advance(SCALED)
-    until(still, "forced", (2, 2))
+    idle_emulator.advance(SCALED)
+    until(idle_emulator, "forced", (2, 2))
     watch.set_alarm_state(AlarmName=low, StateValue="ALARM", StateReason="test")
-    still.advance(61)
-    until(still, "forced", (2, 1))
+    idle_emulator.advance(61)
+    until(idle_emulator, "forced", (2, 1))
 
 
-def test_bounds_are_kept_from_the_start(still: Emulated) -> None:
-    target = live(still, "bound")
-    bounds(still, target, 2, 4)
-    until(still, "bound", (1, 2))
-    assert activities(still, target)[0]["Cause"] == "minimum capacity was set to 2"
+def test_bounds_are_kept_from_the_start(idle_emulator: Emulated) -> None:
+    target = live(idle_emulator, "bound")
+    bounds(idle_emulator, target, 2, 4)
+    until(idle_emulator, "bound", (1, 2))
+    assert activities(idle_emulator, target)[0]["Cause"] == "minimum capacity was set to 2"
 
 
-def test_a_quota_in_the_way_is_told(still: Emulated) -> None:
-    target = live(still, "limited")
-    held = {"ml.g5.xlarge": 1000}
+def test_a_quota_in_the_way_is_reported(idle_emulator: Emulated) -> None:
+    target = live(idle_emulator, "limited")
+    existing = {"ml.g5.xlarge": 1000}
     try:
-        still.post(f"/_quotas/{REGION}", {"ml.g5.xlarge": 1})
-        bounds(still, target, 3, 4)
-        (failed,) = activities(still, target)
+        idle_emulator.post(f"/_quotas/{REGION}", {"ml.g5.xlarge": 1})
+        bounds(idle_emulator, target, 3, 4)
+        (failed,) = activities(idle_emulator, target)
         assert failed["StatusCode"] == "Failed"
         assert "ml.g5.xlarge for endpoint usage" in failed["StatusMessage"]
-        assert counts(still, "limited") == (1, 1)
+        assert counts(idle_emulator, "limited") == (1, 1)
     finally:
-        still.post(f"/_quotas/{REGION}", held)
+        idle_emulator.post(f"/_quotas/{REGION}", existing)
 
 
-def test_alarms_come_and_go_with_their_policy(still: Emulated) -> None:
+def test_alarms_come_and_go_with_their_policy(idle_emulator: Emulated) -> None:
     api, target, prefix = (
-        still.client("application-autoscaling"),
-        live(still, "alarms"),
+        idle_emulator.client("application-autoscaling"),
+        live(idle_emulator, "alarms"),
         "TargetTracking-endpoint/alarms/",
     )
-    bounds(still, target, 1, 2)
-    told = [alarm["AlarmName"] for alarm in track(still, target, 10.0)["Alarms"]]
-    assert sorted(told) == alarm_names(still, prefix)
-    assert [name.split("-")[2] for name in sorted(told)] == ["AlarmHigh", "AlarmLow"]
+    bounds(idle_emulator, target, 1, 2)
+    items = [alarm["AlarmName"] for alarm in track(idle_emulator, target, 10.0)["Alarms"]]
+    assert sorted(items) == alarm_names(idle_emulator, prefix)
+    assert [name.split("-")[2] for name in sorted(items)] == ["AlarmHigh", "AlarmLow"]
     (policy,) = api.describe_scaling_policies(**target)["ScalingPolicies"]
-    assert [alarm["AlarmName"] for alarm in policy["Alarms"]] == told
-    track(still, target, 20.0)
-    found = still.client("cloudwatch").describe_alarms(AlarmNamePrefix=prefix)["MetricAlarms"]
+    assert [alarm["AlarmName"] for alarm in policy["Alarms"]] == items
+    track(idle_emulator, target, 20.0)
+    found = idle_emulator.client("cloudwatch").describe_alarms(AlarmNamePrefix=prefix)["MetricAlarms"]
     assert [(alarm["AlarmName"], alarm["Threshold"]) for alarm in found] == list(
-        zip(sorted(told), (20.0, 18.0), strict=True)
+        zip(sorted(items), (20.0, 18.0), strict=True)
     )
     api.delete_scaling_policy(PolicyName="track", **target)
-    assert alarm_names(still, prefix) == []
+    assert alarm_names(idle_emulator, prefix) == []
     with pytest.raises(api.exceptions.ObjectNotFoundException, match="No scaling policy found"):
         api.delete_scaling_policy(PolicyName="track", **target)
-    assert len(track(still, target, 10.0, DisableScaleIn=True)["Alarms"]) == 1
-    still.client("sagemaker").delete_endpoint(EndpointName="alarms")
-    assert alarm_names(still, prefix) == []
+    assert len(track(idle_emulator, target, 10.0, DisableScaleIn=True)["Alarms"]) == 1
+    idle_emulator.client("sagemaker").delete_endpoint(EndpointName="alarms")
+    assert alarm_names(idle_emulator, prefix) == []
     assert (
         api.describe_scalable_targets(ServiceNamespace="sagemaker", ResourceIds=[target["ResourceId"]])[
             "ScalableTargets"
@@ -200,8 +204,8 @@ def test_alarms_come_and_go_with_their_policy(still: Emulated) -> None:
     )
 
 
-def test_an_alarm_over_a_clients_own_metric(still: Emulated) -> None:
-    watch = still.client("cloudwatch")
+def test_an_alarm_over_a_clients_own_metric(idle_emulator: Emulated) -> None:
+    watch = idle_emulator.client("cloudwatch")
     watch.put_metric_alarm(
         AlarmName="own",
         Namespace="mine",
@@ -214,17 +218,17 @@ def test_an_alarm_over_a_clients_own_metric(still: Emulated) -> None:
         ComparisonOperator="GreaterThanThreshold",
         TreatMissingData="notBreaching",
     )
-    to_the_minute(still)
+    to_the_minute(idle_emulator)
     watch.put_metric_data(Namespace="mine", MetricData=[{"MetricName": "errors", "Value": 4.0}])
-    still.advance(60)
-    state(still, "own", "ALARM")
-    still.advance(180)
-    state(still, "own", "OK")
+    idle_emulator.advance(60)
+    state(idle_emulator, "own", "ALARM")
+    idle_emulator.advance(180)
+    state(idle_emulator, "own", "OK")
 
 
-def state(aws: Emulated, alarm: str, wanted: str) -> None:
-    deadline = time.monotonic() + PATIENCE
+def state(aws: Emulated, alarm: str, desired: str) -> None:
+    deadline = time.monotonic() + TIMEOUT
     watch = aws.client("cloudwatch")
-    while (seen := watch.describe_alarms(AlarmNames=[alarm])["MetricAlarms"][0])["StateValue"] != wanted:
-        assert time.monotonic() < deadline, seen
+    while (observed := watch.describe_alarms(AlarmNames=[alarm])["MetricAlarms"][0])["StateValue"] != desired:
+        assert time.monotonic() < deadline, observed
         time.sleep(0.02)

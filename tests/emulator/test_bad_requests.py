@@ -29,8 +29,8 @@ def raw(
     if service:
         named = aws.signed(service, body, named)
     connection.request("POST", "/", body, named)
-    answer = connection.getresponse()
-    return answer.status, json.loads(answer.read())
+    response = connection.getresponse()
+    return response.status, json.loads(response.read())
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -63,8 +63,8 @@ def test_requests_that_the_service_model_forbids(aws: Emulated, operation: str) 
     for bad in bad_requests("sagemaker", (operation,)):
         # As JSON, not through botocore, which would not send most of them.
         target = f"SageMaker.{operation}"
-        _, told = raw(aws, json.dumps(bad.params).encode(), service="sagemaker", X_Amz_Target=target)
-        code, message = told.get("__type"), told.get("message", "")
+        _, description = raw(aws, json.dumps(bad.params).encode(), service="sagemaker", X_Amz_Target=target)
+        code, message = description.get("__type"), description.get("message", "")
         if code != bad.code or bad.phrase not in message:
             wrong.append(f"{bad}\n    {bad.params}\n    got {code}: {message}")
     assert not wrong, "\n".join(wrong[:5])
@@ -103,8 +103,8 @@ IMAGES = {
 
 @pytest.mark.parametrize("image", IMAGES)
 def test_images_that_cannot_be_pulled(aws: Emulated, uri: str, image: str) -> None:
-    told = refusal(aws.client("sagemaker"), "CreateModel", model(aws, uri, Image=image))
-    assert told == ("ValidationException", IMAGES[image].format(image=image))
+    messages = refusal(aws.client("sagemaker"), "CreateModel", model(aws, uri, Image=image))
+    assert messages == ("ValidationException", IMAGES[image].format(image=image))
 
 
 @pytest.mark.parametrize("image", [f"{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/mine:1", f"{IMAGE}-v1.4"])
@@ -126,8 +126,10 @@ def test_a_role_that_is_not_there_or_does_not_trust_sagemaker(aws: Emulated, uri
         ],
     }
     for role in (f"arn:aws:iam::{ACCOUNT}:role/nobody", aws.role("stranger", trust=trust)):
-        told = refusal(aws.client("sagemaker"), "CreateModel", {**model(aws, uri), "ExecutionRoleArn": role})
-        assert told == (
+        messages = refusal(
+            aws.client("sagemaker"), "CreateModel", {**model(aws, uri), "ExecutionRoleArn": role}
+        )
+        assert messages == (
             "ValidationException",
             f"Could not assume role {role}. Please ensure that the role exists and allows principal "
             "'sagemaker.amazonaws.com' to assume the role.",
@@ -177,19 +179,19 @@ def test_a_volume_for_an_instance_with_disks_of_its_own(aws: Emulated, uri: str,
         "VolumeSizeInGB": 100,
     }
     name = kind.replace(".", "-").replace("ml-", "")
-    told = refusal(
+    messages = refusal(
         client, "CreateEndpointConfig", {"EndpointConfigName": name, "ProductionVariants": [variant]}
     )
     message = f"VolumeSize parameter is not allowed for the selected Instance type {kind}"
-    assert told == (("ValidationException", message) if VOLUMES[kind] else ("", ""))
+    assert messages == (("ValidationException", message) if VOLUMES[kind] else ("", ""))
 
 
 def test_signatures(aws: Emulated) -> None:
     target = "SageMaker.ListModels"
     assert raw(aws, X_Amz_Target=target)[1]["__type"] == "MissingAuthenticationTokenException"
     assert raw(aws)[1]["__type"] == "MissingAuthenticationTokenException"
-    broken = raw(aws, X_Amz_Target=target, Authorization="AWS4-HMAC-SHA256 nothing")
-    assert broken[1]["__type"] == "IncompleteSignatureException"
+    invalid = raw(aws, X_Amz_Target=target, Authorization="AWS4-HMAC-SHA256 nothing")
+    assert invalid[1]["__type"] == "IncompleteSignatureException"
     other = raw(aws, X_Amz_Target=target, service="s3")
     assert other == (403, {"__type": "InvalidSignatureException", "message": other[1]["message"]})
     assert raw(aws, X_Amz_Target=target, service="sagemaker")[0] == 200
@@ -199,5 +201,5 @@ def test_operations_that_are_not_there(aws: Emulated) -> None:
     assert raw(aws, X_Amz_Target="SageMaker.MakeCoffee", service="sagemaker")[1]["__type"] == (
         "UnknownOperationException"
     )
-    status, told = raw(aws, X_Amz_Target="SageMaker.ListTrainingJobs", service="sagemaker")
-    assert (status, told["__type"]) == (501, "NotImplemented")
+    status, description = raw(aws, X_Amz_Target="SageMaker.ListTrainingJobs", service="sagemaker")
+    assert (status, description["__type"]) == (501, "NotImplemented")

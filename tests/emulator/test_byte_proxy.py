@@ -54,13 +54,13 @@ def test_a_connection_that_is_cut(through: Emulated) -> None:
     assert got(through) == CONTENT
 
 
-def test_a_reply_that_is_lost_was_carried_out(through: Emulated) -> None:
+def test_a_reply_that_is_lost_was_executed(through: Emulated) -> None:
     through.fault(rule("down", {"cut": {"after": 0}}))
     s3 = through.client("s3", fresh=True)
     with pytest.raises(BotoCoreError):
         s3.copy_object(Bucket=BUCKET, Key="lost", CopySource={"Bucket": BUCKET, "Key": "weights"})
-    held = through.client("s3", fresh=True).get_object(Bucket=BUCKET, Key="lost")["Body"].read()
-    assert held == CONTENT
+    existing = through.client("s3", fresh=True).get_object(Bucket=BUCKET, Key="lost")["Body"].read()
+    assert existing == CONTENT
 
 
 def test_a_connection_that_is_dropped_at_once(through: Emulated) -> None:
@@ -84,9 +84,9 @@ def test_one_wrong_bit_on_the_way_up(through: Emulated) -> None:
 
 def test_a_delay_and_a_stall(through: Emulated) -> None:
     through.fault(rule("up", {"stall": {"after": 0, "seconds": 0.3}}, delay=0.3))
-    began = time.monotonic()
+    started = time.monotonic()
     assert got(through) == CONTENT
-    assert time.monotonic() - began > 0.6
+    assert time.monotonic() - started > 0.6
 
 
 def test_before_an_s3_server_that_is_not_ours(aws: Emulated, tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_before_an_s3_server_that_is_not_ours(aws: Emulated, tmp_path: Path) -> 
     with emulator(tmp_path, *FULL_SPEED, "--proxy", "--s3", aws.url, variables=aws.keys) as running:
         url = running.exported["AWS_ENDPOINT_URL_S3"]
         assert url != aws.url
-        there = replace(running, url=url, _clients={})
+        existing = replace(running, url=url, _clients={})
         place = {"Bucket": BUCKET, "Key": "outside/weights"}
-        assert there.client("s3").get_object(**place)["Body"].read() == CONTENT
+        assert existing.client("s3").get_object(**place)["Body"].read() == CONTENT
         running.fault({"method": "BYTES", "path": "^/down/s3$", "do": {"cut": {"after": 5000}}})
         with pytest.raises(BotoCoreError):
-            there.client("s3", fresh=True).get_object(**place)["Body"].read()
+            existing.client("s3", fresh=True).get_object(**place)["Body"].read()

@@ -12,7 +12,7 @@ import pytest
 from tests.server.handlers import MANY_WAYS
 from tests.support.emulator_process import IMAGE, REGION, Emulated
 
-PATIENCE = 90.0
+TIMEOUT = 90.0
 PROPERTIES = "engine=Python\nminWorkers=1\nmaxWorkers=1\n"
 ARN = f"arn:aws:sagemaker:{REGION}:123456789012:inference-component/"
 NEEDS = {"NumberOfAcceleratorDevicesRequired": 1, "MinMemoryRequiredInMb": 1024}
@@ -60,23 +60,23 @@ def described(aws: Emulated, name: str) -> dict[str, Any]:
 
 
 def settled(aws: Emulated, name: str) -> dict[str, Any]:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while (found := described(aws, name))["InferenceComponentStatus"] not in ("InService", "Failed"):
         assert time.monotonic() < deadline, f"{found}\n{aws.log.read_text()}"
         time.sleep(0.02)
     return found
 
 
-def gone(aws: Emulated, name: str) -> None:
+def assert_deleted(aws: Emulated, name: str) -> None:
     aws.client("sagemaker").delete_inference_component(InferenceComponentName=name)
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while names(aws, NameContains=name):
         assert time.monotonic() < deadline, aws.log.read_text()
         time.sleep(0.02)
 
 
-def names(aws: Emulated, **asked: Any) -> list[str]:
-    listed = aws.client("sagemaker").list_inference_components(**asked)["InferenceComponents"]
+def names(aws: Emulated, **requests: Any) -> list[str]:
+    listed = aws.client("sagemaker").list_inference_components(**requests)["InferenceComponents"]
     return [item["InferenceComponentName"] for item in listed]
 
 
@@ -91,10 +91,10 @@ def refused(aws: Emulated, operation: str, **params: Any) -> str:
 
 def invoke(aws: Emulated, endpoint: str, component: str | None, body: Any) -> bytes:
     named = {"InferenceComponentName": component} if component else {}
-    answer = aws.client("sagemaker-runtime").invoke_endpoint(
+    response = aws.client("sagemaker-runtime").invoke_endpoint(
         EndpointName=endpoint, ContentType="application/json", Body=json.dumps(body), **named
     )
-    content: bytes = answer["Body"].read()
+    content: bytes = response["Body"].read()
     return content
 
 
@@ -114,14 +114,14 @@ def test_from_creating_to_in_service_to_gone(aws: Emulated) -> None:
     assert names(aws, EndpointNameEquals="other") == []
     assert aws.client("sagemaker").list_tags(ResourceArn=ARN + "life-1")["Tags"] == tags
     assert invoke(aws, endpoint, "life-1", "x") == b'"x"'
-    told = refused(aws, "DeleteEndpoint", EndpointName="life")
-    assert "inference components attached: life-1" in told
-    gone(aws, "life-1")
+    message = refused(aws, "DeleteEndpoint", EndpointName="life")
+    assert "inference components attached: life-1" in message
+    assert_deleted(aws, "life-1")
     assert refused(aws, "DescribeInferenceComponent", InferenceComponentName="life-1") == (
         f'Could not find inference component "{ARN}life-1".'
     )
     aws.client("sagemaker").delete_endpoint(EndpointName="life")
-    aws.until_gone("life")
+    aws.wait_until_deleted("life")
 
 
 def test_requests_must_say_which_component_where_there_are_some(aws: Emulated) -> None:
@@ -137,7 +137,7 @@ def test_requests_must_say_which_component_where_there_are_some(aws: Emulated) -
     aws.settled("plain")
     with pytest.raises(runtime.exceptions.ClientError, match="header is not allowed"):
         invoke(aws, "plain", "any", "x")
-    told = refused(
+    message = refused(
         aws,
         "CreateInferenceComponent",
         InferenceComponentName="misplaced",
@@ -145,7 +145,7 @@ def test_requests_must_say_which_component_where_there_are_some(aws: Emulated) -
         VariantName="AllTraffic",
         Specification={"ModelName": "plain", "ComputeResourceRequirements": NEEDS},
     )
-    assert "takes no inference components" in told
+    assert "takes no inference components" in message
 
 
 def test_down_to_no_copies_and_up_again(aws: Emulated) -> None:
@@ -166,14 +166,14 @@ def test_down_to_no_copies_and_up_again(aws: Emulated) -> None:
     assert invoke(aws, endpoint, "zero-1", "x") == b'"x"'
 
 
-def test_what_does_not_come_up_is_told(aws: Emulated) -> None:
+def test_what_does_not_come_up_is_reported(aws: Emulated) -> None:
     endpoint, reason = shared(aws, "short"), "Insufficient capacity to place a copy."
     rule = {"method": "HOSTING", "path": "^/start/short/v/.*/short-1$", "times": 1}
     aws.fault({**rule, "do": {"answer": {"status": 400, "body": reason}}})
     create(aws, "short-1", endpoint, with_model(aws, "short-m"))
     found = settled(aws, "short-1")
     assert (found["InferenceComponentStatus"], found["FailureReason"]) == ("Failed", reason)
-    gone(aws, "short-1")
+    assert_deleted(aws, "short-1")
 
 
 def test_an_update_that_fails_leaves_the_old_one(aws: Emulated) -> None:
@@ -209,10 +209,10 @@ def test_adapters_are_served_by_their_base(aws: Emulated) -> None:
     )
     assert settled(aws, "lora-1")["InferenceComponentStatus"] == "InService"
     assert invoke(aws, endpoint, "lora-1", "x") == b'"x"'
-    told = refused(aws, "DeleteInferenceComponent", InferenceComponentName="lora-base")
-    assert "is a base inference component for one or more associated" in told
-    gone(aws, "lora-1")
-    gone(aws, "lora-base")
+    message = refused(aws, "DeleteInferenceComponent", InferenceComponentName="lora-base")
+    assert "is a base inference component for one or more associated" in message
+    assert_deleted(aws, "lora-1")
+    assert_deleted(aws, "lora-base")
 
 
 WRONG: dict[str, dict[str, Any]] = {
@@ -229,7 +229,7 @@ def test_specifications_that_cannot_be(aws: Emulated, words: str) -> None:
         item["EndpointName"] for item in aws.client("sagemaker").list_endpoints()["Endpoints"]
     ]:
         shared(aws, "wrong")
-    told = refused(
+    message = refused(
         aws,
         "CreateInferenceComponent",
         InferenceComponentName="wrong",
@@ -237,7 +237,7 @@ def test_specifications_that_cannot_be(aws: Emulated, words: str) -> None:
         VariantName="v",
         Specification=WRONG[words],
     )
-    assert words in told
+    assert words in message
 
 
 def test_two_components_are_two_containers(hosting: Emulated) -> None:
@@ -250,5 +250,5 @@ def test_two_components_are_two_containers(hosting: Emulated) -> None:
         group = f"/aws/sagemaker/InferenceComponents/{name}"
         (stream,) = hosting.client("logs").describe_log_streams(logGroupName=group)["logStreams"]
         assert stream["logStreamName"].startswith("v/i-")
-    gone(hosting, "two-a")
+    assert_deleted(hosting, "two-a")
     assert invoke(hosting, endpoint, "two-b", {"do": "echo", "text": "still"}) == b"still"

@@ -17,16 +17,16 @@ TAGS = [{"Key": "lmi:deployment", "Value": "chat"}]
 
 
 @pytest.fixture(scope="module")
-def late(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
+def lagging_emulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
     """Its clock goes on only when it is turned."""
     with emulator(tmp_path_factory.mktemp("late"), "--speed", "0.001", "--lag", LAG) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
-def role(late: Emulated) -> str:
-    role = late.role()
-    sagemaker = late.client("sagemaker")
+def role(lagging_emulator: Emulated) -> str:
+    role = lagging_emulator.role()
+    sagemaker = lagging_emulator.client("sagemaker")
     settings = {"ExecutionRoleArn": role, "PrimaryContainer": {"Image": IMAGE}}
     assert _refusal(sagemaker.create_model, ModelName="early", **settings).startswith(
         f"Could not assume role {role}."
@@ -39,7 +39,7 @@ def role(late: Emulated) -> str:
     }
     refusal = _refusal(sagemaker.create_processing_job, ProcessingJobName="early", RoleArn=role, **job)
     assert refusal.startswith(f"Could not assume role {role}.")
-    late.advance(610)
+    lagging_emulator.advance(610)
     sagemaker.create_model(ModelName="later", **settings)
     return role
 
@@ -71,8 +71,8 @@ def _indexed(late: Emulated) -> dict[str, str]:
     }
 
 
-def test_reads_lag_and_writes_do_not(late: Emulated, role: str) -> None:
-    sagemaker = late.client("sagemaker")
+def test_reads_lag_and_writes_do_not(lagging_emulator: Emulated, role: str) -> None:
+    sagemaker = lagging_emulator.client("sagemaker")
     settings = {"ExecutionRoleArn": role, "PrimaryContainer": {"Image": IMAGE}}
     arn = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}"
     sagemaker.create_model(ModelName="Reads", **settings)
@@ -82,7 +82,7 @@ def test_reads_lag_and_writes_do_not(late: Emulated, role: str) -> None:
     config = {"EndpointConfigName": "reads", "ProductionVariants": _variant("Reads")}
     assert _refusal(sagemaker.create_endpoint_config, **config) == nowhere
     assert "already existing" in _refusal(sagemaker.create_model, ModelName="Reads", **settings)
-    late.advance(61)
+    lagging_emulator.advance(61)
     assert sagemaker.describe_model(ModelName="Reads")["ModelArn"] == f"{arn}:model/reads"
     assert len(sagemaker.list_models(NameContains="Reads")["Models"]) == 1
 
@@ -92,35 +92,37 @@ def test_reads_lag_and_writes_do_not(late: Emulated, role: str) -> None:
     assert _refusal(sagemaker.describe_endpoint_config, EndpointConfigName="reads") == nowhere
     assert not sagemaker.list_endpoint_configs(NameContains="reads")["EndpointConfigs"]
     assert _refusal(sagemaker.create_endpoint, **endpoint) == nowhere
-    late.advance(61)
+    lagging_emulator.advance(61)
     sagemaker.create_endpoint(**endpoint)
     assert sagemaker.describe_endpoint(EndpointName="reads")["EndpointStatus"] == "Creating"
 
-    late.advance(3600)
-    late.settled("reads")
+    lagging_emulator.advance(3600)
+    lagging_emulator.settled("reads")
     sagemaker.create_endpoint_config(**{**config, "EndpointConfigName": "next"})
     refusal = _refusal(sagemaker.update_endpoint, EndpointName="reads", EndpointConfigName="next")
     assert refusal == nowhere.replace("config/reads", "config/next")
     sagemaker.delete_endpoint_config(EndpointConfigName="next")
 
 
-def test_the_tag_index_lags_behind_creates_changes_and_deletions(late: Emulated, role: str) -> None:
-    sagemaker, name = late.client("sagemaker"), "model/index"
+def test_the_tag_index_lags_behind_creates_changes_and_deletions(
+    lagging_emulator: Emulated, role: str
+) -> None:
+    sagemaker, name = lagging_emulator.client("sagemaker"), "model/index"
     settings = {"ExecutionRoleArn": role, "PrimaryContainer": {"Image": IMAGE}}
     arn = sagemaker.create_model(ModelName="index", Tags=TAGS, **settings)["ModelArn"]
     assert sagemaker.list_tags(ResourceArn=arn)["Tags"] == TAGS
-    late.advance(290)
-    assert name not in _indexed(late)
-    late.advance(20)
-    assert _indexed(late)[name] == "chat"
+    lagging_emulator.advance(290)
+    assert name not in _indexed(lagging_emulator)
+    lagging_emulator.advance(20)
+    assert _indexed(lagging_emulator)[name] == "chat"
     sagemaker.add_tags(ResourceArn=arn, Tags=[{**TAGS[0], "Value": "other"}])
-    assert _indexed(late)[name] == "chat"
-    late.advance(310)
-    assert _indexed(late)[name] == "other"
+    assert _indexed(lagging_emulator)[name] == "chat"
+    lagging_emulator.advance(310)
+    assert _indexed(lagging_emulator)[name] == "other"
     sagemaker.delete_model(ModelName="index")
-    assert _indexed(late)[name] == "other"
-    late.advance(310)
-    assert name not in _indexed(late)
+    assert _indexed(lagging_emulator)[name] == "other"
+    lagging_emulator.advance(310)
+    assert name not in _indexed(lagging_emulator)
 
 
 def test_a_lag_is_seconds_for_all_or_for_each() -> None:

@@ -44,33 +44,33 @@ def arn(kind: str, name: str) -> str:
     return f"arn:aws:sagemaker:{REGION}:123456789012:{kind}/{name}"
 
 
-def test_from_creating_to_in_service_to_gone(still: Emulated) -> None:
-    name, client = prepared(still, "slow"), still.client("sagemaker")
-    still.endpoint(name)
-    seen = still.described(name)
-    assert (seen["EndpointStatus"], seen["EndpointConfigName"]) == ("Creating", name)
-    assert "ProductionVariants" not in seen
+def test_from_creating_to_in_service_to_gone(idle_emulator: Emulated) -> None:
+    name, client = prepared(idle_emulator, "slow"), idle_emulator.client("sagemaker")
+    idle_emulator.endpoint(name)
+    observed = idle_emulator.described(name)
+    assert (observed["EndpointStatus"], observed["EndpointConfigName"]) == ("Creating", name)
+    assert "ProductionVariants" not in observed
     in_progress = f'Cannot update in-progress endpoint "{arn("endpoint", name)}".'
     assert refused(client, "UpdateEndpoint", EndpointName=name, EndpointConfigName=name) == in_progress
     assert refused(client, "DeleteEndpoint", EndpointName=name) == in_progress
-    still.advance(PROVISIONED)
-    variant = still.settled(name)["ProductionVariants"][0]
+    idle_emulator.advance(PROVISIONED)
+    variant = idle_emulator.settled(name)["ProductionVariants"][0]
     assert (variant["CurrentInstanceCount"], variant["CurrentWeight"]) == (1, 1.0)
     assert variant["DeployedImages"][0]["ResolvedImage"].count("@sha256:") == 1
     client.delete_endpoint(EndpointName=name)
-    assert still.described(name)["EndpointStatus"] == "Deleting"
-    still.advance(6)
-    still.until_gone(name)
+    assert idle_emulator.described(name)["EndpointStatus"] == "Deleting"
+    idle_emulator.advance(6)
+    idle_emulator.wait_until_deleted(name)
     missing = f'Could not find endpoint "{arn("endpoint", name)}".'
     assert refused(client, "DescribeEndpoint", EndpointName=name) == missing
 
 
-def test_the_clock_is_shown_and_only_goes_forward(still: Emulated) -> None:
-    before = still.get("/_clock")["now"]
-    still.advance(3600)
-    assert 3600 <= still.get("/_clock")["now"] - before < 3700
+def test_the_clock_is_shown_and_only_goes_forward(idle_emulator: Emulated) -> None:
+    before = idle_emulator.get("/_clock")["now"]
+    idle_emulator.advance(3600)
+    assert 3600 <= idle_emulator.get("/_clock")["now"] - before < 3700
     with pytest.raises(OSError, match="400"):
-        still.advance(-1)
+        idle_emulator.advance(-1)
 
 
 def test_nothing_is_created_twice(aws: Emulated, ready: str) -> None:
@@ -118,10 +118,10 @@ def test_a_configuration_in_use_can_be_deleted_and_then_blocks_updates(aws: Emul
     aws.settled(ready)
     aws.endpoint_config(f"{ready}-2", ready)
     client.delete_endpoint_config(EndpointConfigName=ready)
-    gone = f'Could not find endpoint configuration "{arn("endpoint-config", ready)}".'
-    assert refused(client, "DescribeEndpointConfig", EndpointConfigName=ready) == gone
+    missing = f'Could not find endpoint configuration "{arn("endpoint-config", ready)}".'
+    assert refused(client, "DescribeEndpointConfig", EndpointConfigName=ready) == missing
     assert aws.described(ready)["EndpointStatus"] == "InService"
-    assert refused(client, "UpdateEndpoint", EndpointName=ready, EndpointConfigName=f"{ready}-2") == gone
+    assert refused(client, "UpdateEndpoint", EndpointName=ready, EndpointConfigName=f"{ready}-2") == missing
 
 
 def test_an_update_replaces_the_configuration(aws: Emulated, ready: str) -> None:
@@ -140,8 +140,8 @@ def test_counts_that_were_changed_are_retained_when_asked(aws: Emulated, ready: 
     client = aws.client("sagemaker")
     aws.endpoint(ready)
     aws.settled(ready)
-    wanted = [{"VariantName": "AllTraffic", "DesiredInstanceCount": 3, "DesiredWeight": 0.5}]
-    client.update_endpoint_weights_and_capacities(EndpointName=ready, DesiredWeightsAndCapacities=wanted)
+    desired = [{"VariantName": "AllTraffic", "DesiredInstanceCount": 3, "DesiredWeight": 0.5}]
+    client.update_endpoint_weights_and_capacities(EndpointName=ready, DesiredWeightsAndCapacities=desired)
     variant = aws.settled(ready)["ProductionVariants"][0]
     assert (variant["CurrentInstanceCount"], variant["CurrentWeight"]) == (3, 0.5)
     excluded = [{"VariantPropertyType": "DesiredWeight"}]
@@ -166,18 +166,20 @@ def test_no_capacity(aws: Emulated, ready: str) -> None:
     client = aws.client("sagemaker")
     assert "Failed" in refused(client, "UpdateEndpoint", EndpointName=ready, EndpointConfigName=ready)
     client.delete_endpoint(EndpointName=ready)
-    aws.until_gone(ready)
+    aws.wait_until_deleted(ready)
 
 
-def test_stuck_in_creating(still: Emulated) -> None:
-    name = prepared(still, "stuck")
-    still.fault({"method": "HOSTING", "path": f"^/provision/{name}/", "do": {"hang": {"seconds": 86400}}})
-    still.endpoint(name)
-    still.advance(3600)
-    assert still.described(name)["EndpointStatus"] == "Creating"
-    still.advance(86400)
-    still.advance(PROVISIONED)
-    assert still.settled(name)["EndpointStatus"] == "InService"
+def test_stuck_in_creating(idle_emulator: Emulated) -> None:
+    name = prepared(idle_emulator, "stuck")
+    idle_emulator.fault(
+        {"method": "HOSTING", "path": f"^/provision/{name}/", "do": {"hang": {"seconds": 86400}}}
+    )
+    idle_emulator.endpoint(name)
+    idle_emulator.advance(3600)
+    assert idle_emulator.described(name)["EndpointStatus"] == "Creating"
+    idle_emulator.advance(86400)
+    idle_emulator.advance(PROVISIONED)
+    assert idle_emulator.settled(name)["EndpointStatus"] == "InService"
 
 
 def test_a_failed_update_rolls_back(aws: Emulated, ready: str) -> None:
@@ -221,16 +223,16 @@ GUARDS = {
 
 
 @pytest.mark.parametrize("policy", GUARDS)
-def test_an_alarm_during_an_update_rolls_back(still: Emulated, policy: str) -> None:
+def test_an_alarm_during_an_update_rolls_back(idle_emulator: Emulated, policy: str) -> None:
     name, client, watch = (
-        prepared(still, f"guarded-{policy[:4]}"),
-        still.client("sagemaker"),
-        still.client("cloudwatch"),
+        prepared(idle_emulator, f"guarded-{policy[:4]}"),
+        idle_emulator.client("sagemaker"),
+        idle_emulator.client("cloudwatch"),
     )
-    still.endpoint(name)
-    still.advance(PROVISIONED)
-    still.settled(name)
-    still.endpoint_config(f"{name}-2", name)
+    idle_emulator.endpoint(name)
+    idle_emulator.advance(PROVISIONED)
+    idle_emulator.settled(name)
+    idle_emulator.endpoint_config(f"{name}-2", name)
     rollback = {"Alarms": [{"AlarmName": f"errors-{policy}"}]}
     guard = {policy: GUARDS[policy], "AutoRollbackConfiguration": rollback}
     update = {"EndpointName": name, "EndpointConfigName": f"{name}-2", "DeploymentConfig": guard}
@@ -240,39 +242,41 @@ def test_an_alarm_during_an_update_rolls_back(still: Emulated, policy: str) -> N
         AlarmName=f"errors-{policy}", ComparisonOperator="GreaterThanThreshold", Statistic="Sum", **alarm
     )
     client.update_endpoint(**update)
-    still.advance(PROVISIONED)
-    pending = still.described(name)["PendingDeploymentSummary"]
+    idle_emulator.advance(PROVISIONED)
+    pending = idle_emulator.described(name)["PendingDeploymentSummary"]
     assert pending["EndpointConfigName"] == f"{name}-2"
     watch.set_alarm_state(AlarmName=f"errors-{policy}", StateValue="ALARM", StateReason="test")
-    seen = set()
+    visited = set()
     for _ in range(20):
-        still.advance(20)
-        seen.add(still.described(name)["EndpointStatus"])
-        if seen >= {"RollingBack", "InService"}:
+        idle_emulator.advance(20)
+        visited.add(idle_emulator.described(name)["EndpointStatus"])
+        if visited >= {"RollingBack", "InService"}:
             break
-    found = still.settled(name)
+    found = idle_emulator.settled(name)
     assert (found["EndpointStatus"], found["EndpointConfigName"]) == ("InService", name)
     assert "errors" in found["FailureReason"]
 
 
 @pytest.mark.parametrize("policy", GUARDS)
-def test_an_update_that_takes_too_long_rolls_back(still: Emulated, policy: str) -> None:
-    name, client = prepared(still, f"overdue-{policy[:4]}"), still.client("sagemaker")
-    still.endpoint(name)
-    still.advance(PROVISIONED)
-    still.settled(name)
-    still.endpoint_config(f"{name}-2", name)
+def test_an_update_that_takes_too_long_rolls_back(idle_emulator: Emulated, policy: str) -> None:
+    name, client = prepared(idle_emulator, f"overdue-{policy[:4]}"), idle_emulator.client("sagemaker")
+    idle_emulator.endpoint(name)
+    idle_emulator.advance(PROVISIONED)
+    idle_emulator.settled(name)
+    idle_emulator.endpoint_config(f"{name}-2", name)
     guard = {policy: {**GUARDS[policy], "MaximumExecutionTimeoutInSeconds": 600}}
-    still.fault({"method": "HOSTING", "path": f"^/provision/{name}/", "do": {"hang": {"seconds": 86400}}})
+    idle_emulator.fault(
+        {"method": "HOSTING", "path": f"^/provision/{name}/", "do": {"hang": {"seconds": 86400}}}
+    )
     client.update_endpoint(EndpointName=name, EndpointConfigName=f"{name}-2", DeploymentConfig=guard)
-    still.advance(590)
-    assert still.described(name)["EndpointStatus"] == "Updating"
-    still.advance(11)
+    idle_emulator.advance(590)
+    assert idle_emulator.described(name)["EndpointStatus"] == "Updating"
+    idle_emulator.advance(11)
     deadline = time.monotonic() + 10
-    while still.described(name)["EndpointStatus"] != "RollingBack":
+    while idle_emulator.described(name)["EndpointStatus"] != "RollingBack":
         assert time.monotonic() < deadline
-    still.advance(61)
-    found = still.settled(name)
+    idle_emulator.advance(61)
+    found = idle_emulator.settled(name)
     assert (found["EndpointStatus"], found["EndpointConfigName"]) == ("InService", name)
     assert "MaximumExecutionTimeoutInSeconds, 600 seconds" in found["FailureReason"]
 
@@ -293,7 +297,7 @@ def test_quota_by_a_rule(aws: Emulated, ready: str) -> None:
         aws.endpoint(ready)
 
 
-def test_a_lost_reply_is_carried_out(aws: Emulated, ready: str) -> None:
+def test_a_lost_reply_is_executed(aws: Emulated, ready: str) -> None:
     from botocore.exceptions import ConnectionClosedError
 
     aws.fault({"headers": {"X-Amz-Target": "CreateEndpoint$"}, "do": "lose"})

@@ -56,7 +56,7 @@ PASS = allow(
 )
 
 
-def test_enough_rights_are_enough(strict: Emulated) -> None:
+def test_enough_permissions_are_enough(strict: Emulated) -> None:
     clients = user(strict, "enough", allow("sagemaker:*Model", MINE), PASS)
     create_model(clients, "mine-1")
     assert clients("sagemaker").describe_model(ModelName="mine-1")["ModelName"] == "mine-1"
@@ -183,15 +183,15 @@ def test_object_tags_need_their_own_permission(strict: Emulated) -> None:
 
 def test_one_secret_and_no_other(strict: Emulated) -> None:
     api = strict.client("secretsmanager")
-    mine = api.create_secret(Name="mine", SecretString="a")["ARN"]
+    own = api.create_secret(Name="mine", SecretString="a")["ARN"]
     api.create_secret(Name="other", SecretString="b")
-    secrets = user(strict, "keeper", allow("secretsmanager:GetSecretValue", mine))("secretsmanager")
+    secrets = user(strict, "keeper", allow("secretsmanager:GetSecretValue", own))("secretsmanager")
     assert secrets.get_secret_value(SecretId="mine")["SecretString"] == "a"
-    assert secrets.get_secret_value(SecretId=mine)["SecretString"] == "a"
+    assert secrets.get_secret_value(SecretId=own)["SecretString"] == "a"
     assert denied(secrets, "GetSecretValue", SecretId="other")[0] == "AccessDeniedException"
 
 
-def test_an_endpoint_that_is_scaled_asks_for_one_more_right(strict: Emulated) -> None:
+def test_an_endpoint_that_is_scaled_requests_one_more_right(strict: Emulated) -> None:
     uri = f"s3://{BUCKET}/artifacts/one/"
     strict.model("scaled", uri)
     strict.endpoint_config("scaled", "scaled")
@@ -205,13 +205,13 @@ def test_an_endpoint_that_is_scaled_asks_for_one_more_right(strict: Emulated) ->
         MaxCapacity=2,
     )
     clients = user(strict, "deleter", allow("sagemaker:*"))
-    told = denied(clients("sagemaker"), "DeleteEndpoint", EndpointName="scaled")[1]
-    assert told.startswith("An Application AutoScaling scalable target exists for a variant being deleted")
+    message = denied(clients("sagemaker"), "DeleteEndpoint", EndpointName="scaled")[1]
+    assert message.startswith("An Application AutoScaling scalable target exists for a variant being deleted")
     right = allow("application-autoscaling:DeregisterScalableTarget")
     user(strict, "both", allow("sagemaker:*"), right)("sagemaker").delete_endpoint(EndpointName="scaled")
 
 
-def test_an_assumed_role_has_the_rights_of_the_role(strict: Emulated) -> None:
+def test_an_assumed_role_has_the_permissions_of_the_role(strict: Emulated) -> None:
     iam = strict.client("iam")
     trust = {
         "Version": "2012-10-17",

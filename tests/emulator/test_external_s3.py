@@ -19,7 +19,7 @@ def test_artifacts_come_from_there(aws: Emulated, tmp_path: Path) -> None:
         inside.endpoint_config("outside", "outside")
         inside.endpoint("outside")
         assert inside.settled("outside")["EndpointStatus"] == "InService"
-        answer = inside.client("sagemaker-runtime").invoke_endpoint(
+        response = inside.client("sagemaker-runtime").invoke_endpoint(
             EndpointName="outside", ContentType="application/json", Body=b'{"do": "echo", "text": "a"}'
         )
-        assert answer["Body"].read() == b"a"
+        assert response["Body"].read() == b"a"

@@ -49,10 +49,10 @@ def deploy(aws: Emulated, name: str, files: dict[str, str], **container: Any) ->
 
 
 def invoke(aws: Emulated, endpoint: str, body: Any) -> bytes:
-    answer = aws.client("sagemaker-runtime").invoke_endpoint(
+    response = aws.client("sagemaker-runtime").invoke_endpoint(
         EndpointName=endpoint, ContentType="application/json", Body=json.dumps(body)
     )
-    content: bytes = answer["Body"].read()
+    content: bytes = response["Body"].read()
     return content
 
 
@@ -68,11 +68,11 @@ def test_weights_of_the_model_id_are_fetched_and_environment_is_set(hosting: Emu
     files = {"model.py": FINDS, "serving.properties": PROPERTIES + where}
     found = deploy(hosting, "finds", files, Environment={"KEY": "value"})
     assert found["EndpointStatus"] == "InService"
-    told = json.loads(invoke(hosting, "finds", {}))
-    assert told["weights"] == ["config.json", "deep"]
-    assert {"model.py", "serving.properties"} <= set(told["model"])
-    assert told["KEY"] == "value"
-    assert told["more"].endswith("/opt/ml/model/model.py")
+    description = json.loads(invoke(hosting, "finds", {}))
+    assert description["weights"] == ["config.json", "deep"]
+    assert {"model.py", "serving.properties"} <= set(description["model"])
+    assert description["KEY"] == "value"
+    assert description["more"].endswith("/opt/ml/model/model.py")
 
 
 def test_an_archive_and_additional_sources(hosting: Emulated) -> None:
@@ -97,12 +97,12 @@ def test_an_archive_and_additional_sources(hosting: Emulated) -> None:
     hosting.endpoint_config("archive", "archive")
     hosting.endpoint("archive")
     assert hosting.settled("archive")["EndpointStatus"] == "InService"
-    told = json.loads(invoke(hosting, "archive", {}))
-    assert told["weights"] == ["a.safetensors"]
-    assert set(told["model"]) >= {"model.py", "serving.properties"}
+    description = json.loads(invoke(hosting, "archive", {}))
+    assert description["weights"] == ["a.safetensors"]
+    assert set(description["model"]) >= {"model.py", "serving.properties"}
 
 
-LOOKS = """
+READING_HANDLER = """
 import os
 from djl_python import Output
 
@@ -120,9 +120,9 @@ def handle(inputs):
 def isolated(aws: Emulated, name: str, files: dict[str, str], **container: Any) -> dict[str, Any]:
     uri = aws.upload(f"artifacts/{name}", {"serving.properties": PROPERTIES, **files})
     source = {"S3Uri": uri, "S3DataType": "S3Prefix", "CompressionType": "None"}
-    held = {"Image": IMAGE, "ModelDataSource": {"S3DataSource": source}, **container}
+    existing = {"Image": IMAGE, "ModelDataSource": {"S3DataSource": source}, **container}
     aws.client("sagemaker").create_model(
-        ModelName=name, ExecutionRoleArn=aws.role(), PrimaryContainer=held, EnableNetworkIsolation=True
+        ModelName=name, ExecutionRoleArn=aws.role(), PrimaryContainer=existing, EnableNetworkIsolation=True
     )
     aws.endpoint_config(name, name, ContainerStartupHealthCheckTimeoutInSeconds=60)
     aws.endpoint(name)
@@ -130,13 +130,13 @@ def isolated(aws: Emulated, name: str, files: dict[str, str], **container: Any) 
 
 
 def test_a_container_acts_as_its_role(hosting: Emulated) -> None:
-    assert deploy(hosting, "acts", {"model.py": LOOKS})["EndpointStatus"] == "InService"
-    told = json.loads(invoke(hosting, "acts", {}))
-    assert told == {"caller": "arn:aws:sts::123456789012:assumed-role/execution/SageMaker"}
+    assert deploy(hosting, "acts", {"model.py": READING_HANDLER})["EndpointStatus"] == "InService"
+    description = json.loads(invoke(hosting, "acts", {}))
+    assert description == {"caller": "arn:aws:sts::123456789012:assumed-role/execution/SageMaker"}
 
 
 def test_in_network_isolation_there_are_no_keys_and_no_way_out(hosting: Emulated) -> None:
-    assert isolated(hosting, "alone", {"model.py": LOOKS})["EndpointStatus"] == "InService"
+    assert isolated(hosting, "alone", {"model.py": READING_HANDLER})["EndpointStatus"] == "InService"
     assert json.loads(invoke(hosting, "alone", {})) == {"keys": [], "hub": "http://127.0.0.1:9"}
 
 
@@ -178,7 +178,7 @@ def test_weights_that_the_role_may_not_read(hosting: Emulated) -> None:
     assert any("AccessDenied" in line for line in logged(hosting, "denied"))
 
 
-def test_a_role_that_lost_its_rights_after_the_model_was_made(hosting: Emulated) -> None:
+def test_a_role_that_lost_its_permissions_after_the_model_was_created(hosting: Emulated) -> None:
     role = hosting.role("fading")
     uri = hosting.upload("artifacts/fading", {"model.py": MANY_WAYS, "serving.properties": PROPERTIES})
     hosting.model("fading", uri, role=role)
@@ -226,8 +226,8 @@ def test_no_request_is_lost_while_an_update_replaces_the_container(hosting: Emul
 
 
 def streams(aws: Emulated, endpoint: str) -> list[str]:
-    answer = aws.client("logs").describe_log_streams(logGroupName=f"/aws/sagemaker/Endpoints/{endpoint}")
-    return [item["logStreamName"] for item in answer["logStreams"]]
+    response = aws.client("logs").describe_log_streams(logGroupName=f"/aws/sagemaker/Endpoints/{endpoint}")
+    return [item["logStreamName"] for item in response["logStreams"]]
 
 
 def test_a_bad_update_rolls_back_and_the_old_container_answers(hosting: Emulated) -> None:

@@ -26,23 +26,23 @@ def runtime(hosting: Emulated) -> Any:
 
 
 def call(runtime: Any, body: Any, **more: Any) -> Any:
-    asked = {"EndpointName": NAME, "ContentType": "application/json", "Body": json.dumps(body), **more}
-    return runtime.invoke_endpoint(**asked)
+    requests = {"EndpointName": NAME, "ContentType": "application/json", "Body": json.dumps(body), **more}
+    return runtime.invoke_endpoint(**requests)
 
 
-def test_an_answer(runtime: Any) -> None:
-    answer = call(runtime, {"do": "echo", "text": "hallo"}, TargetVariant="AllTraffic")
-    assert answer["Body"].read() == b"hallo"
-    assert answer["InvokedProductionVariant"] == "AllTraffic"
+def test_a_response(runtime: Any) -> None:
+    response = call(runtime, {"do": "echo", "text": "hallo"}, TargetVariant="AllTraffic")
+    assert response["Body"].read() == b"hallo"
+    assert response["InvokedProductionVariant"] == "AllTraffic"
 
 
-def test_a_stream_arrives_as_it_is_made(runtime: Any) -> None:
+def test_a_stream_arrives_as_it_is_created(runtime: Any) -> None:
     body = json.dumps({"do": "stream", "count": 5, "delay": 0.05})
-    answer = runtime.invoke_endpoint_with_response_stream(
+    response = runtime.invoke_endpoint_with_response_stream(
         EndpointName=NAME, ContentType="application/json", Body=body
     )
-    parts = [event["PayloadPart"]["Bytes"] for event in answer["Body"]]
-    assert answer["ContentType"] == "application/jsonlines"
+    parts = [event["PayloadPart"]["Bytes"] for event in response["Body"]]
+    assert response["ContentType"] == "application/jsonlines"
     assert len(parts) > 1
     lines = [json.loads(line)["outputs"] for line in b"".join(parts).splitlines()]
     assert lines == ["t0", "t1", "t2", "t3", "t4"]
@@ -52,21 +52,21 @@ def test_an_error_of_the_model(runtime: Any) -> None:
     for invoke in (runtime.invoke_endpoint, runtime.invoke_endpoint_with_response_stream):
         with pytest.raises(runtime.exceptions.ModelError) as refusal:
             invoke(EndpointName=NAME, ContentType="application/json", Body=b'{"do": "what"}')
-        told = refusal.value.response
-        assert told["ResponseMetadata"]["HTTPStatusCode"] == 424
-        assert told["OriginalStatusCode"] in (400, 424, 500)
-        assert told["Error"]["Message"].startswith("Received ")
-        assert "from primary with message" in told["Error"]["Message"]
-        assert "/aws/sagemaker/Endpoints/talks in account 123456789012" in told["Error"]["Message"]
+        description = refusal.value.response
+        assert description["ResponseMetadata"]["HTTPStatusCode"] == 424
+        assert description["OriginalStatusCode"] in (400, 424, 500)
+        assert description["Error"]["Message"].startswith("Received ")
+        assert "from primary with message" in description["Error"]["Message"]
+        assert "/aws/sagemaker/Endpoints/talks in account 123456789012" in description["Error"]["Message"]
 
 
 def test_six_megabytes_in_and_out(runtime: Any) -> None:
-    whole = runtime.invoke_endpoint(
+    full = runtime.invoke_endpoint(
         EndpointName=NAME,
         ContentType="application/json",
         Body=json.dumps({"do": "echo", "text": "x" * (MAX_BYTES - 40)}),
     )
-    assert len(whole["Body"].read()) == MAX_BYTES - 40
+    assert len(full["Body"].read()) == MAX_BYTES - 40
     with pytest.raises(runtime.exceptions.ClientError) as refusal:
         runtime.invoke_endpoint(EndpointName=NAME, Body=b"x" * (MAX_BYTES + 1))
     error = refusal.value.response["Error"]
@@ -113,13 +113,13 @@ def test_invocations_are_measured(hosting: Emulated, runtime: Any) -> None:
     call(runtime, {"do": "echo", "text": "x"})
     now = hosting.get("/_clock")["now"]
     dimensions = [{"Name": "EndpointName", "Value": NAME}, {"Name": "VariantName", "Value": "AllTraffic"}]
-    asked = {"Namespace": "AWS/SageMaker", "Dimensions": dimensions}
+    requests = {"Namespace": "AWS/SageMaker", "Dimensions": dimensions}
     window = {"StartTime": now - 3600, "EndTime": now + 60}
-    told = watch.get_metric_statistics(
-        MetricName="Invocations", **asked, **window, Period=3600, Statistics=["Sum"]
+    description = watch.get_metric_statistics(
+        MetricName="Invocations", **requests, **window, Period=3600, Statistics=["Sum"]
     )
-    assert sum(point["Sum"] for point in told["Datapoints"]) >= 1
-    stat = {"Metric": {"MetricName": "ModelLatency", **asked}, "Period": 3600, "Stat": "p50"}
+    assert sum(point["Sum"] for point in description["Datapoints"]) >= 1
+    stat = {"Metric": {"MetricName": "ModelLatency", **requests}, "Period": 3600, "Stat": "p50"}
     (result,) = watch.get_metric_data(MetricDataQueries=[{"Id": "a", "MetricStat": stat}], **window)[
         "MetricDataResults"
     ]
@@ -151,11 +151,11 @@ def test_a_stream_that_breaks(runtime: Any, faults: Any) -> None:
 
     faults({"method": "HOSTING", "path": f"^/stream/{NAME}/", "do": {"cut": {"after": 30}}})
     body = json.dumps({"do": "stream", "count": 50, "delay": 0.02})
-    answer = runtime.invoke_endpoint_with_response_stream(
+    response = runtime.invoke_endpoint_with_response_stream(
         EndpointName=NAME, ContentType="application/json", Body=body
     )
     parts: list[bytes] = []
     with pytest.raises(EventStreamError, match="ModelStreamError"):
-        parts.extend(event["PayloadPart"]["Bytes"] for event in answer["Body"])
-    answer["Body"].close()
+        parts.extend(event["PayloadPart"]["Bytes"] for event in response["Body"])
+    response["Body"].close()
     assert len(b"".join(parts)) == 30

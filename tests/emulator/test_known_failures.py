@@ -15,9 +15,9 @@ from tests.support.emulator_process import ACCOUNT, IMAGE, REGION, Emulated
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/execution"
 VARIANT = {"VariantName": "AllTraffic", "ModelName": "known", "InstanceType": "ml.m5.large"}
 ONE = {"InitialInstanceCount": 1}
-STRANGER = IMAGE.replace("763104351884", "999999999999")
+FOREIGN = IMAGE.replace("763104351884", "999999999999")
 CAPACITY = "Unable to provision requested ML compute capacity due to InsufficientInstanceCapacity error."
-Bring = Callable[[Emulated], str]
+Create = Callable[[Emulated], str]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,8 +42,8 @@ def refused(aws: Emulated, operation: str, /, service: str = "sagemaker", **para
 def model(aws: Emulated, /, name: str = "new", role: str = ROLE, **container: Any) -> str:
     source = {"S3DataType": "S3Prefix", "CompressionType": "None"}
     uri = container.pop("uri", "s3://weights-and-artifacts/artifacts/known/")
-    whole = {"Image": IMAGE, "ModelDataSource": {"S3DataSource": {**source, "S3Uri": uri}}, **container}
-    return refused(aws, "CreateModel", ModelName=name, ExecutionRoleArn=role, PrimaryContainer=whole)
+    full = {"Image": IMAGE, "ModelDataSource": {"S3DataSource": {**source, "S3Uri": uri}}, **container}
+    return refused(aws, "CreateModel", ModelName=name, ExecutionRoleArn=role, PrimaryContainer=full)
 
 
 def config(aws: Emulated, /, name: str = "new", **variant: Any) -> str:
@@ -75,7 +75,7 @@ def in_progress(aws: Emulated) -> str:
     return refused(aws, "UpdateEndpoint", EndpointName="stuck", EndpointConfigName="known")
 
 
-def lost_model(aws: Emulated) -> str:
+def deleted_model(aws: Emulated) -> str:
     """Its artifacts go after it was made."""
     uri = aws.upload("artifacts/fleeting", {"serving.properties": "engine=Python\n"})
     aws.model("fleeting", uri)
@@ -92,7 +92,7 @@ def too_much(aws: Emulated) -> str:
     return refused(aws, "InvokeEndpoint", "sagemaker-runtime", EndpointName="known", Body=body)
 
 
-BROUGHT: dict[str, Bring] = {
+CREATED: dict[str, Create] = {
     "quota-endpoint-usage": over_quota,
     "createmodel-could-not-access-model-data": lambda aws: model(aws, uri="s3://weights-and-artifacts/none/"),
     "could-not-assume-role": lambda aws: model(aws, role=f"arn:aws:iam::{ACCOUNT}:role/nobody"),
@@ -102,21 +102,21 @@ BROUGHT: dict[str, Bring] = {
     "image-non-ecr": lambda aws: model(aws, Image="docker.io/vllm/vllm-openai:latest"),
     "image-not-found": lambda aws: model(aws, Image=IMAGE.replace("0.36.0", "9.99.0")),
     "image-uri-invalid": lambda aws: model(aws, Image=IMAGE.partition(":")[0]),
-    "ecr-repo-policy": lambda aws: model(aws, Image=STRANGER),
+    "ecr-repo-policy": lambda aws: model(aws, Image=FOREIGN),
     "ecr-cross-region": lambda aws: model(aws, Image=IMAGE.replace(REGION, "us-west-2")),
     "instance-type-enum": lambda aws: config(aws, InstanceType="ml.none.large"),
     "endpoint-config-already-exists": lambda aws: config(aws, "known"),
     "endpoint-update-in-progress": in_progress,
     "payload-over-6mb-validation": too_much,
     "insufficient-instance-capacity": without_capacity,
-    "model-data-download-failed-role-or-missing": lost_model,
+    "model-data-download-failed-role-or-missing": deleted_model,
 }
 
 
-@pytest.mark.parametrize("known", BROUGHT)
+@pytest.mark.parametrize("known", CREATED)
 def test_a_failure_that_the_catalog_knows(aws: Emulated, known: str) -> None:
-    told = BROUGHT[known](aws)
+    message = CREATED[known](aws)
     patterns = next(failure.patterns for failure in failures() if failure.id == known)
-    assert any(re.search(pattern.text, told) for pattern in patterns), told
+    assert any(re.search(pattern.text, message) for pattern in patterns), message
     with suppress(OSError):
         aws.no_faults()

@@ -21,8 +21,8 @@ def many(aws: Emulated) -> list[str]:
     return names
 
 
-def names(answer: dict[str, Any]) -> list[str]:
-    return [item["ModelName"] for item in answer["Models"]]
+def names(response: dict[str, Any]) -> list[str]:
+    return [item["ModelName"] for item in response["Models"]]
 
 
 def test_newest_first_in_pages_of_ten(aws: Emulated, many: list[str]) -> None:
@@ -35,10 +35,10 @@ def test_newest_first_in_pages_of_ten(aws: Emulated, many: list[str]) -> None:
 
 def test_sorted_and_filtered(aws: Emulated, many: list[str]) -> None:
     client = aws.client("sagemaker")
-    asked = {"SortBy": "Name", "SortOrder": "Ascending", "NameContains": "model-1", "MaxResults": 4}
-    first = client.list_models(**asked)
+    requests = {"SortBy": "Name", "SortOrder": "Ascending", "NameContains": "model-1", "MaxResults": 4}
+    first = client.list_models(**requests)
     assert names(first) == many[10:14]
-    second = client.list_models(**asked, NextToken=first["NextToken"])
+    second = client.list_models(**requests, NextToken=first["NextToken"])
     assert names(second) == many[14:18]
     middle = client.describe_model(ModelName=many[20])["CreationTime"]
     assert set(names(client.list_models(CreationTimeAfter=middle))) == set(many[20:])

@@ -19,15 +19,15 @@ def test_deployments_that_come_and_go_are_forgotten(tmp_path: Path) -> None:
     with emulator(tmp_path, *FULL_SPEED) as aws:
         process = psutil.Process(aws.process.pid)
         for number in range(WARM):
-            life(aws, f"warm-{number}")
+            lifecycle(aws, f"warm-{number}")
         before = process.memory_info().rss
         for number in range(LIVES):
-            life(aws, f"life-{number}")
+            lifecycle(aws, f"life-{number}")
         grown = process.memory_info().rss - before
         assert grown < GROWTH, f"{grown / 1e6:.1f} MB in {LIVES} lives"
 
 
-def life(aws: Emulated, name: str) -> None:
+def lifecycle(aws: Emulated, name: str) -> None:
     """As `lmi up` and `lmi down --purge --logs` leave it: the objects of a deployment, an endpoint, a log group."""
     s3, api, logs = aws.client("s3"), aws.client("sagemaker"), aws.client("logs")
     files = {f"{number}.json": bytes(40_000) for number in range(OBJECTS)}
@@ -44,7 +44,7 @@ def life(aws: Emulated, name: str) -> None:
     logs.create_log_group(logGroupName=f"/aws/sagemaker/Endpoints/{name}")
     logs.delete_log_group(logGroupName=f"/aws/sagemaker/Endpoints/{name}")
     api.delete_endpoint(EndpointName=name)
-    aws.until_gone(name)
+    aws.wait_until_deleted(name)
     api.delete_endpoint_config(EndpointConfigName=name)
     api.delete_model(ModelName=name)
     for key in (*files, "lock.json"):

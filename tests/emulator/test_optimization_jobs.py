@@ -36,37 +36,37 @@ def until(aws: Emulated, name: str, status: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_states_on_the_clock(still: Emulated) -> None:
-    api = still.client("sagemaker")
-    api.create_optimization_job(**job(still, "slow"))
+def test_states_on_the_clock(idle_emulator: Emulated) -> None:
+    api = idle_emulator.client("sagemaker")
+    api.create_optimization_job(**job(idle_emulator, "slow"))
     with pytest.raises(api.exceptions.ResourceInUse, match="Job name must be unique"):
-        api.create_optimization_job(**job(still, "slow"))
-    until(still, "slow", "STARTING")
-    still.advance(121)
-    until(still, "slow", "INPROGRESS")
+        api.create_optimization_job(**job(idle_emulator, "slow"))
+    until(idle_emulator, "slow", "STARTING")
+    idle_emulator.advance(121)
+    until(idle_emulator, "slow", "INPROGRESS")
     with pytest.raises(api.exceptions.ClientError, match="in status INPROGRESS"):
         api.delete_optimization_job(OptimizationJobName="slow")
-    still.advance(601)
-    assert until(still, "slow", "COMPLETED")["OptimizationEndTime"]
-    (told,) = api.list_optimization_jobs(NameContains="slow")["OptimizationJobSummaries"]
-    assert told["OptimizationTypes"] == ["ModelQuantizationConfig"]
+    idle_emulator.advance(601)
+    assert until(idle_emulator, "slow", "COMPLETED")["OptimizationEndTime"]
+    (description,) = api.list_optimization_jobs(NameContains="slow")["OptimizationJobSummaries"]
+    assert description["OptimizationTypes"] == ["ModelQuantizationConfig"]
     api.delete_optimization_job(OptimizationJobName="slow")
     with pytest.raises(api.exceptions.ResourceNotFound):
         api.describe_optimization_job(OptimizationJobName="slow")
 
 
-def test_stopped_and_failed(still: Emulated) -> None:
-    api = still.client("sagemaker")
-    api.create_optimization_job(**job(still, "stopped"))
+def test_stopped_and_failed(idle_emulator: Emulated) -> None:
+    api = idle_emulator.client("sagemaker")
+    api.create_optimization_job(**job(idle_emulator, "stopped"))
     api.stop_optimization_job(OptimizationJobName="stopped")
-    until(still, "stopped", "STOPPING")
-    still.advance(31)
-    until(still, "stopped", "STOPPED")
+    until(idle_emulator, "stopped", "STOPPING")
+    idle_emulator.advance(31)
+    until(idle_emulator, "stopped", "STOPPED")
     failing = {
         "method": "OPTIMIZATION",
         "path": "^/provision/failing/",
         "do": {"answer": {"status": 400, "body": "no"}},
     }
-    still.fault(failing)
-    api.create_optimization_job(**job(still, "failing"))
-    assert until(still, "failing", "FAILED")["FailureReason"] == "no"
+    idle_emulator.fault(failing)
+    api.create_optimization_job(**job(idle_emulator, "failing"))
+    assert until(idle_emulator, "failing", "FAILED")["FailureReason"] == "no"

@@ -16,8 +16,8 @@ from tests.support.emulator_process import BUCKET, IMAGE, REGION, TRUST, Emulate
 
 ARN = f"arn:aws:sagemaker:{REGION}:123456789012:processing-job/"
 GROUP = "/aws/sagemaker/ProcessingJobs"
-PATIENCE = 60.0
-TELLS = """
+TIMEOUT = 60.0
+PRINTING_HANDLER = """
 import json, os, pathlib, sys
 root = pathlib.Path(os.environ["LMI_OPT_ML"])
 out = pathlib.Path(sys.argv[1])
@@ -36,7 +36,7 @@ told = {
 (root / "output").joinpath("message").write_text("done by " + resources["current_host"] + "; ")
 print("this is", resources["current_host"])
 """
-ASKS = """
+REQUESTING_SCRIPT = """
 import boto3, sys
 s3 = boto3.client("s3")
 print(boto3.client("sts").get_caller_identity()["Arn"])
@@ -82,7 +82,7 @@ def source(name: str, uri: str, *, sharded: bool = False) -> dict[str, Any]:
 
 
 def settled(aws: Emulated, name: str) -> dict[str, Any]:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     api = aws.client("sagemaker")
     while (found := api.describe_processing_job(ProcessingJobName=name))["ProcessingJobStatus"] in (
         "InProgress",
@@ -112,7 +112,7 @@ def stopped(aws: Emulated, name: str) -> dict[str, Any]:
 
 def running(aws: Emulated, name: str) -> None:
     """Until the container has printed something."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     logs = aws.client("logs")
     while time.monotonic() < deadline:
         try:
@@ -125,7 +125,7 @@ def running(aws: Emulated, name: str) -> None:
 
 
 def test_hosts_have_their_inputs_and_leave_their_outputs(strict: Emulated) -> None:
-    strict.upload("in/code", {"tells.py": TELLS})
+    strict.upload("in/code", {"tells.py": PRINTING_HANDLER})
     strict.upload("in/data", {"a": "1", "b": "2", "deep/c": "3"})
     inputs = [
         source("code", f"s3://{BUCKET}/in/code/tells.py"),
@@ -152,23 +152,23 @@ def test_hosts_have_their_inputs_and_leave_their_outputs(strict: Emulated) -> No
     assert found["ExitMessage"] == "done by algo-1; done by algo-2; "
     assert found["CreationTime"] < found["ProcessingStartTime"] <= found["ProcessingEndTime"]
     s3 = strict.client("s3")
-    told = {
+    description = {
         host: json.load(s3.get_object(Bucket=BUCKET, Key=f"out/tells/{host}.json")["Body"])
         for host in ("algo-1", "algo-2")
     }
-    for host, said in told.items():
-        assert (said["current_host"], said["hosts"]) == (host, ["algo-1", "algo-2"])
-        assert (said["all"], said["KEY"], said["arn"]) == (["a", "b", "deep"], "value", ARN + "tells")
-        assert said["endpoint"] == strict.url
-    assert [told[host]["mine"] for host in sorted(told)] == [["a", "deep"], ["b"]]
+    for host, output in description.items():
+        assert (output["current_host"], output["hosts"]) == (host, ["algo-1", "algo-2"])
+        assert (output["all"], output["KEY"], output["arn"]) == (["a", "b", "deep"], "value", ARN + "tells")
+        assert output["endpoint"] == strict.url
+    assert [description[host]["mine"] for host in sorted(description)] == [["a", "deep"], ["b"]]
     streams = strict.client("logs").describe_log_streams(logGroupName=GROUP, logStreamNamePrefix="tells/")
     names = [item["logStreamName"].rpartition("-")[0] for item in streams["logStreams"]]
     assert names == ["tells/algo-1", "tells/algo-2"]
     assert sorted(printed(strict, "tells")) == ["this is algo-1", "this is algo-2"]
 
 
-def test_the_container_has_the_rights_of_the_role_and_no_others(strict: Emulated) -> None:
-    strict.upload("in/code", {"asks.py": ASKS})
+def test_the_container_has_the_permissions_of_the_role_and_no_others(strict: Emulated) -> None:
+    strict.upload("in/code", {"asks.py": REQUESTING_SCRIPT})
     strict.upload("secret", {"x": "1"})
     command = ("python3", "/opt/ml/processing/input/code/asks.py", "in/code/asks.py", "secret/x")
     inputs = [source("code", f"s3://{BUCKET}/in/code/")]
@@ -179,9 +179,9 @@ def test_the_container_has_the_rights_of_the_role_and_no_others(strict: Emulated
     assert any(line.startswith("in/code/asks.py b'") for line in lines)
 
 
-def test_in_network_isolation_there_is_no_way_to_aws(strict: Emulated) -> None:
-    look = "import os; print(sorted(k for k in os.environ if 'CREDENTIALS' in k), os.environ['AWS_ENDPOINT_URL'])"
-    found = ran(strict, "isolated", "python3", "-c", look, NetworkConfig={"EnableNetworkIsolation": True})
+def test_in_network_isolation_without_way_to_aws(strict: Emulated) -> None:
+    observe = "import os; print(sorted(k for k in os.environ if 'CREDENTIALS' in k), os.environ['AWS_ENDPOINT_URL'])"
+    found = ran(strict, "isolated", "python3", "-c", observe, NetworkConfig={"EnableNetworkIsolation": True})
     assert found["ProcessingJobStatus"] == "Completed"
     assert printed(strict, "isolated") == ["[] http://127.0.0.1:9"]
 
@@ -251,8 +251,8 @@ def test_a_job_that_takes_too_long_is_stopped(strict: Emulated) -> None:
 
 
 def test_what_the_job_installs_stays_in_the_job(strict: Emulated) -> None:
-    look = "import sys, lmi_deploy; print(sys.prefix != sys.base_prefix, sys.prefix)"
-    assert ran(strict, "prefix", "python3", "-c", look)["ProcessingJobStatus"] == "Completed"
+    observe = "import sys, lmi_deploy; print(sys.prefix != sys.base_prefix, sys.prefix)"
+    assert ran(strict, "prefix", "python3", "-c", observe)["ProcessingJobStatus"] == "Completed"
     (line,) = printed(strict, "prefix")
     assert line.startswith("True ")
     assert line.endswith("/algo-1/env")
@@ -277,13 +277,13 @@ def test_names_are_taken_once(aws: Emulated) -> None:
 
 
 def test_role_image_and_places_must_do(aws: Emulated) -> None:
-    nobody = "arn:aws:iam::123456789012:role/nobody"
-    assert refused(aws, RoleArn=nobody)[1].startswith(f"Could not assume role {nobody}.")
+    unknown = "arn:aws:iam::123456789012:role/nobody"
+    assert refused(aws, RoleArn=unknown)[1].startswith(f"Could not assume role {unknown}.")
     app = {"ImageUri": IMAGE.replace("763104351884", "999999999999"), "ContainerEntrypoint": ["true"]}
     assert "does not grant ecr:GetDownloadUrlForLayer" in refused(aws, AppSpecification=app)[1]
-    elsewhere = source("x", f"s3://{BUCKET}/in/")
-    elsewhere["S3Input"]["LocalPath"] = "/tmp/x"
-    assert "must begin with /opt/ml/processing/" in refused(aws, ProcessingInputs=[elsewhere])[1]
+    other_location = source("x", f"s3://{BUCKET}/in/")
+    other_location["S3Input"]["LocalPath"] = "/tmp/x"
+    assert "must begin with /opt/ml/processing/" in refused(aws, ProcessingInputs=[other_location])[1]
 
 
 def test_jobs_have_quotas_of_their_own(aws: Emulated) -> None:
@@ -367,5 +367,5 @@ def test_jobs_are_listed_oldest_first_by_default(aws: Emulated) -> None:
             AppSpecification={"ImageUri": IMAGE, "ContainerEntrypoint": ["true"]},
             ProcessingResources={"ClusterConfig": cluster},
         )
-    told = api.list_processing_jobs(NameContains="sorted-")["ProcessingJobSummaries"]
-    assert [job["ProcessingJobName"] for job in told] == ["sorted-b", "sorted-a"]
+    description = api.list_processing_jobs(NameContains="sorted-")["ProcessingJobSummaries"]
+    assert [job["ProcessingJobName"] for job in description] == ["sorted-b", "sorted-a"]

@@ -21,7 +21,7 @@ import pytest
 
 from tests.emulator.conftest import FULL_SPEED
 from tests.server.handlers import MANY_WAYS
-from tests.support.emulator_process import IMAGE, PATIENCE, Emulated, emulator
+from tests.support.emulator_process import IMAGE, TIMEOUT, Emulated, emulator
 
 LMI = str(Path(sys.executable).with_name("lmi"))
 FILES = {"model.py": MANY_WAYS, "serving.properties": "engine=Python\nminWorkers=1\nmaxWorkers=1\n"}
@@ -33,11 +33,11 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=PATIENCE)
+    out, err = process.communicate(timeout=TIMEOUT)
     return process.returncode, out, err
 
 
-def test_it_ends_after_its_time_and_has_said_what_to_export() -> None:
+def test_it_ends_after_its_time_and_has_reported_what_to_export() -> None:
     code, out, err = ended(start("--stop-after", "0.5", "--s3", "http://127.0.0.1:9"))
     assert (code, err) == (0, "")
     assert out.splitlines()[0].startswith("export AWS_ENDPOINT_URL=http://127.0.0.1:")
@@ -72,7 +72,7 @@ def test_a_killed_lmi_takes_its_emulator_along() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_ends_when_told(number: signal.Signals) -> None:
+def test_it_ends_when_reported(number: signal.Signals) -> None:
     process = start()
     assert process.stdout is not None
     process.stdout.readline()
@@ -176,16 +176,16 @@ def run_job(aws: Emulated) -> None:
         AppSpecification={"ImageUri": IMAGE, "ContainerEntrypoint": ["python3", "-c", DETACHES]},
         ProcessingResources={"ClusterConfig": cluster},
     )
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while "/aws/sagemaker/ProcessingJobs" not in str(aws.client("logs").describe_log_groups()):
         assert time.monotonic() < deadline, aws.log.read_text()
         time.sleep(0.02)
 
 
-def gone(processes: list[psutil.Process], *folders: Path) -> bool:
+def assert_ended(processes: list[psutil.Process], *folders: Path) -> bool:
     """Whether all of them are gone, now or soon."""
-    psutil.wait_procs(processes, timeout=PATIENCE)
-    deadline = time.monotonic() + PATIENCE
+    psutil.wait_procs(processes, timeout=TIMEOUT)
+    deadline = time.monotonic() + TIMEOUT
     while any(folder.exists() for folder in folders) and time.monotonic() < deadline:
         time.sleep(0.02)
     return not any(map(is_running, processes)) and not any(folder.exists() for folder in folders)
@@ -217,14 +217,14 @@ def test_a_kill_leaves_nothing_running(tmp_path: Path, short: Path, *, is_kept: 
         assert any("djl_python_engine" in command for command in commands)
         aws.process.kill()
         aws.process.wait()
-        assert gone(family, *short.glob("lmi-emulator-*"))
+        assert assert_ended(family, *short.glob("lmi-emulator-*"))
 
 
 def test_an_emulator_ends_what_its_jobs_detached(tmp_path: Path) -> None:
     with emulator(tmp_path, *FULL_SPEED, containers=True) as aws:
         run_job(aws)
         family = psutil.Process(aws.process.pid).children(recursive=True)
-    assert gone(family)
+    assert assert_ended(family)
 
 
 def test_containers_that_a_kill_left_are_ended_by_the_next(tmp_path: Path) -> None:
@@ -237,23 +237,23 @@ def test_containers_that_a_kill_left_are_ended_by_the_next(tmp_path: Path) -> No
         aws.process.wait()
     with emulator(tmp_path, *kept, containers=True) as aws:
         # A call that comes before the container is up again waits for it.
-        answer = aws.client("sagemaker-runtime").invoke_endpoint(
+        response = aws.client("sagemaker-runtime").invoke_endpoint(
             EndpointName="one", ContentType="application/json", Body=b'{"do": "echo", "text": "again"}'
         )
-        assert answer["Body"].read() == b"again"
+        assert response["Body"].read() == b"again"
         assert before.isdisjoint(servers_of(state / "hosting"))
     assert servers_of(state / "hosting") == []
 
 
-def test_a_proxy_is_at_the_port_that_was_asked_for() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def test_a_proxy_is_at_the_port_that_was_requested() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        port = used.getsockname()[1]
     process = start("--port", str(port), "--proxy", "--stop-after", "0.5")
     code, out, err = ended(process)
     assert (code, err) == (0, "")
     assert out.splitlines()[0] == f"export AWS_ENDPOINT_URL=http://127.0.0.1:{port}"
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        code, _, err = ended(start("--port", str(taken.getsockname()[1]), "--proxy"))
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        code, _, err = ended(start("--port", str(used.getsockname()[1]), "--proxy"))
     assert (code, "cannot be had" in err) == (2, True)
 
 
@@ -292,13 +292,13 @@ def test_a_container_that_never_answers_its_ping_leaves_no_worker(hosting: Emula
     hosting.model("hangs", hosting.upload("artifacts/hangs", files))
     hosting.endpoint_config("hangs", "hangs", ContainerStartupHealthCheckTimeoutInSeconds=60)
     hosting.endpoint("hangs")
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not (family := workers_of(hosting)):
         assert time.monotonic() < deadline, hosting.log.read_text()
         time.sleep(0.1)
     hosting.advance(600)
     assert hosting.settled("hangs")["EndpointStatus"] == "Failed"
-    assert gone(family)
+    assert assert_ended(family)
 
 
 def workers_of(aws: Emulated) -> list[psutil.Process]:

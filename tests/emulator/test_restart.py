@@ -13,9 +13,9 @@ from typing import Any
 
 import botocore.exceptions
 
-from lmi_deploy.emulator.clock import TurnedClock
+from lmi_deploy.emulator.clock import VirtualClock
 from lmi_deploy.emulator.logs.groups import LogGroups
-from tests.support.emulator_process import BUCKET, PATIENCE, REGION, Emulated, emulator
+from tests.support.emulator_process import BUCKET, REGION, TIMEOUT, Emulated, emulator
 
 READ_ONLY = "arn:aws:iam::aws:policy/AmazonS3ReadOnlyAccess"
 NOTHING = json.dumps(
@@ -42,10 +42,10 @@ def test_a_restart(tmp_path: Path) -> None:
         aws.process.wait()
     with emulator(tmp_path, *kept) as aws:
         assert aws.settled("one")["EndpointStatus"] == "InService"
-        answer = aws.client("sagemaker-runtime").invoke_endpoint(EndpointName="one", Body=b"hello")
-        assert answer["Body"].read() == b"hello"
-        held = aws.client("s3").get_object(Bucket=BUCKET, Key="artifacts/one/a b/é")
-        assert held["Body"].read() == b"x"
+        response = aws.client("sagemaker-runtime").invoke_endpoint(EndpointName="one", Body=b"hello")
+        assert response["Body"].read() == b"hello"
+        existing = aws.client("s3").get_object(Bucket=BUCKET, Key="artifacts/one/a b/é")
+        assert existing["Body"].read() == b"x"
         logs = aws.client("logs")
         assert logs.describe_log_groups(logGroupNamePrefix="/mine")["logGroups"] == [group]
         assert logs.list_tags_for_resource(resourceArn=group["logGroupArn"])["tags"] == {"team": "nlp"}
@@ -55,12 +55,12 @@ def test_a_restart(tmp_path: Path) -> None:
         assert not (tmp_path / "state" / "logs" / REGION / "%2Fmine").exists()
         aws.model("two", uri, role="arn:aws:iam::123456789012:role/execution")
         aws.client("sagemaker").delete_endpoint(EndpointName="one")
-        aws.until_gone("one")
+        aws.wait_until_deleted("one")
         assert aws.region == REGION
         assert aws.get("/_clock")["now"] > before - 1000
 
 
-def test_what_was_under_way_goes_on(tmp_path: Path) -> None:
+def test_what_was_under_way_continues(tmp_path: Path) -> None:
     kept = ("--dir", str(tmp_path / "state"))
     with emulator(tmp_path, *kept, "--speed", "0.001") as aws:
         uri = aws.upload("artifacts/one", {"serving.properties": "engine=Python\n"})
@@ -72,7 +72,7 @@ def test_what_was_under_way_goes_on(tmp_path: Path) -> None:
         assert aws.settled("one")["EndpointStatus"] == "InService"
 
 
-def test_inference_components_and_scaling_are_there_again(tmp_path: Path) -> None:
+def test_inference_components_and_scaling_exist_again(tmp_path: Path) -> None:
     kept = ("--dir", str(tmp_path / "state"), "--speed", "1000000")
     variant = {"VariantName": "v", "InstanceType": "ml.g5.xlarge", "InitialInstanceCount": 1}
     needs = {"MinMemoryRequiredInMb": 1024}
@@ -101,23 +101,23 @@ def test_inference_components_and_scaling_are_there_again(tmp_path: Path) -> Non
         aws.process.kill()
         aws.process.wait()
     with emulator(tmp_path, *kept) as aws:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         api, scaling = aws.client("sagemaker"), aws.client("application-autoscaling")
         while (
             api.describe_inference_component(InferenceComponentName="c")["InferenceComponentStatus"]
             != "InService"
         ):
             assert time.monotonic() < deadline, aws.log.read_text()
-        answer = aws.client("sagemaker-runtime").invoke_endpoint(
+        response = aws.client("sagemaker-runtime").invoke_endpoint(
             EndpointName="e", InferenceComponentName="c", Body=b"hello"
         )
-        assert answer["Body"].read() == b"hello"
+        assert response["Body"].read() == b"hello"
         assert scaling.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
 
 
 def rights(iam: Any) -> dict[str, Any]:
     """What a client can see of them, but for when it was asked."""
-    told = {
+    description = {
         "attached": iam.list_attached_role_policies(RoleName="execution")["AttachedPolicies"],
         "inline": iam.list_role_policies(RoleName="execution")["PolicyNames"],
         "holders": iam.list_entities_for_policy(PolicyArn=READ_ONLY)["PolicyRoles"],
@@ -125,11 +125,11 @@ def rights(iam: Any) -> dict[str, Any]:
         "ours": iam.list_policies(Scope="Local")["Policies"],
         "summary": iam.get_account_summary()["SummaryMap"],
     }
-    shown: dict[str, Any] = json.loads(json.dumps(told, default=str))
+    shown: dict[str, Any] = json.loads(json.dumps(description, default=str))
     return shown
 
 
-def test_rights_take_no_more_room_than_they_say_and_are_there_again(tmp_path: Path) -> None:
+def test_permissions_take_no_more_room_than_they_say_and_exist_again(tmp_path: Path) -> None:
     kept = ("--dir", str(tmp_path / "state"))
     with emulator(tmp_path, *kept) as aws:
         aws.role()
@@ -162,16 +162,16 @@ def test_a_call_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
         assert path.stat().st_mtime_ns != before
 
 
-def test_whatever_was_answered_before_a_kill_is_there_again(tmp_path: Path) -> None:
+def test_whatever_was_answered_before_a_kill_exists_again(tmp_path: Path) -> None:
     """Killed in the middle of changes, by several clients at once."""
     kept = ("--dir", str(tmp_path / "state"))
-    made: list[str] = []
+    created: list[str] = []
     with emulator(tmp_path, *kept) as aws:
-        clients = [threading.Thread(target=make_roles, args=(aws, f"client-{n}", made)) for n in range(3)]
+        clients = [threading.Thread(target=make_roles, args=(aws, f"client-{n}", created)) for n in range(3)]
         for client in clients:
             client.start()
-        deadline = time.monotonic() + PATIENCE
-        while len(made) < 30:
+        deadline = time.monotonic() + TIMEOUT
+        while len(created) < 30:
             assert time.monotonic() < deadline
             time.sleep(0.001)
         aws.process.kill()
@@ -181,22 +181,22 @@ def test_whatever_was_answered_before_a_kill_is_there_again(tmp_path: Path) -> N
     (tmp_path / "state" / "moto" / "iam" / ".aws.state.1.partial").write_bytes(b"half of")
     with emulator(tmp_path, *kept) as aws:
         found = {role["RoleName"] for role in aws.client("iam").list_roles(MaxItems=1000)["Roles"]}
-        assert set(made) <= found
+        assert set(created) <= found
     assert list((tmp_path / "state").rglob("*.partial")) == []
 
 
-def make_roles(aws: Emulated, prefix: str, made: list[str]) -> None:
+def make_roles(aws: Emulated, prefix: str, created: list[str]) -> None:
     """Until the emulator is gone."""
     iam = aws.client("iam", fresh=True)
     with suppress(botocore.exceptions.BotoCoreError):
         for number in range(100_000):
             name = f"{prefix}-{number}"
             iam.create_role(RoleName=name, AssumeRolePolicyDocument=NOTHING)
-            made.append(name)
+            created.append(name)
 
 
-def test_a_log_whose_last_line_was_cut_short_goes_on(tmp_path: Path) -> None:
-    LogGroups(clock := TurnedClock(), tmp_path).append("/mine", "one", [(1, "first"), (2, "second")])
+def test_a_log_whose_last_line_was_cut_short_continues(tmp_path: Path) -> None:
+    LogGroups(clock := VirtualClock(), tmp_path).append("/mine", "one", [(1, "first"), (2, "second")])
     (path,) = tmp_path.rglob("*.jsonl")
     path.write_bytes(path.read_bytes()[:-5])
     LogGroups(clock, tmp_path).append("/mine", "one", [(3, "third")])
@@ -204,7 +204,7 @@ def test_a_log_whose_last_line_was_cut_short_goes_on(tmp_path: Path) -> None:
     assert [line.text for line in lines] == ["first", "third"]
 
 
-def test_every_service_of_motos_is_there_again(tmp_path: Path) -> None:
+def test_every_service_of_motos_exists_again(tmp_path: Path) -> None:
     """Each kind of thing that moto keeps as an object of its own."""
     kept = ("--dir", str(tmp_path / "state"))
     with emulator(tmp_path, *kept) as aws:
@@ -224,8 +224,8 @@ def test_every_service_of_motos_is_there_again(tmp_path: Path) -> None:
         s3.put_object(Bucket=BUCKET, Key="twice", Body=b"1", Tagging="a=b", Metadata={"m": "1"})
         s3.put_object(Bucket=BUCKET, Key="twice", Body=b"2")
         s3.delete_object(Bucket=BUCKET, Key="twice")
-        begun = s3.create_multipart_upload(Bucket=BUCKET, Key="parts")["UploadId"]
-        where = {"Bucket": BUCKET, "Key": "parts", "UploadId": begun}
+        started = s3.create_multipart_upload(Bucket=BUCKET, Key="parts")["UploadId"]
+        where = {"Bucket": BUCKET, "Key": "parts", "UploadId": started}
         tag = s3.upload_part(**where, PartNumber=1, Body=b"part")["ETag"]
         s3.complete_multipart_upload(**where, MultipartUpload={"Parts": [{"PartNumber": 1, "ETag": tag}]})
         versions = s3.list_object_versions(Bucket=BUCKET)
@@ -245,7 +245,7 @@ def test_every_service_of_motos_is_there_again(tmp_path: Path) -> None:
         assert s3.get_object(Bucket=BUCKET, Key="parts")["Body"].read() == b"part"
 
 
-def test_a_folder_that_could_be_somebody_elses_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_could_be_foreign_is_refused(tmp_path: Path) -> None:
     def refused(folder: Path) -> str:
         argv = [
             sys.executable,
@@ -257,16 +257,16 @@ def test_a_folder_that_could_be_somebody_elses_is_refused(tmp_path: Path) -> Non
             "--dir",
             str(folder),
         ]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=TIMEOUT, check=False)
         assert done.returncode in (2, 5), done.stderr
         return done.stderr
 
-    proof = tmp_path / "was-run"
+    probe = tmp_path / "was-run"
     old = tmp_path / "old" / "moto" / "iam"
     old.mkdir(parents=True)
-    (old / "aws.pickle").write_bytes(b"cos\nsystem\n(S'touch " + str(proof).encode() + b"'\ntR.")
+    (old / "aws.pickle").write_bytes(b"cos\nsystem\n(S'touch " + str(probe).encode() + b"'\ntR.")
     assert "an emulator of an earlier version wrote this" in refused(tmp_path / "old")
-    assert not proof.exists()
+    assert not probe.exists()
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o777)
     assert "other users of this machine may write there" in refused(tmp_path / "open")

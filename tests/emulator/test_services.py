@@ -35,17 +35,17 @@ def test_resources_are_found_by_their_tags(aws: Emulated, live: str) -> None:
         assert api.get_resources(**other)["ResourceTagMappingList"] == []
 
 
-def test_quotas_are_told_and_kept(aws: Emulated, live: str) -> None:
+def test_quotas_are_reported_and_kept(aws: Emulated, live: str) -> None:
     api = aws.client("service-quotas")
     quotas = [
         quota
         for page in api.get_paginator("list_service_quotas").paginate(ServiceCode="sagemaker")
         for quota in page["Quotas"]
     ]
-    (mine,) = [quota for quota in quotas if quota["QuotaName"] == "ml.p5.48xlarge for endpoint usage"]
+    (own,) = [quota for quota in quotas if quota["QuotaName"] == "ml.p5.48xlarge for endpoint usage"]
     aws.post(f"/_quotas/{REGION}", {"ml.p5.48xlarge": 0})
-    told = api.get_service_quota(ServiceCode="sagemaker", QuotaCode=mine["QuotaCode"])["Quota"]
-    assert (mine["Value"], told["Value"]) == (100.0, 0.0)
+    description = api.get_service_quota(ServiceCode="sagemaker", QuotaCode=own["QuotaCode"])["Quota"]
+    assert (own["Value"], description["Value"]) == (100.0, 0.0)
     aws.endpoint_config("large", "live", InstanceType="ml.p5.48xlarge")
     client = aws.client("sagemaker")
     with pytest.raises(client.exceptions.ResourceLimitExceeded) as refusal:
@@ -77,8 +77,8 @@ def test_autoscaling(aws: Emulated, live: str) -> None:
     }
     policy = {"PolicyName": "p", "PolicyType": "TargetTrackingScaling", **target}
     api.put_scaling_policy(**policy, TargetTrackingScalingPolicyConfiguration=tracking)
-    (seen,) = api.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
-    assert (seen["MinCapacity"], seen["MaxCapacity"]) == (1, 3)
+    (observed,) = api.describe_scalable_targets(ServiceNamespace="sagemaker")["ScalableTargets"]
+    assert (observed["MinCapacity"], observed["MaxCapacity"]) == (1, 3)
     (kept,) = api.describe_scaling_policies(ServiceNamespace="sagemaker")["ScalingPolicies"]
     assert kept["TargetTrackingScalingPolicyConfiguration"] == tracking
     aws.endpoint_config("other-type", "live", InstanceType="ml.g6.xlarge")
@@ -98,7 +98,7 @@ def test_who_am_i(aws: Emulated) -> None:
     assert aws.client("sts").get_caller_identity()["Account"] == "123456789012"
 
 
-def test_what_is_not_served_says_so(aws: Emulated) -> None:
+def test_what_is_not_served_reports_it(aws: Emulated) -> None:
     api = aws.client("dynamodb")
     with pytest.raises(api.exceptions.ClientError, match=r"UnknownOperation|NotImplemented"):
         api.list_tables()
@@ -107,8 +107,8 @@ def test_what_is_not_served_says_so(aws: Emulated) -> None:
 def test_s3_in_parts_with_conditions_and_checksums(aws: Emulated) -> None:
     s3 = aws.client("s3")
     s3.create_bucket(Bucket=BUCKET)
-    begun = s3.create_multipart_upload(Bucket=BUCKET, Key="big", ChecksumAlgorithm="CRC32")
-    place = {"Bucket": BUCKET, "Key": "big", "UploadId": begun["UploadId"]}
+    started = s3.create_multipart_upload(Bucket=BUCKET, Key="big", ChecksumAlgorithm="CRC32")
+    place = {"Bucket": BUCKET, "Key": "big", "UploadId": started["UploadId"]}
     parts = []
     for number, size in ((1, 5 * 1024 * 1024), (2, 10)):
         put = s3.upload_part(**place, PartNumber=number, Body=b"x" * size, ChecksumAlgorithm="CRC32")
@@ -138,9 +138,9 @@ def test_asynchronous_invocations(aws: Emulated, live: str) -> None:
     aws.endpoint("async")
     assert aws.settled("async")["AsyncInferenceConfig"] == out
     s3.put_object(Bucket=BUCKET, Key="in/1", Body=b"question")
-    answer = runtime.invoke_endpoint_async(EndpointName="async", InputLocation=f"s3://{BUCKET}/in/1")
-    assert answer["ResponseMetadata"]["HTTPStatusCode"] == 202
-    key = answer["OutputLocation"].removeprefix(f"s3://{BUCKET}/")
+    response = runtime.invoke_endpoint_async(EndpointName="async", InputLocation=f"s3://{BUCKET}/in/1")
+    assert response["ResponseMetadata"]["HTTPStatusCode"] == 202
+    key = response["OutputLocation"].removeprefix(f"s3://{BUCKET}/")
     deadline = time.monotonic() + 10
     while not s3.list_objects_v2(Bucket=BUCKET, Prefix=key).get("Contents"):
         assert time.monotonic() < deadline
@@ -189,10 +189,10 @@ def test_log_groups_and_what_is_in_them(aws: Emulated) -> None:
     rest = logs.get_log_events(logGroupName=group, logStreamName="one", nextToken=token, limit=2)
     assert [event["message"] for event in rest["events"]] == ["line 2"]
     logs.put_retention_policy(logGroupName=group, retentionInDays=7)
-    (told,) = logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
-    assert told["retentionInDays"] == 7
-    logs.tag_resource(resourceArn=told["logGroupArn"], tags={"c": "d"})
-    logs.untag_resource(resourceArn=told["logGroupArn"], tagKeys=["a"])
-    assert logs.list_tags_for_resource(resourceArn=told["logGroupArn"])["tags"] == {"c": "d"}
+    (description,) = logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"]
+    assert description["retentionInDays"] == 7
+    logs.tag_resource(resourceArn=description["logGroupArn"], tags={"c": "d"})
+    logs.untag_resource(resourceArn=description["logGroupArn"], tagKeys=["a"])
+    assert logs.list_tags_for_resource(resourceArn=description["logGroupArn"])["tags"] == {"c": "d"}
     logs.delete_log_group(logGroupName=group)
     assert logs.describe_log_groups(logGroupNamePrefix=group)["logGroups"] == []

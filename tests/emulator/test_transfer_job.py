@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.composition.transfer_job import luggage
-from lmi_deploy.domain.sagemaker.transfer_job import INPUT, Order, order_text
+from lmi_deploy.composition.transfer_job import job_files
+from lmi_deploy.domain.sagemaker.transfer_job import INPUT, JobRequest, order_text
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.sources.hub import HubSettings, HuggingFaceHub
 from tests.emulator.conftest import FULL_SPEED
 from tests.support.emulator_process import ACCOUNT, IMAGE, Emulated, emulator
-from tests.support.hub import HubState, LocalHub, Shelf, serve_hub
+from tests.support.hub import HubModels, HubState, LocalHub, serve_hub
 
 BUCKET = "transfers"
-PATIENCE = 90.0
+TIMEOUT = 90.0
 TOKEN = "hub-token-of-the-test"
 SIZES = {"model-1.safetensors": 900_000, "model-2.safetensors": 700_000, "config.json": 20}
 
@@ -32,8 +32,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHub]:
     repo.mkdir(parents=True)
     for name, size in SIZES.items():
         (repo / name).write_bytes(os.urandom(size))
-    state = HubState(Shelf(root), tokens=frozenset({TOKEN}))
-    state.shelf.scan()
+    state = HubState(HubModels(root), tokens=frozenset({TOKEN}))
+    state.models.scan()
     with serve_hub(state=state) as running:
         yield running
 
@@ -59,12 +59,12 @@ def role(aws: Emulated, secret: str) -> str:
     return arn
 
 
-def put_luggage(aws: Emulated, hub: LocalHub, folder: Path, secret: str) -> None:
+def put_job_files(aws: Emulated, hub: LocalHub, folder: Path, secret: str) -> None:
     s3 = aws.client("s3")
     s3.create_bucket(Bucket=BUCKET)
     settings = HubSettings.read({"HF_ENDPOINT": hub.url, "HF_TOKEN": TOKEN, "HOME": str(folder)}, folder)
     listing = HuggingFaceHub(settings, SystemClock(), ledger=folder / "ledger").listing("org/tiny", "main")
-    order = Order(
+    order = JobRequest(
         job="move",
         bucket=BUCKET,
         owner=ACCOUNT,
@@ -73,8 +73,11 @@ def put_luggage(aws: Emulated, hub: LocalHub, folder: Path, secret: str) -> None
         token_secret=secret,
         memory=500_000_000,
     )
-    held = {"order/order.json": order_text(order).encode(), **{f"lmi/{k}": v for k, v in luggage().items()}}
-    for name, content in held.items():
+    existing = {
+        "order/order.json": order_text(order).encode(),
+        **{f"lmi/{k}": v for k, v in job_files().items()},
+    }
+    for name, content in existing.items():
         s3.put_object(Bucket=BUCKET, Key=f"in/{name}", Body=content)
 
 
@@ -85,7 +88,7 @@ def source(name: str) -> dict[str, Any]:
 
 def test_weights_are_moved_by_two_instances(aws: Emulated, hub: LocalHub, tmp_path: Path) -> None:
     secret = aws.client("secretsmanager").create_secret(Name="hub", SecretString=TOKEN)["ARN"]
-    put_luggage(aws, hub, tmp_path, secret)
+    put_job_files(aws, hub, tmp_path, secret)
     command = ["python3", f"{INPUT}/lmi/start.py", f"{INPUT}/lmi", f"{INPUT}/order/order.json"]
     command.append("/opt/ml/config/resourceconfig.json")
     api = aws.client("sagemaker")
@@ -98,16 +101,16 @@ def test_weights_are_moved_by_two_instances(aws: Emulated, hub: LocalHub, tmp_pa
         },
         ProcessingInputs=[source("lmi"), source("order")],
     )
-    deadline = time.monotonic() + PATIENCE
-    while (seen := api.describe_processing_job(ProcessingJobName="move"))[
+    deadline = time.monotonic() + TIMEOUT
+    while (observed := api.describe_processing_job(ProcessingJobName="move"))[
         "ProcessingJobStatus"
     ] == "InProgress":
         assert time.monotonic() < deadline, aws.log.read_text()
         time.sleep(0.1)
     events = aws.client("logs").filter_log_events(logGroupName="/aws/sagemaker/ProcessingJobs")["events"]
-    said = "\n".join(event["message"] for event in events)
-    assert seen["ProcessingJobStatus"] == "Completed", said
-    assert TOKEN not in said
+    output = "\n".join(event["message"] for event in events)
+    assert observed["ProcessingJobStatus"] == "Completed", output
+    assert TOKEN not in output
     listed = aws.client("s3").list_objects_v2(Bucket=BUCKET)["Contents"]
     sizes = {Path(item["Key"]).name: item["Size"] for item in listed if item["Key"].startswith("weights/")}
     assert sizes == SIZES

@@ -4,12 +4,12 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.support.fake_servers import Answer, Behaviour, chat
-from tests.support.local_app import RECIPE, House
+from tests.support.fake_servers import Behaviour, FakeResponse, chat
+from tests.support.local_app import RECIPE, LocalApp
 
 
 @pytest.fixture
-def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
+def app(monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalApp]:
     """A folder with one recipe, `tiny.yaml`, and nothing deployed.
 
     In memory where there is such a place: a record is synced to disk twice an action."""
@@ -17,21 +17,21 @@ def house(monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         monkeypatch.chdir(folder)
         Path("tiny.yaml").write_text(RECIPE)
-        house = House(Path(folder))
-        yield house
-        house.servers.close()
+        app = LocalApp(Path(folder))
+        yield app
+        app.servers.close()
 
 
 @pytest.fixture
-def broken(house: House) -> None:
+def broken(app: LocalApp) -> None:
     """Every server fails to load its model."""
-    house.servers.next.extend([Behaviour(end="failed")] * 10)
+    app.servers.next.extend([Behaviour(end="failed")] * 10)
 
 
 @pytest.fixture
-def answering(house: House) -> list[Answer]:
+def answering(app: LocalApp) -> list[FakeResponse]:
     """Put an answer in, and every server gives it; empty, they answer as ever."""
-    given: list[Answer] = []
+    given: list[FakeResponse] = []
     behaviour = Behaviour(answer=lambda body: given[0] if given else chat(body))
-    house.servers.next.extend([behaviour] * 10)
+    app.servers.next.extend([behaviour] * 10)
     return given

@@ -15,8 +15,8 @@ import pytest
 from lmi_deploy import errors
 from lmi_deploy.errors import EXIT_CODES, LmiError, RecipeError
 from lmi_deploy.errors.problem import Problem
-from tests.support.action_failures import Trouble, TroubledTarget
-from tests.support.local_app import House
+from tests.support.action_failures import ActionFailures, FailingTarget
+from tests.support.local_app import LocalApp
 
 SOURCE = Path(errors.__file__).parents[1]
 CODES = {
@@ -41,7 +41,7 @@ NOT_YET = {"Conflict"}
 """The S3 adapter raises it as its own subclass `Unmet`; tests/contract/object_store raises it on every store."""
 
 
-def _made(name: str) -> LmiError:
+def _error_named(name: str) -> LmiError:
     kind: type[LmiError] = getattr(errors, name)
     if kind is RecipeError:
         return RecipeError([Problem(origin="a.yaml", line=1, column=2, key="name", what="bad")])
@@ -54,18 +54,18 @@ def test_the_table_of_exit_codes_is_whole() -> None:
 
 
 @pytest.mark.parametrize("name", CODES)
-def test_every_error_ends_with_its_code_and_is_told_in_both_forms(house: House, name: str) -> None:
-    error = _made(name)
-    house.hub.failure = error
-    ran = house.lmi("plan")
-    assert (ran.code, ran.out) == (CODES[name], "")
-    assert f"error: {error.message}\n" in ran.err
-    assert all(detail in ran.err for detail in error.details)
-    assert not error.hint or f"  next: {error.hint}\n" in ran.err
-    ran = house.lmi("plan", "--json")
-    assert (ran.code, ran.err) == (CODES[name], "")
-    assert ran.result["ok"] is False
-    assert ran.result["error"] == {
+def test_every_error_ends_with_its_code_and_is_reported_in_both_forms(app: LocalApp, name: str) -> None:
+    error = _error_named(name)
+    app.hub.failure = error
+    result = app.lmi("plan")
+    assert (result.code, result.out) == (CODES[name], "")
+    assert f"error: {error.message}\n" in result.err
+    assert all(detail in result.err for detail in error.details)
+    assert not error.hint or f"  next: {error.hint}\n" in result.err
+    result = app.lmi("plan", "--json")
+    assert (result.code, result.err) == (CODES[name], "")
+    assert result.result["ok"] is False
+    assert result.result["error"] == {
         "kind": name,
         "exit_code": CODES[name],
         "message": error.message,
@@ -84,7 +84,7 @@ def _raised() -> Iterator[tuple[str, ast.Call, str]]:
                     yield name, node, f"{path.relative_to(SOURCE)}:{node.lineno}"
 
 
-def test_every_error_of_ours_is_raised_somewhere_and_says_why_or_what_next() -> None:
+def test_every_error_of_ours_is_raised_somewhere_and_explains_why_or_what_next() -> None:
     raised = list(_raised())
     assert {*CODES} - {name for name, _, _ in raised} <= NOT_YET
     bare = [
@@ -97,51 +97,53 @@ def test_every_error_of_ours_is_raised_somewhere_and_says_why_or_what_next() -> 
     assert bare == []
 
 
-def test_ctrl_c_ends_with_130_and_words(house: House) -> None:
-    trouble = Trouble(at=5, when="before", error=KeyboardInterrupt)
-    house.target = lambda target: TroubledTarget(target, trouble)
-    ran = house.lmi("up", "--yes")
-    assert (ran.code, ran.out) == (130, "")
-    assert ran.err.endswith(
+def test_ctrl_c_ends_with_130_and_words(app: LocalApp) -> None:
+    failures = ActionFailures(at=5, when="before", error=KeyboardInterrupt)
+    app.target = lambda target: FailingTarget(target, failures)
+    result = app.lmi("up", "--yes")
+    assert (result.code, result.out) == (130, "")
+    assert result.err.endswith(
         "error: interrupted\n  next: what was begun is recorded: `lmi status` shows it, `lmi up` goes on, "
         "`lmi down` clears it away\n"
     )
-    trouble.seen = 4
-    ran = house.lmi("up", "--yes", "--json")
-    assert (ran.code, ran.err) == (130, "")
-    assert ran.result["error"]["kind"] == "Interrupted"
-    house.target = lambda target: target
-    assert house.lmi("up", "--yes").code == 0
+    failures.count = 4
+    result = app.lmi("up", "--yes", "--json")
+    assert (result.code, result.err) == (130, "")
+    assert result.result["error"]["kind"] == "Interrupted"
+    app.target = lambda target: target
+    assert app.lmi("up", "--yes").code == 0
 
 
 @pytest.mark.parametrize("command", ["plan", "up"])
-def test_ctrl_c_before_anything_is_begun_says_so(house: House, command: str) -> None:
-    house.hub.failure = KeyboardInterrupt()
-    ran = house.lmi(command, *(["--yes"] if command == "up" else []))
-    assert (ran.code, ran.out) == (130, "")
-    assert "recorded" not in ran.err
-    assert ran.err == "error: interrupted\n" + "  next: nothing was begun: run it again\n" * (command == "up")
-
-
-def test_ctrl_c_while_nothing_is_changed_says_so(house: House) -> None:
-    assert house.lmi("up", "--yes").code == 0
-    house.target = lambda target: TroubledTarget(
-        target, Trouble(at=0, when="before", error=KeyboardInterrupt)
+def test_ctrl_c_before_anything_is_started_reports_it(app: LocalApp, command: str) -> None:
+    app.hub.failure = KeyboardInterrupt()
+    result = app.lmi(command, *(["--yes"] if command == "up" else []))
+    assert (result.code, result.out) == (130, "")
+    assert "recorded" not in result.err
+    assert result.err == "error: interrupted\n" + "  next: nothing was begun: run it again\n" * (
+        command == "up"
     )
-    ran = house.lmi("up", "--yes")
-    assert ran.code == 130
-    assert "nothing was begun" in ran.err
 
 
-def test_a_bug_is_reported_without_anybodys_values(house: House) -> None:
+def test_ctrl_c_while_nothing_is_changed_reports_it(app: LocalApp) -> None:
+    assert app.lmi("up", "--yes").code == 0
+    app.target = lambda target: FailingTarget(
+        target, ActionFailures(at=0, when="before", error=KeyboardInterrupt)
+    )
+    result = app.lmi("up", "--yes")
+    assert result.code == 130
+    assert "nothing was begun" in result.err
+
+
+def test_a_bug_is_reported_without_anybodys_values(app: LocalApp) -> None:
     def burst() -> BaseException:
         return ZeroDivisionError("with hf_secret in it")
 
-    house.target = lambda target: TroubledTarget(target, Trouble(at=0, when="before", error=burst))
-    ran = house.lmi("up", "tiny.yaml", "--yes", "--set", "properties.private=s3cr3t")
-    assert (ran.code, ran.out) == (3, "")
-    assert "error: ZeroDivisionError" in ran.err
-    found = re.search(r"(\S+lmi-report-\S+\.txt)", ran.err)
+    app.target = lambda target: FailingTarget(target, ActionFailures(at=0, when="before", error=burst))
+    result = app.lmi("up", "tiny.yaml", "--yes", "--set", "properties.private=s3cr3t")
+    assert (result.code, result.out) == (3, "")
+    assert "error: ZeroDivisionError" in result.err
+    found = re.search(r"(\S+lmi-report-\S+\.txt)", result.err)
     assert found
     report = Path(found[1])
     text = report.read_text()
@@ -151,10 +153,10 @@ def test_a_bug_is_reported_without_anybodys_values(house: House) -> None:
     assert "ZeroDivisionError" in text
     assert "secret" not in text
     assert "s3cr3t" not in text
-    ran = house.lmi("up", "--yes", "--json")
-    assert (ran.code, ran.err) == (3, "")
-    assert (ran.result["error"]["kind"], ran.result["error"]["exit_code"]) == ("Bug", 3)
-    report = re.search(r"(\S+lmi-report-\S+?\.txt)", ran.out)
+    result = app.lmi("up", "--yes", "--json")
+    assert (result.code, result.err) == (3, "")
+    assert (result.result["error"]["kind"], result.result["error"]["exit_code"]) == ("Bug", 3)
+    report = re.search(r"(\S+lmi-report-\S+?\.txt)", result.out)
     assert report
     Path(report[1]).unlink()
 
@@ -176,14 +178,14 @@ main()
 @pytest.mark.parametrize(
     "while_importing", ["click", "lmi_deploy.cli.exit_codes", "lmi_deploy.cli.commands.up"]
 )
-def test_ctrl_c_while_lmi_starts_is_told_in_a_line(while_importing: str) -> None:
-    def told(*argv: str) -> subprocess.CompletedProcess[str]:
+def test_ctrl_c_while_lmi_starts_is_reported_in_a_line(while_importing: str) -> None:
+    def response(*argv: str) -> subprocess.CompletedProcess[str]:
         line = [sys.executable, "-c", BROKEN_OFF, while_importing, *argv]
         return subprocess.run(line, capture_output=True, text=True, check=False)
 
-    ran = told("up", "tiny.yaml")
-    assert (ran.returncode, ran.stdout) == (130, "")
-    assert ran.stderr == "error: interrupted\n  next: nothing was begun: run it again\n"
-    ran = told("up", "tiny.yaml", "--json")
-    assert (ran.returncode, ran.stderr) == (130, "")
-    assert json.loads(ran.stdout)["error"]["kind"] == "Interrupted"
+    result = response("up", "tiny.yaml")
+    assert (result.returncode, result.stdout) == (130, "")
+    assert result.stderr == "error: interrupted\n  next: nothing was begun: run it again\n"
+    result = response("up", "tiny.yaml", "--json")
+    assert (result.returncode, result.stderr) == (130, "")
+    assert json.loads(result.stdout)["error"]["kind"] == "Interrupted"

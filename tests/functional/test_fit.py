@@ -12,11 +12,11 @@ import pytest
 
 from lmi_deploy.sizing.architecture import read_architecture
 from lmi_deploy.sizing.synthesis import tensors_of
-from lmi_deploy.sources.local_folder import ModelFolder
+from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.sources.s3_prefix import S3Models
 from lmi_deploy.weights.manifests import read_manifest
-from lmi_deploy.workflows.dependencies import Deps
-from tests.support.local_app import House
+from lmi_deploy.workflows.dependencies import Dependencies
+from tests.support.local_app import LocalApp
 from tests.support.model_shapes import LLAMA_8B, LLAMA_70B, Table
 
 LARGE: Table = {**LLAMA_8B, "max_position_embeddings": 8192}
@@ -28,10 +28,10 @@ instance_type: ml.g5.2xlarge
 """
 
 
-class Places(House):
+class Places(LocalApp):
     """As the real wiring: a path is a folder, an s3:// address a prefix, anything else is on the Hub."""
 
-    def deps(self) -> Deps:
+    def deps(self) -> Dependencies:
         models = S3Models(
             lambda bucket: self.store, read_manifest, cache=self.root / "cache", clock=self.clock
         )
@@ -39,17 +39,17 @@ class Places(House):
         def source(model_id: str) -> Any:
             if model_id.startswith("s3://"):
                 return models
-            return ModelFolder() if model_id.startswith(("/", "./", "../", "~")) else self.hub
+            return LocalModel() if model_id.startswith(("/", "./", "../", "~")) else self.hub
 
         return replace(super().deps(), hub=source)
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Places]:
     monkeypatch.chdir(tmp_path)
-    house = Places(tmp_path)
-    yield house
-    house.servers.close()
+    app = Places(tmp_path)
+    yield app
+    app.servers.close()
 
 
 def header(table: Table) -> tuple[bytes, int]:
@@ -73,11 +73,11 @@ def write_folder(path: Path, table: Table) -> None:
         file.truncate(size)
 
 
-def test_a_folder_of_sparse_files_is_judged_without_reading_its_weights(house: Places) -> None:
+def test_a_folder_of_sparse_files_is_judged_without_reading_its_weights(app: Places) -> None:
     write_folder(Path("model"), LARGE)
-    ran = house.lmi("fit", "model", "--instance", "ml.g5.2xlarge", "--json")
-    assert ran.code == 0, ran.err
-    found = ran.result
+    result = app.lmi("fit", "model", "--instance", "ml.g5.2xlarge", "--json")
+    assert result.code == 0, result.err
+    found = result.result
     assert (found["verdict"], found["degree"], found["context"]) == ("fits", 1, 8192)
     assert found["parts"]["weights"] == pytest.approx(8_030_261_248 * 2, rel=0.001)
     assert found["kv_tokens"] > found["max_context"] == 8192
@@ -85,89 +85,87 @@ def test_a_folder_of_sparse_files_is_judged_without_reading_its_weights(house: P
     assert found["remedies"] == []
 
 
-def test_what_does_not_fit_ends_with_two_and_says_what_would(house: Places) -> None:
+def test_what_does_not_fit_ends_with_two_and_reports_what_would(app: Places) -> None:
     write_folder(Path("model"), LLAMA_70B)
     argv = ("fit", "./model", "--instance", "ml.g6e.12xlarge")
-    ran = house.lmi(*argv)
-    assert ran.code == 2
-    assert "does-not-fit: the sequences take 10.0 GiB of KV cache on one device, 6." in ran.out
-    assert "what would make it fit, cheapest first:\n  - shorter sequences: max_model_len " in ran.out
-    shorter = next(r for r in house.lmi(*argv, "--json").result["remedies"] if r["key"] == "max_model_len")
-    assert house.lmi(*argv, "--context", shorter["value"]).code == 0
-    assert house.lmi(*argv, "--option", "kv_cache_dtype=fp8").code == 0
+    result = app.lmi(*argv)
+    assert result.code == 2
+    assert "does-not-fit: the sequences take 10.0 GiB of KV cache on one device, 6." in result.out
+    assert "what would make it fit, cheapest first:\n  - shorter sequences: max_model_len " in result.out
+    shorter = next(r for r in app.lmi(*argv, "--json").result["remedies"] if r["key"] == "max_model_len")
+    assert app.lmi(*argv, "--context", shorter["value"]).code == 0
+    assert app.lmi(*argv, "--option", "kv_cache_dtype=fp8").code == 0
 
 
-def test_seventy_billion_on_one_small_gpu(house: Places) -> None:
+def test_seventy_billion_on_one_small_gpu(app: Places) -> None:
     write_folder(Path("model"), LLAMA_70B)
-    ran = house.lmi("fit", "./model", "--gpu", "A10G")
-    assert ran.code == 2
-    assert "weights and buffers take 132." in ran.out
-    assert "the engine may use 20.2 GiB" in ran.out
+    result = app.lmi("fit", "./model", "--gpu", "A10G")
+    assert result.code == 2
+    assert "weights and buffers take 132." in result.out
+    assert "the engine may use 20.2 GiB" in result.out
 
 
-def test_tight_ends_with_zero(house: Places) -> None:
+def test_tight_ends_with_zero(app: Places) -> None:
     write_folder(Path("model"), LARGE)
     argv = ("fit", "./model", "--gpu", "A10G", "--json")
-    most = house.lmi(*argv).result["max_sequences"]
-    ran = house.lmi(*argv, "--sequences", str(most))
-    assert (ran.code, ran.result["verdict"]) == (0, "tight")
-    assert house.lmi(*argv, "--sequences", str(most + 1)).code == 2
+    most = app.lmi(*argv).result["max_sequences"]
+    result = app.lmi(*argv, "--sequences", str(most))
+    assert (result.code, result.result["verdict"]) == (0, "tight")
+    assert app.lmi(*argv, "--sequences", str(most + 1)).code == 2
 
 
-def test_gpus_and_degree(house: Places) -> None:
+def test_gpus_and_degree(app: Places) -> None:
     write_folder(Path("model"), LLAMA_70B)
     argv = ("fit", "./model", "--gpu", "H100", "--gpus", "4", "--context", "8192")
-    assert house.lmi(*argv, "--json").result["degree"] == 4
-    ran = house.lmi(*argv, "--degree", "3")
-    assert ran.code == 2
-    assert "degree 3 does not divide the 64 attention heads; use 2" in ran.out
+    assert app.lmi(*argv, "--json").result["degree"] == 4
+    result = app.lmi(*argv, "--degree", "3")
+    assert result.code == 2
+    assert "degree 3 does not divide the 64 attention heads; use 2" in result.out
 
 
-def test_a_recipe_is_judged_as_it_would_run(house: Places) -> None:
+def test_a_recipe_is_judged_as_it_would_run(app: Places) -> None:
     write_folder(Path("sub/model"), LARGE)
     Path("sub/large.yaml").write_text(RECIPE)
-    ran = house.lmi("fit", "sub/large.yaml", "--json")
-    assert (ran.code, ran.result["instance"]) == (0, "ml.g5.2xlarge")
-    longer = house.lmi("fit", "sub/large.yaml", "--set", "options.max_model_len=65536")
+    result = app.lmi("fit", "sub/large.yaml", "--json")
+    assert (result.code, result.result["instance"]) == (0, "ml.g5.2xlarge")
+    longer = app.lmi("fit", "sub/large.yaml", "--set", "options.max_model_len=65536")
     assert longer.code == 2
     assert "1 sequence of 65536" in longer.out
-    assert (
-        house.lmi("fit", "sub/large.yaml", "--set", "options.max_model_len=65536", "--gpu", "H100").code == 0
-    )
+    assert app.lmi("fit", "sub/large.yaml", "--set", "options.max_model_len=65536", "--gpu", "H100").code == 0
 
 
-def test_of_several_instance_types_the_one_that_holds_least_decides(house: Places) -> None:
+def test_of_several_instance_types_the_one_that_holds_least_decides(app: Places) -> None:
     write_folder(Path("model"), LARGE)
     Path("large.yaml").write_text(RECIPE.replace("ml.g5.2xlarge", "[ml.g5.2xlarge, ml.g4dn.xlarge]"))
-    ran = house.lmi("fit", "large.yaml", "--json")
-    assert (ran.code, ran.result["instance"]) == (2, "ml.g4dn.xlarge")
+    result = app.lmi("fit", "large.yaml", "--json")
+    assert (result.code, result.result["instance"]) == (2, "ml.g4dn.xlarge")
 
 
-def test_a_recipe_for_this_machine_is_compared_with_its_memory(house: Places) -> None:
+def test_a_recipe_for_this_machine_is_compared_with_its_memory(app: Places) -> None:
     write_folder(Path("model"), LARGE)
     text = "name: here\nmodel_id: ./model\nengine: accelerate\nendpoint: {target: local}\n"
     Path("here.yaml").write_text(text)
-    ran = house.lmi("fit", "here.yaml", "--json")
-    assert (ran.code, ran.result["device"], ran.result["usable"]) == (2, "CPU", 8_000_000_000)
+    result = app.lmi("fit", "here.yaml", "--json")
+    assert (result.code, result.result["device"], result.result["usable"]) == (2, "CPU", 8_000_000_000)
 
 
-def test_a_model_on_the_hub_costs_its_headers_only(house: Places) -> None:
+def test_a_model_on_the_hub_costs_its_headers_only(app: Places) -> None:
     first, size = header(LARGE)
     read: list[int] = []
-    house.hub.models["org/large"] = {"config.json": json.dumps(LARGE).encode(), "model.safetensors": b""}
-    house.hub = _Sparse(house, first, size, read).hub
-    ran = house.lmi("fit", "org/large", "--instance", "ml.g5.2xlarge", "--json")
-    assert ran.code == 0, ran.err
+    app.hub.models["org/large"] = {"config.json": json.dumps(LARGE).encode(), "model.safetensors": b""}
+    app.hub = _Sparse(app, first, size, read).hub
+    result = app.lmi("fit", "org/large", "--instance", "ml.g5.2xlarge", "--json")
+    assert result.code == 0, result.err
     assert sum(read) < 200_000
-    assert house.hub.cached == set()
+    assert app.hub.cached == set()
 
 
 class _Sparse:
     """A Hub whose one large file has a header and nothing behind it."""
 
-    def __init__(self, house: House, first: bytes, size: int, read: list[int]) -> None:
-        self.hub = house.hub
-        listing, answer = house.hub.listing, house.hub.read
+    def __init__(self, app: LocalApp, first: bytes, size: int, read: list[int]) -> None:
+        self.hub = app.hub
+        listing, response = app.hub.listing, app.hub.read
 
         def listed(model_id: str, revision: str) -> Any:
             found = listing(model_id, revision)
@@ -177,10 +175,10 @@ class _Sparse:
             return replace(found, files=files)
 
         def part(
-            listing: Any, path: str, *, start: int = 0, length: int | None = None, anew: bool = False
+            listing: Any, path: str, *, start: int = 0, length: int | None = None, refreshed: bool = False
         ) -> bytes:
             content = first[start : start + (length or 0)] if path == "model.safetensors" else None
-            content = answer(listing, path, start=start, length=length) if content is None else content
+            content = response(listing, path, start=start, length=length) if content is None else content
             read.append(len(content))
             return content
 
@@ -188,7 +186,7 @@ class _Sparse:
         self.hub.read = part  # type: ignore[method-assign]
 
 
-def test_a_prefix_in_a_bucket_is_read_in_ranges_and_not_hashed(house: Places) -> None:
+def test_a_prefix_in_a_bucket_is_read_in_ranges_and_not_hashed(app: Places) -> None:
     small = {
         **LLAMA_8B,
         "num_hidden_layers": 1,
@@ -197,13 +195,13 @@ def test_a_prefix_in_a_bucket_is_read_in_ranges_and_not_hashed(house: Places) ->
         "vocab_size": 128,
     }
     first, size = header({**small, "head_dim": 2})
-    house.store.objects |= {
+    app.store.objects |= {
         "models/small/config.json": json.dumps({**small, "head_dim": 2}).encode(),
         "models/small/model.safetensors": first + bytes(size - len(first)),
     }
-    ran = house.lmi("fit", "s3://fake/models/small", "--gpu", "T4", "--json")
-    assert (ran.code, ran.result["verdict"]) == (0, "fits"), ran.err
-    assert not (house.root / "cache").exists()
+    result = app.lmi("fit", "s3://fake/models/small", "--gpu", "T4", "--json")
+    assert (result.code, result.result["verdict"]) == (0, "fits"), result.err
+    assert not (app.root / "cache").exists()
 
 
 def _cut(path: Path) -> None:
@@ -254,15 +252,15 @@ def _adapter(path: Path) -> None:
         (_adapter, "ask about its base model org/base"),
     ],
 )
-def test_what_cannot_be_told_ends_with_one_and_says_what_is_missing(
-    house: Places, damage: Callable[[Path], None], missing: str
+def test_what_cannot_be_reported_ends_with_one_and_reports_what_is_missing(
+    app: Places, damage: Callable[[Path], None], missing: str
 ) -> None:
     write_folder(Path("model"), LARGE)
     damage(Path("model"))
-    ran = house.lmi("fit", "./model", "--gpu", "H100")
-    assert ran.code == 1
-    assert "unknown: " in ran.out
-    assert missing in ran.out
+    result = app.lmi("fit", "./model", "--gpu", "H100")
+    assert result.code == 1
+    assert "unknown: " in result.out
+    assert missing in result.out
 
 
 @pytest.mark.parametrize(
@@ -277,51 +275,51 @@ def test_what_cannot_be_told_ends_with_one_and_says_what_is_missing(
         (("--gpu", "L4", "--engine", "neuronx"), "needs NeuronCores"),
     ],
 )
-def test_a_question_without_an_answer_ends_with_one(
-    house: Places, flags: tuple[str, ...], missing: str
+def test_a_request_without_a_response_ends_with_one(
+    app: Places, flags: tuple[str, ...], missing: str
 ) -> None:
     write_folder(Path("model"), LARGE)
-    ran = house.lmi("fit", "./model", *flags)
-    assert ran.code == 1
-    assert missing in ran.out
+    result = app.lmi("fit", "./model", *flags)
+    assert result.code == 1
+    assert missing in result.out
 
 
 @pytest.mark.parametrize(
     "flags",
     [("--gpu", "L4", "--instance", "ml.g5.2xlarge"), ("--option", "novalue"), ("--set", "name=x")],
 )
-def test_a_command_line_that_contradicts_itself_is_refused(house: Places, flags: tuple[str, ...]) -> None:
+def test_a_command_line_that_contradicts_itself_is_refused(app: Places, flags: tuple[str, ...]) -> None:
     write_folder(Path("model"), LARGE)
-    ran = house.lmi("fit", "./model", *flags)
-    assert (ran.code, ran.out) == (2, "")
-    assert "next: " in ran.err
+    result = app.lmi("fit", "./model", *flags)
+    assert (result.code, result.out) == (2, "")
+    assert "next: " in result.err
 
 
-def test_second_copies_of_the_weights_are_not_counted(house: Places) -> None:
+def test_second_copies_of_the_weights_are_not_counted(app: Places) -> None:
     write_folder(Path("model"), LARGE)
-    before = house.lmi("fit", "./model", "--gpu", "L4", "--json").result["parts"]
+    before = app.lmi("fit", "./model", "--gpu", "L4", "--json").result["parts"]
     first, size = header(LARGE)
     for name in ("consolidated.safetensors", "adapter_model.safetensors"):
         with Path("model", name).open("wb") as file:
             file.write(first)
             file.truncate(size)
-    assert house.lmi("fit", "./model", "--gpu", "L4", "--json").result["parts"] == before
+    assert app.lmi("fit", "./model", "--gpu", "L4", "--json").result["parts"] == before
 
 
-def test_config_alone_is_enough_and_says_so(house: Places) -> None:
+def test_config_alone_is_enough_and_reports_it(app: Places) -> None:
     Path("model").mkdir()
     Path("model/config.json").write_text(json.dumps(LARGE))
-    ran = house.lmi("fit", "./model", "--gpu", "L4")
-    assert ran.code == 0
-    assert "note: the weights are derived from config.json" in ran.out
+    result = app.lmi("fit", "./model", "--gpu", "L4")
+    assert result.code == 0
+    assert "note: the weights are derived from config.json" in result.out
 
 
-def test_pickles_count_by_size(house: Places) -> None:
+def test_pickles_count_by_size(app: Places) -> None:
     Path("model").mkdir()
     Path("model/config.json").write_text(json.dumps(LARGE))
     with Path("model/pytorch_model.bin").open("wb") as file:
         file.truncate(16_060_522_496)
-    found = house.lmi("fit", "./model", "--instance", "ml.g5.xlarge", "--json").result
+    found = app.lmi("fit", "./model", "--instance", "ml.g5.xlarge", "--json").result
     assert found["parts"]["weights"] == pytest.approx(16_060_522_496, rel=0.001)
     assert any("reads the largest pickle whole" in note for note in found["notes"])
 
@@ -345,28 +343,28 @@ endpoint: {target: local}
 
 
 @pytest.mark.parametrize("command", [("plan",), ("up", "--yes")])
-def test_what_does_not_fit_is_refused_before_anything_moves(house: Places, command: tuple[str, ...]) -> None:
+def test_what_does_not_fit_is_refused_before_anything_moves(app: Places, command: tuple[str, ...]) -> None:
     write_folder(Path("model"), WIDE)
     Path("large.yaml").write_text(CLOUDLESS)
-    ran = house.lmi(*command)
-    assert (ran.code, ran.out) == (2, "")
-    assert "error: ./model does not fit on CPU: weights and buffers take 10." in ran.err
-    assert "--force-fit" in ran.err
-    assert house.kept() == []
+    result = app.lmi(*command)
+    assert (result.code, result.out) == (2, "")
+    assert "error: ./model does not fit on CPU: weights and buffers take 10." in result.err
+    assert "--force-fit" in result.err
+    assert app.artifacts_left() == []
 
 
-def test_who_knows_better_goes_on(house: Places) -> None:
+def test_who_knows_better_continues(app: Places) -> None:
     write_folder(Path("model"), WIDE)
     Path("large.yaml").write_text(CLOUDLESS)
-    ran = house.lmi("plan", "--force-fit")
-    assert ran.code == 0, ran.err
-    assert "fit: does not fit: weights and buffers take 10." in ran.out
-    assert house.lmi("plan", "--force-fit", "--json").result["figures"]["fit"].startswith("does not fit: ")
+    result = app.lmi("plan", "--force-fit")
+    assert result.code == 0, result.err
+    assert "fit: does not fit: weights and buffers take 10." in result.out
+    assert app.lmi("plan", "--force-fit", "--json").result["figures"]["fit"].startswith("does not fit: ")
 
 
-def test_a_plan_says_that_it_fits(house: Places) -> None:
+def test_a_plan_reports_that_it_fits(app: Places) -> None:
     write_folder(Path("model"), {**WIDE, "num_attention_heads": 64, "num_key_value_heads": 64})
     Path("large.yaml").write_text(CLOUDLESS)
-    ran = house.lmi("plan")
-    assert ran.code == 0, ran.err
-    assert "fit: fits" in ran.out
+    result = app.lmi("plan")
+    assert result.code == 0, result.err
+    assert "fit: fits" in result.out

@@ -9,96 +9,98 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 from tests.support.fake_cloud import FakeCloud
-from tests.support.local_app import MODEL, House
+from tests.support.local_app import MODEL, LocalApp
 
 RECIPE = f"name: tiny\nmodel_id: {MODEL}\nengine: accelerate\ninstance_type: ml.g5.xlarge\n"
 
 
-class CloudHouse(House):
+class CloudApp(LocalApp):
     """The house with an account."""
 
-    def deps(self) -> Deps:
+    def deps(self) -> Dependencies:
         return replace(super().deps(), cloud=FakeCloud(self.clock).cloud)
 
 
 @pytest.fixture
-def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalApp:
     monkeypatch.chdir(tmp_path)
     Path("tiny.yaml").write_text(RECIPE)
-    return CloudHouse(tmp_path)
+    return CloudApp(tmp_path)
 
 
-def test_all_three_documents_are_one_object(house: House) -> None:
-    ran = house.lmi("iam", "tiny.yaml")
-    assert ran.code == 0
-    assert list(json.loads(ran.out)) == ["deployer", "execution", "trust"]
-    assert "aws iam create-role --role-name lmi-endpoint" in ran.err
-    assert "lmi iam tiny.yaml --part execution > execution.json" in ran.err
+def test_all_three_documents_are_one_object(app: LocalApp) -> None:
+    result = app.lmi("iam", "tiny.yaml")
+    assert result.code == 0
+    assert list(json.loads(result.out)) == ["deployer", "execution", "trust"]
+    assert "aws iam create-role --role-name lmi-endpoint" in result.err
+    assert "lmi iam tiny.yaml --part execution > execution.json" in result.err
 
 
 @pytest.mark.parametrize("part", ["deployer", "execution", "trust"])
-def test_one_part_is_a_document_that_iam_takes(house: House, part: str) -> None:
-    ran = house.lmi("iam", "tiny.yaml", "--part", part)
-    document = json.loads(ran.out)
-    assert ran.err == ""
+def test_one_part_is_a_document_that_iam_takes(app: LocalApp, part: str) -> None:
+    result = app.lmi("iam", "tiny.yaml", "--part", part)
+    document = json.loads(result.out)
+    assert result.err == ""
     assert document["Version"] == "2012-10-17"
     assert document["Statement"]
 
 
-def test_json_is_one_result(house: House) -> None:
-    result = house.lmi("iam", "tiny.yaml", "--json", "--part", "trust").result
+def test_json_is_one_result(app: LocalApp) -> None:
+    result = app.lmi("iam", "tiny.yaml", "--json", "--part", "trust").result
     assert result["trust"]["Statement"][0]["Action"] == "sts:AssumeRole"
-    assert house.lmi("iam", "tiny.yaml", "--json").err == ""
+    assert app.lmi("iam", "tiny.yaml", "--json").err == ""
 
 
-def test_this_machine_needs_no_rights(house: House) -> None:
-    ran = house.lmi("iam", "tiny.yaml", "--set", "endpoint.target=local", "--set", "instance_type=[]")
-    assert (ran.code, ran.out) == (2, "")
-    assert "needs no rights of AWS's" in ran.err
+def test_this_machine_needs_no_permissions(app: LocalApp) -> None:
+    result = app.lmi("iam", "tiny.yaml", "--set", "endpoint.target=local", "--set", "instance_type=[]")
+    assert (result.code, result.out) == (2, "")
+    assert "needs no rights of AWS's" in result.err
 
 
 def test_printed_commands_repeat_overlay_and_overrides_so_that_pasting_them_gives_the_same_policy(
-    house: House,
+    app: LocalApp,
 ) -> None:
     Path("my tiny.yaml").write_text(RECIPE + "overlays: {prod: {endpoint: {bucket: bucket-of-prod}}}\n")
     given = ("my tiny.yaml", "--overlay", "prod", "--set", "container.environment={A: b c}")
-    ran = house.lmi("iam", *given)
-    [line] = [line for line in ran.err.splitlines() if "--part deployer" in line]
+    result = app.lmi("iam", *given)
+    [line] = [line for line in result.err.splitlines() if "--part deployer" in line]
     pasted = shlex.split(line.partition(" > ")[0])
     assert pasted[:2] == ["lmi", "iam"]
-    again = house.lmi(*pasted[1:])
-    assert json.loads(again.out) == json.loads(ran.out)["deployer"]
+    again = app.lmi(*pasted[1:])
+    assert json.loads(again.out) == json.loads(result.out)["deployer"]
     assert "bucket-of-prod" in again.out
 
 
-def test_with_a_transfer_job_there_is_a_role_of_its_own(house: House) -> None:
-    ran = house.lmi("iam", "tiny.yaml", "--set", "weights.via=job")
-    assert list(json.loads(ran.out)) == ["deployer", "execution", "job", "trust"]
-    assert "aws iam create-role --role-name lmi-transfer-job" in ran.err
-    refused = house.lmi("iam", "tiny.yaml", "--part", "job")
+def test_with_a_transfer_job_there_is_a_role_of_its_own(app: LocalApp) -> None:
+    result = app.lmi("iam", "tiny.yaml", "--set", "weights.via=job")
+    assert list(json.loads(result.out)) == ["deployer", "execution", "job", "trust"]
+    assert "aws iam create-role --role-name lmi-transfer-job" in result.err
+    refused = app.lmi("iam", "tiny.yaml", "--part", "job")
     assert (refused.code, refused.out) == (2, "")
     assert "--part job: the recipe has no transfer job" in refused.err
 
 
-def test_one_shared_policy_by_prefix(house: House) -> None:
-    ran = house.lmi("iam", "tiny.yaml", "--shared", "ti")
-    assert ":endpoint/ti*" in ran.out
-    assert "lmi iam tiny.yaml --shared ti --part execution > execution.json" in ran.err
-    assert "put-role-policy --role-name lmi-endpoint --policy-name lmi-ti " in ran.err
-    assert "10,240" not in ran.err
+def test_one_shared_policy_by_prefix(app: LocalApp) -> None:
+    result = app.lmi("iam", "tiny.yaml", "--shared", "ti")
+    assert ":endpoint/ti*" in result.out
+    assert "lmi iam tiny.yaml --shared ti --part execution > execution.json" in result.err
+    assert "put-role-policy --role-name lmi-endpoint --policy-name lmi-ti " in result.err
+    assert "10,240" not in result.err
     for prefix, why in (
         ("chat-", "the recipe's name is tiny"),
         ("Ti", "use lower case letters"),
         ("", "use lower"),
     ):
-        refused = house.lmi("iam", "tiny.yaml", "--shared", prefix)
+        refused = app.lmi("iam", "tiny.yaml", "--shared", prefix)
         assert (refused.code, refused.out) == (2, "")
         assert why in refused.err
 
 
-def test_how_many_deployments_one_role_holds_is_said(house: House) -> None:
-    ran = house.lmi("iam", "tiny.yaml")
-    characters = len(json.dumps(json.loads(ran.out)["execution"], separators=(",", ":")))
-    assert f"A role holds 10,240 characters of such policies: {10_240 // characters} deployments" in ran.err
+def test_how_many_deployments_one_role_holds_is_reported(app: LocalApp) -> None:
+    result = app.lmi("iam", "tiny.yaml")
+    characters = len(json.dumps(json.loads(result.out)["execution"], separators=(",", ":")))
+    assert (
+        f"A role holds 10,240 characters of such policies: {10_240 // characters} deployments" in result.err
+    )

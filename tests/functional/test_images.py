@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.catalog import images
-from tests.support.local_app import House
+from tests.support.local_app import LocalApp
 
 SDK = '''
 """As much of sagemaker.core.image_uris as is asked, with its own words for what it refuses."""
@@ -56,30 +56,30 @@ def _no_region(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_the_families(house: House) -> None:
-    ran = house.lmi("images")
-    assert ran.code == 0
-    assert len(ran.out.splitlines()) == 1 + len(images.families())
-    assert "25 in us-east-1; from sagemaker-core" in ran.err
+def test_the_families(app: LocalApp) -> None:
+    result = app.lmi("images")
+    assert result.code == 0
+    assert len(result.out.splitlines()) == 1 + len(images.families())
+    assert "25 in us-east-1; from sagemaker-core" in result.err
 
 
-def test_every_version_of_a_family(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_version_of_a_family(app: LocalApp, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "cn-north-1")
-    ran = house.lmi("images", "djl-lmi", "--json")
-    rows, result = ran.lines[:-2], ran.result
+    completed = app.lmi("images", "djl-lmi", "--json")
+    rows, result = completed.lines[:-2], completed.result
     assert [row["version"] for row in rows] == list(images.versions("djl-lmi"))
     assert rows[1]["image"].endswith("cn-north-1.amazonaws.com.cn/djl-inference:0.36.0-lmi27.0.0-cu130")
     assert (result["images"], result["region"], result["date"]) == (10, "cn-north-1", images.source()[1])
 
 
-def test_one_address_alone_for_scripts(house: House) -> None:
-    ran = house.lmi("images", "djl-lmi", "--version", "latest", "--region", "eu-west-1")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out == images.image("djl-lmi", "", "eu-west-1").uri + "\n"
+def test_one_address_alone_for_scripts(app: LocalApp) -> None:
+    result = app.lmi("images", "djl-lmi", "--version", "latest", "--region", "eu-west-1")
+    assert (result.code, result.err) == (0, "")
+    assert result.out == images.image("djl-lmi", "", "eu-west-1").uri + "\n"
 
 
 @pytest.mark.parametrize(
-    ("argv", "code", "said"),
+    ("argv", "code", "output"),
     [
         (("djl-deepspeed", "--version", "0.28.0"), 2, "DJLServing 0.28 removed DeepSpeed"),
         (("djl",), 2, "no image family 'djl'"),
@@ -88,25 +88,25 @@ def test_one_address_alone_for_scripts(house: House) -> None:
         (("djl-lmi", "--region", "eu-west-9"), 1, "eu-west-9: AWS publishes no images"),
     ],
 )
-def test_what_there_is_not(house: House, argv: tuple[str, ...], code: int, said: str) -> None:
-    ran = house.lmi("images", *argv)
-    assert (ran.code, ran.out) == (code, "")
-    assert said in ran.err
-    assert "next: " in ran.err
+def test_what_there_is_not(app: LocalApp, argv: tuple[str, ...], code: int, output: str) -> None:
+    result = app.lmi("images", *argv)
+    assert (result.code, result.out) == (code, "")
+    assert output in result.err
+    assert "next: " in result.err
 
 
-def test_without_the_sdk_it_is_said_how_to_get_it(house: House) -> None:
-    ran = house.lmi("images", "--source", "sdk")
-    assert ran.code == 2
-    assert "the package sagemaker is not installed" in ran.err
-    assert "pip install 'lmi-deploy[sagemaker]'" in ran.err
+def test_without_the_sdk_it_is_reported_how_to_get_it(app: LocalApp) -> None:
+    result = app.lmi("images", "--source", "sdk")
+    assert result.code == 2
+    assert "the package sagemaker is not installed" in result.err
+    assert "pip install 'lmi-deploy[sagemaker]'" in result.err
 
 
 @pytest.mark.usefixtures("sdk")
-def test_the_sdk_is_asked_where_it_is_installed(house: House) -> None:
-    assert house.lmi("images", "--source", "sdk").out.split() == ["family", "djl-lmi", "two"]
-    ran = house.lmi("images", "two", "--source", "sdk", "--json")
-    assert [(row["version"], row["image"].rpartition(":")[2]) for row in ran.lines[:-2]] == [
+def test_the_sdk_is_asked_where_it_is_installed(app: LocalApp) -> None:
+    assert app.lmi("images", "--source", "sdk").out.split() == ["family", "djl-lmi", "two"]
+    result = app.lmi("images", "two", "--source", "sdk", "--json")
+    assert [(row["version"], row["image"].rpartition(":")[2]) for row in result.lines[:-2]] == [
         ("10.0", "10.0-neuronx"),
         ("2.0", "2.0-gpu"),
         ("2.0", "2.0-cpu"),
@@ -114,6 +114,6 @@ def test_the_sdk_is_asked_where_it_is_installed(house: House) -> None:
 
 
 @pytest.mark.usefixtures("sdk")
-def test_what_the_sdk_does_not_know(house: House) -> None:
-    assert "the SDK knows no images of 'three'" in house.lmi("images", "three", "--source", "sdk").err
-    assert "0 in eu-west-1" in house.lmi("images", "two", "--source", "sdk", "--region", "eu-west-1").err
+def test_what_the_sdk_does_not_know(app: LocalApp) -> None:
+    assert "the SDK knows no images of 'three'" in app.lmi("images", "three", "--source", "sdk").err
+    assert "0 in eu-west-1" in app.lmi("images", "two", "--source", "sdk", "--region", "eu-west-1").err

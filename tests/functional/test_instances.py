@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.local_app import House
+from tests.support.local_app import LocalApp
 from tests.support.model_shapes import LLAMA_8B, LLAMA_70B, Table
 
 
@@ -16,68 +16,68 @@ def _region(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_REGION", "us-east-1")
 
 
-def write_config(house: House, table: Table) -> str:
+def write_config(app: LocalApp, table: Table) -> str:
     """On the Hub, without weights: config.json is enough."""
-    house.hub.models["org/large"] = {"config.json": json.dumps(table).encode()}
+    app.hub.models["org/large"] = {"config.json": json.dumps(table).encode()}
     return "org/large"
 
 
-def rows(house: House, *argv: str) -> list[dict[str, object]]:
-    ran = house.lmi("instances", *argv, "--json")
-    assert ran.code == 0, ran.out
-    return [line for line in ran.lines if line["event"] == "row"]
+def rows(app: LocalApp, *argv: str) -> list[dict[str, object]]:
+    result = app.lmi("instances", *argv, "--json")
+    assert result.code == 0, result.out
+    return [line for line in result.lines if line["event"] == "row"]
 
 
-def test_types_with_what_torch_sees_and_prices(house: House) -> None:
-    found = {row["instance"]: row for row in rows(house)}
+def test_types_with_what_torch_sees_and_prices(app: LocalApp) -> None:
+    found = {row["instance"]: row for row in rows(app)}
     assert "ml.m5.large" not in found
     g5 = found["ml.g5.12xlarge"]
     assert (g5["device"], g5["devices"], g5["device_gib"]) == ("NVIDIA A10G", 4, 21.98)
     assert found["ml.p5en.48xlarge"]["usd_per_hour"] is None
 
 
-def test_those_that_hold_a_model_come_cheapest_first_and_unpriced_last(house: House) -> None:
-    found = rows(house, "--fits", write_config(house, LLAMA_70B))
+def test_those_that_hold_a_model_come_cheapest_first_and_unpriced_last(app: LocalApp) -> None:
+    found = rows(app, "--fits", write_config(app, LLAMA_70B))
     assert "ml.g5.2xlarge" not in {row["instance"] for row in found}
     prices = [row["usd_per_hour"] for row in found]
     known = [price for price in prices if price is not None]
     assert known == sorted(known)  # type: ignore[type-var]
     assert None not in prices[: len(known)]
     first = found[0]
-    assert house.lmi("fit", "org/large", "--instance", str(first["instance"]), "--context", "4096").code == 0
+    assert app.lmi("fit", "org/large", "--instance", str(first["instance"]), "--context", "4096").code == 0
 
 
 @pytest.mark.parametrize("place", [0, -1])
-def test_the_longest_context_is_one_that_fits(house: House, place: int) -> None:
-    row = rows(house, "--fits", write_config(house, LLAMA_8B), "--sequences", "4")[place]
+def test_the_longest_context_is_one_that_fits(app: LocalApp, place: int) -> None:
+    row = rows(app, "--fits", write_config(app, LLAMA_8B), "--sequences", "4")[place]
     argv = ("fit", "org/large", "--instance", str(row["instance"]), "--sequences", "4", "--context")
-    assert house.lmi(*argv, str(row["max_context"])).code == 0
+    assert app.lmi(*argv, str(row["max_context"])).code == 0
 
 
-def test_a_longer_sequence_needs_a_larger_type(house: House) -> None:
-    model = write_config(house, LLAMA_8B)
-    short, long = rows(house, "--fits", model), rows(house, "--fits", model, "--context", "131072")
+def test_a_longer_sequence_needs_a_larger_type(app: LocalApp) -> None:
+    model = write_config(app, LLAMA_8B)
+    short, long = rows(app, "--fits", model), rows(app, "--fits", model, "--context", "131072")
     assert {row["instance"] for row in long} < {row["instance"] for row in short}
     assert all(row["max_context"] == 131072 for row in long)
 
 
-def test_a_recipe_may_be_asked_about(house: House) -> None:
-    write_config(house, LLAMA_70B)
+def test_a_recipe_may_be_asked_about(app: LocalApp) -> None:
+    write_config(app, LLAMA_70B)
     Path("large.yaml").write_text(
         "name: l\nmodel_id: org/large\nengine: vllm\ninstance_type: ml.g5.2xlarge\n"
     )
-    assert rows(house, "--fits", "large.yaml") == rows(house, "--fits", "org/large")
+    assert rows(app, "--fits", "large.yaml") == rows(app, "--fits", "org/large")
 
 
-def test_a_model_that_cannot_be_judged_says_what_is_missing(house: House) -> None:
-    model = write_config(house, {**LLAMA_8B, "model_type": "tomorrow"})
-    ran = house.lmi("instances", "--fits", model)
-    assert (ran.code, ran.out) == (1, "")
-    assert "error: org/large: lmi does not know how model_type tomorrow uses memory\n  next: " in ran.err
+def test_a_model_that_cannot_be_judged_reports_what_is_missing(app: LocalApp) -> None:
+    model = write_config(app, {**LLAMA_8B, "model_type": "tomorrow"})
+    result = app.lmi("instances", "--fits", model)
+    assert (result.code, result.out) == (1, "")
+    assert "error: org/large: lmi does not know how model_type tomorrow uses memory\n  next: " in result.err
 
 
-def test_a_model_that_no_type_holds_is_no_error(house: House) -> None:
+def test_a_model_that_no_type_holds_is_no_error(app: LocalApp) -> None:
     huge = {**LLAMA_70B, "hidden_size": 2**17, "intermediate_size": 2**19}
-    ran = house.lmi("instances", "--fits", write_config(house, huge))
-    assert (ran.code, ran.out) == (0, "")
-    assert "0 instance types that hold org/large" in ran.err
+    result = app.lmi("instances", "--fits", write_config(app, huge))
+    assert (result.code, result.out) == (0, "")
+    assert "0 instance types that hold org/large" in result.err

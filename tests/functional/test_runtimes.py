@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.cli.context import DepsFactory
+from lmi_deploy.cli.context import DependenciesFactory
 from lmi_deploy.cli.exit_codes import run
 from lmi_deploy.cli.group import lmi
 from lmi_deploy.composition.local import wire
@@ -24,12 +24,12 @@ from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.runtimes.server_dirs import chosen_port
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.target import Target
-from lmi_deploy.workflows.dependencies import Deps
-from tests.support.action_failures import Killed, Trouble, TroubledTarget, When
+from lmi_deploy.workflows.dependencies import Dependencies
+from tests.support.action_failures import ActionFailures, FailingTarget, Killed, When
 from tests.support.container_image import image, podman_environ
 from tests.support.djl_stand_in import install
 from tests.support.fakes import FakeEnvironments
-from tests.support.running_server import PATIENCE
+from tests.support.running_server import TIMEOUT
 
 RECIPE = """\
 name: tiny
@@ -48,7 +48,7 @@ def handle(inputs):
 """
 
 
-class MadeEnvironments(FakeEnvironments):
+class InstalledEnvironments(FakeEnvironments):
     """Every environment is this interpreter."""
 
     def python(self, environment: str) -> Path:
@@ -56,7 +56,7 @@ class MadeEnvironments(FakeEnvironments):
 
 
 @dataclass
-class Street:
+class RuntimeCase:
     """A folder with a recipe and its model, and a machine that has `environ`."""
 
     root: Path
@@ -70,12 +70,12 @@ class Street:
         (self.root / "tiny.yaml").write_text(RECIPE.replace("PORT", str(chosen_port("127.0.0.1", 0))))
         self.handler("first")
 
-    def handler(self, answer: str) -> None:
-        (self.root / "model.py").write_text(HANDLER.replace("ANSWER", answer))
+    def handler(self, text: str) -> None:
+        (self.root / "model.py").write_text(HANDLER.replace("ANSWER", text))
 
-    def deps(self) -> Deps:
+    def deps(self) -> Dependencies:
         deps = wire({**self.environ, "LMI_STATE_HOME": str(self.root / "state")})
-        environments = MadeEnvironments(self.root / "environments")
+        environments = InstalledEnvironments(self.root / "environments")
         local = deps.targets["local"]
         assert isinstance(local, LocalTarget)
         local = replace(local, environments=environments)
@@ -84,61 +84,61 @@ class Street:
     def lmi(self, *argv: str) -> tuple[int, str]:
         out, err = io.StringIO(), io.StringIO()
         with redirect_stdout(out), redirect_stderr(err):
-            code = run(lmi, argv, given=DepsFactory(self.deps))
+            code = run(lmi, argv, given=DependenciesFactory(self.deps))
         return code, out.getvalue() + err.getvalue()
 
-    def told(self, *argv: str) -> list[dict[str, Any]]:
-        code, said = self.lmi(*argv, "--json")
-        assert code == 0, said
-        return [json.loads(line) for line in said.splitlines()]
+    def run_json(self, *argv: str) -> list[dict[str, Any]]:
+        code, output = self.lmi(*argv, "--json")
+        assert code == 0, output
+        return [json.loads(line) for line in output.splitlines()]
 
 
-def opened(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Street]:
+def opened(environ: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[RuntimeCase]:
     # Short: sockets lie below it.
     with TemporaryDirectory() as folder:
         monkeypatch.chdir(folder)
         monkeypatch.setattr(sys, "stdin", io.StringIO())
-        street = Street(Path(folder), environ)
-        yield street
-        street.lmi("down", "--yes", "tiny")
+        runtime_case = RuntimeCase(Path(folder), environ)
+        yield runtime_case
+        runtime_case.lmi("down", "--yes", "tiny")
 
 
 @pytest.fixture
-def djl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Street]:
+def djl(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[RuntimeCase]:
     environ = dict(os.environ) if "DJL_SERVING_HOME" in os.environ else install(tmp_path / "djl")
     yield from opened(environ, monkeypatch)
 
 
 @pytest.fixture
-def podman(monkeypatch: pytest.MonkeyPatch) -> Iterator[Street]:
+def podman(monkeypatch: pytest.MonkeyPatch) -> Iterator[RuntimeCase]:
     yield from opened(podman_environ(), monkeypatch)
 
 
-def steps(told: list[dict[str, Any]]) -> list[str]:
-    return [line["key"].partition(":")[0] for line in told if line["event"] == "finished"]
+def steps(messages: list[dict[str, Any]]) -> list[str]:
+    return [line["key"].partition(":")[0] for line in messages if line["event"] == "finished"]
 
 
-def asked(told: list[dict[str, Any]]) -> str:
-    with urllib.request.urlopen(told[-1]["address"], b"hi", timeout=PATIENCE) as answer:
-        body: bytes = answer.read()
+def chosen_runtime(messages: list[dict[str, Any]]) -> str:
+    with urllib.request.urlopen(messages[-1]["address"], b"hi", timeout=TIMEOUT) as response:
+        body: bytes = response.read()
     return body.decode()
 
 
-def test_an_installed_server_serves_and_is_followed_by_its_next_generation(djl: Street) -> None:
-    up = djl.told("up", "--yes", "--runtime", "djl-serving")
+def test_an_installed_server_serves_and_is_followed_by_its_next_generation(djl: RuntimeCase) -> None:
+    up = djl.run_json("up", "--yes", "--runtime", "djl-serving")
     assert steps(up) == ["BuildEnvironment", "PutArtifact", "StartServer", "AwaitReady", "ProbeServer"]
-    assert asked(up) == "first hi"
-    seen = djl.told("status", "tiny")[-1]
-    assert (seen["standing"], seen["summary"]["runtime"]) == ("in-step", "djl-serving")
+    assert chosen_runtime(up) == "first hi"
+    observed = djl.run_json("status", "tiny")[-1]
+    assert (observed["standing"], observed["summary"]["runtime"]) == ("in-step", "djl-serving")
     djl.handler("second")
     code, plan = djl.lmi("plan", "--runtime", "djl-serving")
     assert code == 0
     assert "refuses requests while the model is loaded there again" in plan
-    changed = djl.told("up", "--yes", "--runtime", "djl-serving")
+    changed = djl.run_json("up", "--yes", "--runtime", "djl-serving")
     assert steps(changed)[-3:] == ["TakeAddress", "StopServer", "RemoveArtifact"]
     assert changed[-1]["address"] == up[-1]["address"]
-    assert asked(changed) == "second hi"
-    assert djl.told("plan", "--runtime", "djl-serving")[-1]["pending"] is False
+    assert chosen_runtime(changed) == "second hi"
+    assert djl.run_json("plan", "--runtime", "djl-serving")[-1]["pending"] is False
 
 
 TAKE_ADDRESS = 4
@@ -146,13 +146,13 @@ TAKE_ADDRESS = 4
 
 
 @pytest.mark.parametrize("when", ["before", "between", "after"])
-def test_killed_while_the_address_changes_hands_the_next_up_converges(djl: Street, when: str) -> None:
+def test_killed_while_the_address_changes_hands_the_next_up_converges(djl: RuntimeCase, when: str) -> None:
     chosen = ("--runtime", "djl-serving")
-    up = djl.told("up", "--yes", *chosen)
+    up = djl.run_json("up", "--yes", *chosen)
     djl.handler("second")
     moment: When = "after" if when == "after" else "before"
-    trouble = Trouble(at=TAKE_ADDRESS, when=moment, error=Killed)
-    djl.target = lambda target: TroubledTarget(target, trouble)
+    failures = ActionFailures(at=TAKE_ADDRESS, when=moment, error=Killed)
+    djl.target = lambda target: FailingTarget(target, failures)
     with pytest.raises(Killed):
         djl.lmi("up", "--yes", *chosen)
     djl.target = lambda target: target
@@ -163,36 +163,36 @@ def test_killed_while_the_address_changes_hands_the_next_up_converges(djl: Stree
         serving = local.observe(DeploymentRef(name="tiny", target="local")).serving
         home = local.state.server("tiny", serving or "")
         local.server_of(home).stop(home, grace=5)
-    changed = djl.told("up", "--yes", *chosen)
+    changed = djl.run_json("up", "--yes", *chosen)
     assert changed[-1]["address"] == up[-1]["address"]
-    assert asked(changed) == "second hi"
-    assert djl.told("plan", *chosen)[-1]["pending"] is False
+    assert chosen_runtime(changed) == "second hi"
+    assert djl.run_json("plan", *chosen)[-1]["pending"] is False
 
 
-def test_everything_goes_with_down(djl: Street) -> None:
-    djl.told("up", "--yes", "--runtime", "djl-serving")
+def test_everything_goes_with_down(djl: RuntimeCase) -> None:
+    djl.run_json("up", "--yes", "--runtime", "djl-serving")
     assert djl.lmi("down", "--yes", "tiny")[0] == 0
-    assert djl.told("ls")[-1]["deployments"] == 0
+    assert djl.run_json("ls")[-1]["deployments"] == 0
 
 
-def test_a_handler_that_does_not_load_is_told_in_its_own_words(djl: Street) -> None:
+def test_a_handler_that_does_not_load_is_reported_in_its_own_words(djl: RuntimeCase) -> None:
     (djl.root / "model.py").write_text("raise RuntimeError('no such model')\ndef handle(inputs): pass\n")
-    code, said = djl.lmi("up", "--yes", "--runtime", "djl-serving")
+    code, output = djl.lmi("up", "--yes", "--runtime", "djl-serving")
     assert code == 1
-    assert "the model server did not come up: RuntimeError: no such model" in said
+    assert "the model server did not come up: RuntimeError: no such model" in output
 
 
-def test_a_container_needs_neither_environment_nor_engine(podman: Street) -> None:
+def test_a_container_needs_neither_environment_nor_engine(podman: RuntimeCase) -> None:
     chosen = ("--set", f"container.image={image()}")
-    up = podman.told("up", "--yes", *chosen)
+    up = podman.run_json("up", "--yes", *chosen)
     assert steps(up) == ["PutArtifact", "StartServer", "AwaitReady", "ProbeServer"]
-    seen = podman.told("status", "tiny")[-1]
-    assert (seen["standing"], seen["summary"]["runtime"]) == ("in-step", "container")
+    observed = podman.run_json("status", "tiny")[-1]
+    assert (observed["standing"], observed["summary"]["runtime"]) == ("in-step", "container")
     podman.handler("second")
-    changed = podman.told("up", "--yes", *chosen)
+    changed = podman.run_json("up", "--yes", *chosen)
     assert changed[-1]["address"] == up[-1]["address"]
-    assert asked(changed) == "second hi"
-    assert podman.told("plan", *chosen)[-1]["pending"] is False
+    assert chosen_runtime(changed) == "second hi"
+    assert podman.run_json("plan", *chosen)[-1]["pending"] is False
 
 
 @pytest.mark.parametrize(
@@ -205,10 +205,10 @@ def test_a_container_needs_neither_environment_nor_engine(podman: Street) -> Non
         ),
     ],
 )
-def test_a_runtime_that_is_not_at_hand_is_refused_with_the_reason(
-    podman: Street, extra: tuple[str, ...], why: str
+def test_a_runtime_that_is_not_available_is_refused_with_the_reason(
+    podman: RuntimeCase, extra: tuple[str, ...], why: str
 ) -> None:
-    code, said = podman.lmi("plan", *extra)
+    code, output = podman.lmi("plan", *extra)
     assert code == 2
-    assert why in said
-    assert "at hand: " in said
+    assert why in output
+    assert "at hand: " in output

@@ -9,7 +9,7 @@ import pytest
 
 from lmi_deploy.domain.facts import ModelListing
 from tests.support.fakes import FakeHub, safetensors
-from tests.support.local_app import MODEL, RECIPE, House
+from tests.support.local_app import MODEL, RECIPE, LocalApp
 
 OWN = RECIPE.replace("accelerate", "custom") + "handler: {file: own.py}\nprobe: {body: '{}', expect: OK}\n"
 INDEX = "model.safetensors.index.json"
@@ -36,61 +36,61 @@ BROKEN: dict[str, tuple[dict[str, bytes], int, str]] = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_a_broken_repository_is_told_before_anything_moves(house: House, what: str) -> None:
+def test_a_broken_repository_is_reported_before_anything_moves(app: LocalApp, what: str) -> None:
     files, code, words = BROKEN[what]
-    house.hub.models[MODEL] |= files
-    ran = house.lmi("up", "--yes")
-    assert (ran.code, ran.out) == (code, "")
-    assert words in ran.err
-    assert "  next: " in ran.err
-    assert house.kept() == []
+    app.hub.models[MODEL] |= files
+    result = app.lmi("up", "--yes")
+    assert (result.code, result.out) == (code, "")
+    assert words in result.err
+    assert "  next: " in result.err
+    assert app.artifacts_left() == []
 
 
 @pytest.mark.parametrize(
     "config", [b"[]", b"3", b'{"architectures": 5, "auto_map": 0}', b'{"architectures": [{}]}']
 )
-def test_a_config_of_another_form_is_as_good_as_none(house: House, config: bytes) -> None:
-    house.hub.models[MODEL]["config.json"] = config
-    house.hub.models[MODEL][INDEX] = b'{"weight_map": [1]}'
-    ran = house.lmi("plan")
-    assert ran.code == 2
-    assert "probe: engine accelerate with task unknown has no question" in ran.err
+def test_a_config_of_another_form_is_as_good_as_none(app: LocalApp, config: bytes) -> None:
+    app.hub.models[MODEL]["config.json"] = config
+    app.hub.models[MODEL][INDEX] = b'{"weight_map": [1]}'
+    result = app.lmi("plan")
+    assert result.code == 2
+    assert "probe: engine accelerate with task unknown has no question" in result.err
 
 
-def test_a_model_that_is_not_there(house: House) -> None:
-    ran = house.lmi("plan", "--set", "model_id=org/absent")
-    assert (ran.code, ran.out) == (1, "")
-    assert "error: org/absent: no such model\n  next: look at its spelling" in ran.err
+def test_a_model_that_is_not_there(app: LocalApp) -> None:
+    result = app.lmi("plan", "--set", "model_id=org/absent")
+    assert (result.code, result.out) == (1, "")
+    assert "error: org/absent: no such model\n  next: look at its spelling" in result.err
 
 
-def test_own_files_start_at_the_recipes_folder(house: House) -> None:
+def test_own_files_start_at_the_recipes_folder(app: LocalApp) -> None:
     Path("sub").mkdir()
     Path("sub/r.yaml").write_text(OWN)
-    ran = house.lmi("plan", "sub/r.yaml")
-    assert ran.code == 2
-    assert "handler.file: own.py: No such file or directory, a path in a recipe starts at" in ran.err
+    result = app.lmi("plan", "sub/r.yaml")
+    assert result.code == 2
+    assert "handler.file: own.py: No such file or directory, a path in a recipe starts at" in result.err
     Path("sub/own.py").write_text("def handle(inputs): ...\n")
-    assert house.lmi("plan", "sub/r.yaml").code == 0
+    assert app.lmi("plan", "sub/r.yaml").code == 0
 
 
-def test_the_answer_must_hold_what_the_recipe_expects(house: House) -> None:
+def test_the_response_must_hold_what_the_recipe_expects(app: LocalApp) -> None:
     Path("own.py").write_text("def handle(inputs): ...\n")
     Path("tiny.yaml").write_text(OWN)
-    assert house.lmi("up", "--yes").code == 0
-    ran = house.lmi("up", "--yes", "--set", "probe.expect=NEVER")
-    assert (ran.code, ran.out) == (1, "")
-    assert "does not answer: the answer does not hold 'NEVER'" in ran.err
+    assert app.lmi("up", "--yes").code == 0
+    result = app.lmi("up", "--yes", "--set", "probe.expect=NEVER")
+    assert (result.code, result.out) == (1, "")
+    assert "does not answer: the answer does not hold 'NEVER'" in result.err
 
 
-def test_the_status_needs_neither_hub_nor_recipe(house: House) -> None:
-    house.lmi("up", "--yes")
-    house.hub.models.clear()
+def test_the_status_needs_neither_hub_nor_recipe(app: LocalApp) -> None:
+    app.lmi("up", "--yes")
+    app.hub.models.clear()
     Path("tiny.yaml").unlink()
     for argv in (("status",), ("ls",), ("invoke", "hi"), ("logs",), ("down", "tiny", "--yes")):
-        assert house.lmi(*argv).code == 0, argv
+        assert app.lmi(*argv).code == 0, argv
 
 
-class Rotten(FakeHub):
+class CorruptSource(FakeHub):
     """What this machine keeps of the weights makes no sense."""
 
     def read(
@@ -100,12 +100,12 @@ class Rotten(FakeHub):
         *,
         start: int = 0,
         length: int | None = None,
-        anew: bool = False,
+        refresh: bool = False,
     ) -> bytes:
-        content = super().read(listing, path, start=start, length=length, anew=anew)
-        return content if anew or not path.endswith(".safetensors") else bytes(len(content))
+        content = super().read(listing, path, start=start, length=length, refresh=refresh)
+        return content if refresh or not path.endswith(".safetensors") else bytes(len(content))
 
 
-def test_a_header_that_makes_no_sense_is_read_past_the_cache(house: House) -> None:
-    house.hub = Rotten(house.root, house.hub.models)
-    assert house.lmi("plan").code == 0
+def test_a_header_that_makes_no_sense_is_read_past_the_cache(app: LocalApp) -> None:
+    app.hub = CorruptSource(app.root, app.hub.models)
+    assert app.lmi("plan").code == 0

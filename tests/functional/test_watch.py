@@ -8,86 +8,88 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.domain.events import Event, Line, Notice
-from lmi_deploy.workflows.file_snapshot import difference, stamps_of
-from lmi_deploy.workflows.serve import Wanted
+from lmi_deploy.workflows.file_snapshot import difference, snapshot_files
+from lmi_deploy.workflows.serve import ServeOptions
 from lmi_deploy.workflows.watch import watch
 from tests.support.fake_servers import Behaviour
-from tests.support.local_app import House
+from tests.support.local_app import LocalApp
 
 FINE = "def handle(inputs):\n    return None\n"
 
 
 @pytest.fixture
-def folder(house: House) -> Path:
-    model = house.root / "model"
+def folder(app: LocalApp) -> Path:
+    model = app.root / "model"
     model.mkdir()
     (model / "model.py").write_text(FINE)
     (model / "serving.properties").write_text("engine=Python\n")
     return model
 
 
-def watched(house: House, folder: Path) -> Iterator[Event]:
-    wanted = Wanted(folder=folder, host="127.0.0.1", port=0, settings=None, python=None)
-    return watch(wanted, house.deps())
+def watched(app: LocalApp, folder: Path) -> Iterator[Event]:
+    options = ServeOptions(folder=folder, host="127.0.0.1", port=0, settings=None, python=None)
+    return watch(options, app.deps())
 
 
 def until(events: Iterator[Event], words: str) -> list[str]:
     """What is told, up to a notice with these words."""
-    told = []
+    messages = []
     for event in events:
         if isinstance(event, Notice | Line):
-            told.append(event.text)
+            messages.append(event.text)
         if isinstance(event, Notice) and words in event.text:
-            return told
-    raise AssertionError(f"{words!r} was never told: {told}")
+            return messages
+    raise AssertionError(f"{words!r} was never told: {messages}")
 
 
 def change(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def test_a_change_starts_it_again_and_is_named(house: House, folder: Path) -> None:
-    events = watched(house, folder)
-    told = until(events, "serving at http://127.0.0.1:")
-    assert any("started" in line for line in told), "the log is shown"
+def test_a_change_starts_it_again_and_is_named(app: LocalApp, folder: Path) -> None:
+    events = watched(app, folder)
+    messages = until(events, "serving at http://127.0.0.1:")
+    assert any("started" in line for line in messages), "the log is shown"
     change(folder / "model.py", FINE + "# more\n")
     assert until(events, "starting again")[-1] == "model.py changed: starting again"
     until(events, "serving at")
-    assert len(house.servers.started) == 2
-    assert len(house.servers.alive()) == 1
+    assert len(app.servers.started) == 2
+    assert len(app.servers.alive()) == 1
     (folder / "requirements.txt").write_text("x==1\n")
     assert until(events, "starting again")[-1] == "requirements.txt is new: starting again"
     events.close()  # type: ignore[attr-defined]
-    assert house.servers.alive() == []
+    assert app.servers.alive() == []
 
 
-def test_a_model_py_that_cannot_work_is_not_started_until_it_is_corrected(house: House, folder: Path) -> None:
+def test_a_model_py_that_cannot_work_is_not_started_until_it_is_corrected(
+    app: LocalApp, folder: Path
+) -> None:
     (folder / "model.py").write_text("def handle():\n    pass\n")
-    events = watched(house, folder)
-    told = until(events, "not started")
-    assert told[0].startswith("model.py:1: handle() cannot be called with one argument")
-    assert house.servers.started == []
+    events = watched(app, folder)
+    messages = until(events, "not started")
+    assert messages[0].startswith("model.py:1: handle() cannot be called with one argument")
+    assert app.servers.started == []
     (folder / "model.py").write_text(FINE)
     until(events, "serving at")
     events.close()  # type: ignore[attr-defined]
 
 
-def test_a_failed_start_is_explained_and_waits_for_a_change(house: House, folder: Path) -> None:
+def test_a_failed_start_is_explained_and_waits_for_a_change(app: LocalApp, folder: Path) -> None:
     why = "the worker ended\nModuleNotFoundError: No module named 'nothing'"
-    house.servers.next.append(Behaviour(end="failed", why=why))
-    events = watched(house, folder)
-    told = until(events, "started again when")
-    assert any(line.startswith("the model server failed: the worker ended") for line in told)
-    assert any("The package nothing, which the code imports" in line for line in told)
+    app.servers.next.append(Behaviour(end="failed", why=why))
+    events = watched(app, folder)
+    messages = until(events, "started again when")
+    assert any(line.startswith("the model server failed: the worker ended") for line in messages)
+    assert any("The package nothing, which the code imports" in line for line in messages)
     (folder / "model.py").write_text(FINE + "\n\n")
     until(events, "serving at")
     events.close()  # type: ignore[attr-defined]
 
 
-def test_differences_are_told_in_a_few_words(tmp_path: Path) -> None:
+def test_differences_are_reported_in_a_few_words(tmp_path: Path) -> None:
     for name in "abcde":
         (tmp_path / name).write_text(name)
-    before = stamps_of(tmp_path)
+    before = snapshot_files(tmp_path)
     assert difference(before, before) == ""
     for name in "abcd":
         (tmp_path / name).write_text("longer")
@@ -95,16 +97,16 @@ def test_differences_are_told_in_a_few_words(tmp_path: Path) -> None:
     (tmp_path / "__pycache__").mkdir()
     (tmp_path / "__pycache__" / "x.pyc").write_text("")
     (tmp_path / ".hidden").write_text("")
-    assert difference(before, stamps_of(tmp_path)) == "a changed, b changed, c changed and 2 more"
+    assert difference(before, snapshot_files(tmp_path)) == "a changed, b changed, c changed and 2 more"
 
 
-def test_the_servers_settings_are_watched_too(house: House, folder: Path) -> None:
-    settings = house.root / "config.properties"
+def test_the_servers_settings_are_watched_too(app: LocalApp, folder: Path) -> None:
+    settings = app.root / "config.properties"
     settings.write_text("job_queue_size=5\n")
-    wanted = Wanted(folder=folder, host="127.0.0.1", port=0, settings=settings, python=None)
-    events = watch(wanted, house.deps())
+    options = ServeOptions(folder=folder, host="127.0.0.1", port=0, settings=settings, python=None)
+    events = watch(options, app.deps())
     until(events, "serving at")
-    assert house.servers.started[-1].settings == settings
+    assert app.servers.started[-1].settings == settings
     change(settings, "job_queue_size=50\n")
     assert until(events, "starting again")[-1].endswith("config.properties changed: starting again")
     events.close()  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.local_app import RECIPE, House
+from tests.support.local_app import RECIPE, LocalApp
 
 
 @pytest.mark.parametrize(
@@ -17,18 +17,18 @@ from tests.support.local_app import RECIPE, House
         ("text", "{}", "order.json: Expecting value"),
     ],
 )
-def test_an_order_that_is_none_is_refused(house: House, order: str, resources: str, why: str) -> None:
+def test_an_order_that_is_none_is_refused(app: LocalApp, order: str, resources: str, why: str) -> None:
     Path("order.json").write_text(order)
     Path("resources.json").write_text(resources)
-    told = house.lmi("weights", "job", "order.json", "resources.json")
-    assert told.code == 2
-    assert why in told.err
-    assert "SageMaker starts this" in told.err
+    result = app.lmi("weights", "job", "order.json", "resources.json")
+    assert result.code == 2
+    assert why in result.err
+    assert "SageMaker starts this" in result.err
 
 
-def test_a_push_from_here_of_a_recipe_whose_weights_a_job_brings_says_what_to_do(house: House) -> None:
+def test_a_push_from_here_of_a_recipe_whose_weights_a_job_transfers_reports_what_to_do(app: LocalApp) -> None:
     Path("tiny.yaml").write_text(RECIPE + "weights: {via: job}\n")
-    told = house.lmi("weights", "push", "tiny.yaml")
-    assert told.code == 2
-    assert "a job runs with the role" in told.err
-    assert "--set weights.via=stream" in told.err
+    result = app.lmi("weights", "push", "tiny.yaml")
+    assert result.code == 2
+    assert "a job runs with the role" in result.err
+    assert "--set weights.via=stream" in result.err

@@ -15,7 +15,7 @@ from lmi_deploy.domain.artifact import SLOT, Artifact
 from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.facts import Facts, Machine
 from lmi_deploy.domain.java_properties import parse_properties
-from lmi_deploy.domain.observed import LocalHeld, LocalObserved, SeenServer
+from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import Plan, StartServer
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
 from lmi_deploy.domain.spec import Spec
@@ -37,7 +37,7 @@ Golden = Callable[[str, dict[str, bytes]], None]
 
 
 @dataclass(frozen=True)
-class Walked:
+class PlannedRecipe:
     """A recipe, followed up to its artifact."""
 
     spec: Spec
@@ -52,21 +52,21 @@ class Walked:
         return server_name(self.spec, self.artifact)
 
 
-def walk(name: str, *sets: str, change: Callable[[Facts], Facts] = lambda facts: facts) -> Walked:
+def walk(name: str, *sets: str, change: Callable[[Facts], Facts] = lambda facts: facts) -> PlannedRecipe:
     path = RECIPES[name]
     recipe = parse(path.read_bytes(), f"{path.name}", sets=sets)
     facts = change(load(Facts, json.loads((HERE / "facts" / f"{name}.json").read_text())))
     own = {"model_py": recipe.handler.file, "requirements": recipe.requirements}
     given = {key: (path.parent / file).read_bytes() for key, file in own.items() if file}
     spec = resolve(recipe, replace(facts, **given))
-    return Walked(spec, render(spec))
+    return PlannedRecipe(spec, render(spec))
 
 
-def nothing(new: Walked) -> LocalObserved:
+def nothing(new: PlannedRecipe) -> LocalObserved:
     return LocalObserved(ref=new.ref, exists=False, record=None)
 
 
-def serving(live: Walked) -> LocalObserved:
+def serving(live: PlannedRecipe) -> LocalObserved:
     """`live` is up, and nothing else."""
     place = live.spec.place
     generation = Generation(
@@ -83,13 +83,13 @@ def serving(live: Walked) -> LocalObserved:
         ref=live.ref,
         exists=True,
         record=Record(ref=live.ref, generations=(generation,)),
-        servers=(SeenServer(server=live.server, phase="ready", pid=41, port=place.port),),
+        servers=(ObservedServer(server=live.server, phase="ready", pid=41, port=place.port),),
         artifacts=(live.artifact.digest,),
         serving=live.server,
     )
 
 
-def half_finished(new: Walked) -> LocalObserved:
+def half_finished(new: PlannedRecipe) -> LocalObserved:
     """A first `up` was interrupted while the model was loaded."""
     place = new.spec.place
     start = StartServer(
@@ -106,30 +106,30 @@ def half_finished(new: Walked) -> LocalObserved:
         ref=new.ref,
         exists=True,
         record=Record(ref=new.ref, intents=(intent,)),
-        servers=(SeenServer(server=new.server, phase="loading", pid=41, port=place.port),),
+        servers=(ObservedServer(server=new.server, phase="loading", pid=41, port=place.port),),
         artifacts=(new.artifact.digest,),
     )
 
 
 def plans(name: str) -> dict[str, Plan]:
     new, old = walk(name), walk(name, *CHANGE)
-    here = LocalHeld(engine=True, environment=True, missing_weights=0)
+    local = LocalInventory(engine=True, environment=True, missing_weights=0)
     to_fetch = new.spec.weights.size if new.spec.model.source == "hub" else 0
-    bare = LocalHeld(engine=False, environment=False, missing_weights=to_fetch)
+    bare = LocalInventory(engine=False, environment=False, missing_weights=to_fetch)
 
-    def planned(seen: LocalObserved, held: LocalHeld) -> Plan:
-        return diff(new.spec, new.artifact, seen, held)
+    def planned(observed: LocalObserved, inventory: LocalInventory) -> Plan:
+        return diff(new.spec, new.artifact, observed, inventory)
 
     return {
         "first-up": planned(nothing(new), bare),
-        "nothing-to-do": planned(serving(new), here),
-        "changed": planned(serving(old), here),
-        "half-finished": planned(half_finished(new), here),
+        "nothing-to-do": planned(serving(new), local),
+        "changed": planned(serving(old), local),
+        "half-finished": planned(half_finished(new), local),
         "teardown": teardown(serving(old)),
     }
 
 
-def told(plan: Plan) -> tuple[bytes, bytes]:
+def rendered_plan(plan: Plan) -> tuple[bytes, bytes]:
     """The plan as people and as programs are told it, the latter with line breaks for the reader of a diff."""
     out, story = io.StringIO(), io.StringIO()
     HumanView(out, story, live=False).plan(plan)
@@ -144,20 +144,20 @@ def told(plan: Plan) -> tuple[bytes, bytes]:
 
 def unnamed(name: str, text: bytes) -> bytes:
     """Names that follow from a handler of ours are masked: it changes more often than how a plan is told."""
-    for what, walked in (("NEW", walk(name)), ("OLD", walk(name, *CHANGE))):
-        if walked.spec.engine.handler.template is None:
+    for what, visited in (("NEW", walk(name)), ("OLD", walk(name, *CHANGE))):
+        if visited.spec.engine.handler.template is None:
             return text
-        digest = walked.artifact.digest
-        for secret, mask in ((digest, "artifact"), (digest[:10], "art"), (walked.server, "server")):
+        digest = visited.artifact.digest
+        for secret, mask in ((digest, "artifact"), (digest[:10], "art"), (visited.server, "server")):
             text = text.replace(secret.encode(), f"<{what} {mask}>".encode())
     return text
 
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_what_ships(golden: Golden, name: str) -> None:
-    walked = walk(name)
-    files = {file.path: file.content for file in walked.artifact.files}
-    template = walked.spec.engine.handler.template
+    visited = walk(name)
+    files = {file.path: file.content for file in visited.artifact.files}
+    template = visited.spec.engine.handler.template
     if template is not None:
         assert files["model.py"] == (templates() / template / "model.py").read_bytes()
         files["model.py"] = f"# the template {template}, byte for byte\n".encode()
@@ -168,18 +168,18 @@ def test_what_ships(golden: Golden, name: str) -> None:
 def test_what_is_planned(golden: Golden, name: str) -> None:
     files = {}
     for situation, plan in plans(name).items():
-        text, data = told(plan)
+        text, data = rendered_plan(plan)
         files[f"{situation}.txt"] = unnamed(name, text)
         files[f"{situation}.json"] = unnamed(name, data)
     golden(f"{name}/plans", files)
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_java_reads_back_what_the_recipe_says(name: str) -> None:
-    walked = walk(name)
-    written = next(file for file in walked.artifact.files if file.path == "serving.properties")
-    assert parse_properties(written.content) == dict(walked.spec.engine.properties)
-    filled = {file.path: file.content for file in walked.artifact.filled("/a b/wéights\\x")}
+def test_java_reads_back_what_the_recipe_reports(name: str) -> None:
+    visited = walk(name)
+    written = next(file for file in visited.artifact.files if file.path == "serving.properties")
+    assert parse_properties(written.content) == dict(visited.spec.engine.properties)
+    filled = {file.path: file.content for file in visited.artifact.filled("/a b/wéights\\x")}
     assert parse_properties(filled["serving.properties"])["option.model_id"] == "/a b/wéights\\x"
     assert SLOT.encode() not in filled["serving.properties"]
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from lmi_deploy.composition.local import environments_at
-from lmi_deploy.domain.inference_http import Head, Piece, Question
+from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.domain.spec import HandlerSpec, environment_name
 from lmi_deploy.engines import accelerate
 from tests.support.djl_engine import engine_dir
@@ -49,20 +49,22 @@ def template(name: str) -> HandlerSpec:
     return HandlerSpec(entry_point="model.py", template=name)
 
 
-def asked(running: Worker, question: Question, handler: HandlerSpec = TEXT_GENERATION) -> list[Piece]:
+def handle(
+    running: Worker, inference_request: InferenceRequest, handler: HandlerSpec = TEXT_GENERATION
+) -> list[Chunk]:
     """The question through our codec, there and back."""
-    request = accelerate.encode(question, handler, "text-generation")
-    reply = running.ask(request.body, dict(request.headers))
-    head = Head(status=reply.code, reason="", headers=tuple(reply.properties.items()))
-    decoder = accelerate.decoder(head, question, handler)
+    request = accelerate.encode(inference_request, handler, "text-generation")
+    reply = running.invoke(request.body, dict(request.headers))
+    head = ResponseHead(status=reply.code, reason="", headers=tuple(reply.properties.items()))
+    decoder = accelerate.decoder(head, inference_request, handler)
     return [
-        piece for frame in reply.frames or (reply.body,) for piece in decoder.feed(frame)
+        chunk for frame in reply.frames or (reply.body,) for chunk in decoder.feed(frame)
     ] + decoder.close()
 
 
 def assert_refused(running: Worker, body: object, param: str | None, message: str) -> None:
     """A mistake of the client is a 400 that names it."""
-    reply = running.ask(body)
+    reply = running.invoke(body)
     assert reply.code == 400
     assert reply.json["error"]["param"] == param
     assert reply.json["error"]["message"].startswith(message)

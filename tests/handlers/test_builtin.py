@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.domain.artifact import SLOT
-from lmi_deploy.domain.inference_http import Question
+from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import accelerate, huggingface
-from tests.handlers.handler_worker import asked, serving, worker
-from tests.support.sample_model import kept_tiny_model
+from tests.handlers.handler_worker import handle, serving, worker
+from tests.support.sample_model import cached_tiny_model
 
 pytestmark = pytest.mark.model
 
 BUILTIN = HandlerSpec(entry_point=huggingface.MODULE, template=None)
-QUESTION = Question(prompt="Once upon", parameters={"max_tokens": 8, "temperature": 0})
+PROMPT = InferenceRequest(prompt="Once upon", parameters={"max_tokens": 8, "temperature": 0})
 
 
 def options(model: Path, given: Pairs = ()) -> dict[str, str]:
@@ -26,28 +26,28 @@ def options(model: Path, given: Pairs = ()) -> dict[str, str]:
     return {key.removeprefix("option."): value.replace(SLOT, str(model)) for key, value in found}
 
 
-def test_it_answers_in_one_piece_and_fails_on_what_we_never_send(tmp_path: Path) -> None:
-    tiny = kept_tiny_model(serving(BUILTIN))
+def test_it_answers_in_one_chunk_and_fails_on_what_we_never_send(tmp_path: Path) -> None:
+    tiny = cached_tiny_model(serving(BUILTIN))
     with worker(tmp_path, BUILTIN) as running:
         assert running.load(**options(tiny)).code == 204
-        (piece,) = asked(running, QUESTION, BUILTIN)
-        assert piece.text
-        assert not piece.text.startswith("Once upon")
+        (chunk,) = handle(running, PROMPT, BUILTIN)
+        assert chunk.text
+        assert not chunk.text.startswith("Once upon")
         for body in (
             {"messages": [{"role": "user", "content": "Hi"}]},
             {"prompt": "Hi"},
             {"inputs": "Hi", "parameters": {"seed": 1}},
         ):
-            assert running.ask(body).code == 424
+            assert running.invoke(body).code == 424
 
 
-def test_it_streams_when_the_option_says_so(tmp_path: Path) -> None:
-    tiny = kept_tiny_model(serving(BUILTIN))
+def test_it_streams_when_the_option_reports_it(tmp_path: Path) -> None:
+    tiny = cached_tiny_model(serving(BUILTIN))
     with worker(tmp_path, BUILTIN) as running:
         assert running.load(**options(tiny, (("enable_streaming", "huggingface"),))).code == 204
-        pieces = asked(running, QUESTION, BUILTIN)
-        assert len(pieces) > 1
-        assert not any(piece.error for piece in pieces)
-        assert not "".join(piece.text for piece in pieces).startswith("Once upon")
-        (broken,) = running.ask({"inputs": "Hi", "parameters": {"seed": 1}}).lines
-        assert isinstance(broken["outputs"], str)
+        chunks = handle(running, PROMPT, BUILTIN)
+        assert len(chunks) > 1
+        assert not any(chunk.error for chunk in chunks)
+        assert not "".join(chunk.text for chunk in chunks).startswith("Once upon")
+        (invalid,) = running.invoke({"inputs": "Hi", "parameters": {"seed": 1}}).lines
+        assert isinstance(invalid["outputs"], str)

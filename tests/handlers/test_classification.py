@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from lmi_deploy.domain.inference_http import Question
-from tests.handlers.handler_worker import asked, assert_refused, serving, template, worker
+from lmi_deploy.domain.inference_http import InferenceRequest
+from tests.handlers.handler_worker import assert_refused, handle, serving, template, worker
 from tests.support.handler_driver import Worker
-from tests.support.sample_model import kept_tiny
+from tests.support.sample_model import cached_tiny
 
 pytestmark = pytest.mark.model
 HANDLER = template("text-classification")
@@ -19,54 +19,54 @@ HANDLER = template("text-classification")
 @pytest.fixture(scope="module")
 def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     with worker(tmp_path_factory.mktemp("classes"), HANDLER) as running:
-        assert running.load(model_id=kept_tiny(serving(), "text-classification")).code == 204
+        assert running.load(model_id=cached_tiny(serving(), "text-classification")).code == 204
         assert any("3 labels scored" in line for line in running.log)
         yield running
 
 
 def test_the_best_label_comes_with_its_score(handler: Worker) -> None:
-    (best,) = handler.ask({"inputs": "I like it"}).json
+    (best,) = handler.invoke({"inputs": "I like it"}).json
     assert best["label"] in ("BAD", "FAIR", "GOOD")
     assert 0 < best["score"] < 1
 
 
-def test_more_labels_come_when_asked_for_and_sum_to_one(handler: Worker) -> None:
-    every = handler.ask({"inputs": "I like it", "parameters": {"top_k": 0}}).json
+def test_more_labels_come_when_requested_and_sum_to_one(handler: Worker) -> None:
+    every = handler.invoke({"inputs": "I like it", "parameters": {"top_k": 0}}).json
     assert {each["label"] for each in every} == {"BAD", "FAIR", "GOOD"}
     assert sum(each["score"] for each in every) == pytest.approx(1, abs=1e-5)
     assert [each["score"] for each in every] == sorted((each["score"] for each in every), reverse=True)
-    assert handler.ask({"inputs": "I like it", "parameters": {"top_k": 2}}).json == every[:2]
+    assert handler.invoke({"inputs": "I like it", "parameters": {"top_k": 2}}).json == every[:2]
 
 
 def test_the_function_may_be_chosen(handler: Worker) -> None:
-    apart = handler.ask({"inputs": "x", "parameters": {"top_k": 0, "function_to_apply": "sigmoid"}}).json
+    apart = handler.invoke({"inputs": "x", "parameters": {"top_k": 0, "function_to_apply": "sigmoid"}}).json
     assert sum(each["score"] for each in apart) != pytest.approx(1, abs=1e-3)
-    raw = handler.ask({"inputs": "x", "parameters": {"top_k": 0, "function_to_apply": "none"}}).json
+    raw = handler.invoke({"inputs": "x", "parameters": {"top_k": 0, "function_to_apply": "none"}}).json
     assert [each["label"] for each in raw] == [each["label"] for each in apart]
 
 
 def test_a_list_is_answered_by_a_list_and_pairs_are_taken(handler: Worker) -> None:
     texts = ["I like it", {"text": "I like it", "text_pair": "so much"}, "x" * 40] * 12
-    answers = handler.ask({"inputs": texts, "parameters": {"top_k": 3}}).json
-    assert len(answers) == 36
-    for text, answer in zip(texts[:3], answers, strict=False):
-        alone = handler.ask({"inputs": text, "parameters": {"top_k": 3}}).json
-        assert [each["score"] for each in answer] == pytest.approx(
+    responses = handler.invoke({"inputs": texts, "parameters": {"top_k": 3}}).json
+    assert len(responses) == 36
+    for text, response in zip(texts[:3], responses, strict=False):
+        alone = handler.invoke({"inputs": text, "parameters": {"top_k": 3}}).json
+        assert [each["score"] for each in response] == pytest.approx(
             [each["score"] for each in alone], abs=1e-5
         )
-    assert answers[0] != answers[1]
+    assert responses[0] != responses[1]
 
 
 def test_grouped_requests_are_answered_each_for_itself(handler: Worker) -> None:
-    reply = handler.ask_batch([{"inputs": "a"}, b"{", {"inputs": ["b"]}])
+    reply = handler.invoke_batch([{"inputs": "a"}, b"{", {"inputs": ["b"]}])
     assert reply.code == 200
-    one, broken, two = map(json.loads, reply.items)
-    assert broken["error"]["type"] == "invalid_request_error"
-    assert one[0]["label"] == handler.ask({"inputs": "a"}).json[0]["label"]
-    assert two[0][0]["score"] == pytest.approx(handler.ask({"inputs": "b"}).json[0]["score"], abs=1e-5)
+    one, invalid, two = map(json.loads, reply.items)
+    assert invalid["error"]["type"] == "invalid_request_error"
+    assert one[0]["label"] == handler.invoke({"inputs": "a"}).json[0]["label"]
+    assert two[0][0]["score"] == pytest.approx(handler.invoke({"inputs": "b"}).json[0]["score"], abs=1e-5)
 
 
-BAD = [
+INVALID = [
     ([1], None, "expected a JSON object, got list"),
     ({"text": "x"}, None, "expected inputs, got ['text']"),
     ({"inputs": {"text_pair": "x"}}, "inputs", "inputs: expected a text, an object with text and text_pair"),
@@ -78,15 +78,19 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "param", "message"), BAD, ids=[message[:40] for _, _, message in BAD])
-def test_a_mistake_of_the_client_is_a_400_that_names_it(
+@pytest.mark.parametrize(
+    ("body", "param", "message"), INVALID, ids=[message[:40] for _, _, message in INVALID]
+)
+def test_a_error_of_the_client_is_a_400_that_names_it(
     handler: Worker, body: object, param: str | None, message: str
 ) -> None:
     assert_refused(handler, body, param, message)
 
 
 def test_the_codec_shows_label_and_score(handler: Worker) -> None:
-    (piece,) = asked(handler, Question(prompt="I like it", stream=True, parameters={"top_k": 2}), HANDLER)
-    lines = [line.split(" ") for line in piece.text.splitlines()]
+    (chunk,) = handle(
+        handler, InferenceRequest(prompt="I like it", stream=True, parameters={"top_k": 2}), HANDLER
+    )
+    lines = [line.split(" ") for line in chunk.text.splitlines()]
     assert len(lines) == 2
     assert float(lines[0][1]) >= float(lines[1][1])

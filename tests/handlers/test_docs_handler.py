@@ -13,7 +13,7 @@ import pytest
 from tests.support.listening_program import listening
 from tests.support.pages import DOCS, blocks
 from tests.support.recording import free_port
-from tests.support.running_server import PATIENCE, worker_python, write_model
+from tests.support.running_server import TIMEOUT, worker_python, write_model
 
 pytestmark = pytest.mark.worker
 
@@ -40,7 +40,7 @@ def curl(line: str, port: int) -> bytes:
     name, _, value = given.pop("-H").partition(": ")
     data = given.pop("-d").encode()
     assert not given
-    asked = urllib.request.Request(words[2].replace(":8080/", f":{port}/"), data, {name: value})
-    with urllib.request.urlopen(asked, timeout=PATIENCE) as answered:
+    requests = urllib.request.Request(words[2].replace(":8080/", f":{port}/"), data, {name: value})
+    with urllib.request.urlopen(requests, timeout=TIMEOUT) as answered:
         body: bytes = answered.read()
     return body

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.domain.inference_http import Question
-from tests.handlers.handler_worker import asked, assert_refused, serving, template, worker
+from lmi_deploy.domain.inference_http import InferenceRequest
+from tests.handlers.handler_worker import assert_refused, handle, serving, template, worker
 from tests.support.handler_driver import Worker
-from tests.support.sample_model import kept_embedding_model, kept_tiny
+from tests.support.sample_model import cached_embedding_model, cached_tiny
 
 pytestmark = pytest.mark.model
 HANDLER = template("text-embedding")
@@ -24,13 +24,15 @@ CAT, KITTEN, TAX = "A cat sits on the mat.", "A kitten is lying on a rug.", "The
 @pytest.fixture(scope="module")
 def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     with worker(tmp_path_factory.mktemp("minilm"), HANDLER) as running:
-        assert running.load(model_id=kept_embedding_model(serving()), served_model_name="minilm").code == 204
+        assert (
+            running.load(model_id=cached_embedding_model(serving()), served_model_name="minilm").code == 204
+        )
         assert any("a vector of 384 numbers (mean)" in line for line in running.log)
         yield running
 
 
 def vectors(handler: Worker, *texts: str, **parameters: object) -> list[list[float]]:
-    reply = handler.ask({"inputs": list(texts), "parameters": parameters})
+    reply = handler.invoke({"inputs": list(texts), "parameters": parameters})
     assert reply.code == 200, reply.body
     found: list[list[float]] = reply.json
     return found
@@ -46,23 +48,23 @@ def test_like_texts_are_near_and_unlike_ones_far(handler: Worker) -> None:
     assert product(cat, kitten) > 0.5 > 0.2 > product(cat, tax)
 
 
-def test_vectors_have_length_one_as_the_model_says_unless_told_otherwise(handler: Worker) -> None:
+def test_vectors_have_length_one_as_the_model_reports_unless_reported_otherwise(handler: Worker) -> None:
     assert all(math.isclose(product(each, each), 1, abs_tol=1e-4) for each in vectors(handler, CAT, TAX))
     (long,) = vectors(handler, CAT, normalize=False)
     assert product(long, long) > 1.5
 
 
 def test_one_text_is_an_array_of_one_array(handler: Worker) -> None:
-    (vector,) = handler.ask({"inputs": CAT}).json
+    (vector,) = handler.invoke({"inputs": CAT}).json
     assert vector == pytest.approx(vectors(handler, CAT)[0], abs=1e-5)
 
 
 def test_openai_s_form_is_answered_as_openai_does(handler: Worker) -> None:
-    answer = handler.ask({"input": [CAT, TAX], "model": "mine", "encoding_format": "float"}).json
-    assert (answer["object"], answer["model"]) == ("list", "mine")
-    assert [each["index"] for each in answer["data"]] == [0, 1]
-    assert answer["data"][1]["embedding"] == pytest.approx(vectors(handler, TAX)[0], abs=1e-5)
-    assert answer["usage"]["prompt_tokens"] > 10
+    response = handler.invoke({"input": [CAT, TAX], "model": "mine", "encoding_format": "float"}).json
+    assert (response["object"], response["model"]) == ("list", "mine")
+    assert [each["index"] for each in response["data"]] == [0, 1]
+    assert response["data"][1]["embedding"] == pytest.approx(vectors(handler, TAX)[0], abs=1e-5)
+    assert response["usage"]["prompt_tokens"] > 10
 
 
 def test_unequal_lengths_and_many_texts_do_not_disturb_each_other(handler: Worker) -> None:
@@ -72,16 +74,16 @@ def test_unequal_lengths_and_many_texts_do_not_disturb_each_other(handler: Worke
 
 
 def test_grouped_requests_are_answered_each_for_itself(handler: Worker) -> None:
-    reply = handler.ask_batch([{"inputs": CAT}, b"{", {"inputs": [TAX, "x"]}, {"input": CAT}])
+    reply = handler.invoke_batch([{"inputs": CAT}, b"{", {"inputs": [TAX, "x"]}, {"input": CAT}])
     assert reply.code == 200
-    one, broken, two, openai = map(json.loads, reply.items)
+    one, invalid, two, openai = map(json.loads, reply.items)
     assert one[0] == pytest.approx(vectors(handler, CAT)[0], abs=1e-5)
-    assert broken["error"]["type"] == "invalid_request_error"
+    assert invalid["error"]["type"] == "invalid_request_error"
     assert len(two) == 2
     assert openai["data"][0]["embedding"] == pytest.approx(one[0], abs=1e-5)
 
 
-BAD = [
+INVALID = [
     (b"{", None, "the body is not JSON in UTF-8"),
     ({}, None, "expected inputs or input, got an empty object"),
     ({"inputs": ""}, "inputs", "inputs: expected a text or a list of texts"),
@@ -96,25 +98,27 @@ BAD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("body", "param", "message"), BAD, ids=[message[:40] for _, _, message in BAD])
-def test_a_mistake_of_the_client_is_a_400_that_names_it(
+@pytest.mark.parametrize(
+    ("body", "param", "message"), INVALID, ids=[message[:40] for _, _, message in INVALID]
+)
+def test_a_error_of_the_client_is_a_400_that_names_it(
     handler: Worker, body: object, param: str | None, message: str
 ) -> None:
     assert_refused(handler, body, param, message)
 
 
-def test_a_long_text_is_cut_where_the_client_says_so(handler: Worker) -> None:
+def test_a_long_text_is_cut_where_the_client_reports_it(handler: Worker) -> None:
     (vector,) = vectors(handler, "word " * 300, truncate=True)
     assert len(vector) == 384
 
 
 def test_the_codec_asks_and_shows_the_vectors(handler: Worker) -> None:
-    (piece,) = asked(handler, Question(prompt=CAT, stream=True), HANDLER)
-    assert json.loads(piece.text)[0] == pytest.approx(vectors(handler, CAT)[0], abs=1e-5)
+    (chunk,) = handle(handler, InferenceRequest(prompt=CAT, stream=True), HANDLER)
+    assert json.loads(chunk.text)[0] == pytest.approx(vectors(handler, CAT)[0], abs=1e-5)
 
 
 def test_pooling_is_read_from_the_model_or_the_options(tmp_path: Path) -> None:
-    tiny = kept_tiny(serving(), "text-embedding")
+    tiny = cached_tiny(serving(), "text-embedding")
     found = []
     for pooling in ("mean", "cls", "max", "lasttoken"):
         with worker(tmp_path / pooling, HANDLER) as running:
@@ -123,7 +127,7 @@ def test_pooling_is_read_from_the_model_or_the_options(tmp_path: Path) -> None:
             assert product(vector, vector) == pytest.approx(1, abs=1e-4)
             found.append(tuple(vector))
             if pooling == "max":
-                assert running.ask({"inputs": ["Hello", "Hello you"]}).json[0] == pytest.approx(
+                assert running.invoke({"inputs": ["Hello", "Hello you"]}).json[0] == pytest.approx(
                     vector, abs=1e-5
                 )
     assert len(set(found)) == 4

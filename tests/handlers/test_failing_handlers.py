@@ -15,7 +15,7 @@ from lmi_deploy.planning.diagnose import Diagnosis, diagnose
 from tests.handlers.handler_worker import serving, worker
 from tests.support.handler_driver import Worker
 from tests.support.running_server import launched, write_model
-from tests.support.sample_model import kept_tiny_model
+from tests.support.sample_model import cached_tiny_model
 
 FINE = """from djl_python import Output
 
@@ -26,81 +26,83 @@ PROPERTIES = "engine=Python\nminWorkers=1\nmaxWorkers=1\n"
 
 
 @dataclass(frozen=True)
-class Broken:
+class FailingServer:
     """A model folder that does not come up, what that is called, and a word of the remedy."""
 
     id: str
     handler: str
-    said: str
+    output: str
     properties: str = ""
     arguments: tuple[str, ...] = ()
 
 
 CASES = [
-    Broken("module-not-found", f"import nothing_of_that_name\n{FINE}", "nothing_of_that_name"),
-    Broken("import-name", f"from json import nothing\n{FINE}", "requirements"),
-    Broken("handler-syntax", "def handle(inputs)\n    return None\n", "line above"),
-    Broken("handler-missing", "def predict(inputs):\n    return None\n", "option.handler"),
-    Broken("handler-signature", "def handle():\n    return None\n", "def handle(inputs)"),
-    Broken("handler-signature", "def handle(inputs, context):\n    return None\n", "defaults"),
-    Broken("handler-coroutine", "async def handle(inputs):\n    return None\n", "async_mode"),
-    Broken(
+    FailingServer("module-not-found", f"import nothing_of_that_name\n{FINE}", "nothing_of_that_name"),
+    FailingServer("import-name", f"from json import nothing\n{FINE}", "requirements"),
+    FailingServer("handler-syntax", "def handle(inputs)\n    return None\n", "line above"),
+    FailingServer("handler-missing", "def predict(inputs):\n    return None\n", "option.handler"),
+    FailingServer("handler-signature", "def handle():\n    return None\n", "def handle(inputs)"),
+    FailingServer("handler-signature", "def handle(inputs, context):\n    return None\n", "defaults"),
+    FailingServer("handler-coroutine", "async def handle(inputs):\n    return None\n", "async_mode"),
+    FailingServer(
         "handler-not-async", FINE.replace("None if", "Output() if"), "async def", "option.async_mode=true\n"
     ),
-    Broken("handler-output-type", "def handle(inputs):\n    return {'ready': True}\n", "Output().add"),
-    Broken(
+    FailingServer("handler-output-type", "def handle(inputs):\n    return {'ready': True}\n", "Output().add"),
+    FailingServer(
         "async-handler-invalid-return",
         "async def handle(inputs):\n    return {'ready': True}\n",
         "yield Outputs",
         "option.async_mode=true\n",
     ),
-    Broken("entrypoint-not-found", FINE, "correct the name", "option.entryPoint=other.py\n"),
-    Broken("memory-cpu", "def handle(inputs):\n    raise MemoryError('the weights do not fit')\n", "bf16"),
-    Broken(
+    FailingServer("entrypoint-not-found", FINE, "correct the name", "option.entryPoint=other.py\n"),
+    FailingServer(
+        "memory-cpu", "def handle(inputs):\n    raise MemoryError('the weights do not fit')\n", "bf16"
+    ),
+    FailingServer(
         "djl-python-exit-137",
         "import os, signal\n\ndef handle(inputs):\n    os.kill(os.getpid(), signal.SIGKILL)\n",
         "more memory",
     ),
-    Broken(
+    FailingServer(
         "no-space-left-disk",
         "def handle(inputs):\n    with open('/dev/full', 'w') as file:\n        file.write('x' * 100_000)\n",
         "Free space",
     ),
-    Broken(
+    FailingServer(
         "loading-timeout",
         "import time\n\ndef handle(inputs):\n    time.sleep(30)\n",
         "timeouts.model_loading",
         "option.model_loading_timeout=1\n",
     ),
-    Broken("worker-not-run", FINE, "--python", arguments=("--python", "/nowhere/bin/python")),
+    FailingServer("worker-not-run", FINE, "--python", arguments=("--python", "/nowhere/bin/python")),
 ]
 
 
-def explained(folder: Path, broken: Broken, *more: str) -> Diagnosis | None:
-    write_model(folder, broken.handler, PROPERTIES + broken.properties)
-    with launched(folder, "--port", "0", *broken.arguments, *more) as served:
+def explained(folder: Path, error: FailingServer, *more: str) -> Diagnosis | None:
+    write_model(folder, error.handler, PROPERTIES + error.properties)
+    with launched(folder, "--port", "0", *error.arguments, *more) as served:
         assert served.wait() == 1, served.text
-        told = served.failure()
-    return diagnose([told["message"], *told["last_lines"]])
+        response = served.failure()
+    return diagnose([response["message"], *response["last_lines"]])
 
 
 @pytest.mark.worker
-@pytest.mark.parametrize("broken", CASES, ids=[f"{broken.id}-{at}" for at, broken in enumerate(CASES)])
-def test_a_handler_that_fails_is_explained(broken: Broken, tmp_path: Path) -> None:
-    found = explained(tmp_path / "m", broken)
+@pytest.mark.parametrize("error", CASES, ids=[f"{error.id}-{at}" for at, error in enumerate(CASES)])
+def test_a_handler_that_fails_is_explained(error: FailingServer, tmp_path: Path) -> None:
+    found = explained(tmp_path / "m", error)
     assert found is not None
-    assert found.id == broken.id
-    assert broken.said in f"{found.cause} {found.remedy}"
+    assert found.id == error.id
+    assert error.output in f"{found.cause} {found.remedy}"
     assert not found.wrapper
 
 
 @pytest.mark.worker
 def test_a_port_that_is_taken_is_explained(tmp_path: Path) -> None:
-    with socket.socket() as mine:
-        mine.bind(("127.0.0.1", 0))
-        mine.listen()
-        port = str(mine.getsockname()[1])
-        found = explained(tmp_path / "m", Broken("port-taken", FINE, ""), "--port", port)
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        own.listen()
+        port = str(own.getsockname()[1])
+        found = explained(tmp_path / "m", FailingServer("port-taken", FINE, ""), "--port", port)
     assert found is not None
     assert found.id == "port-taken"
     assert port in found.cause
@@ -116,8 +118,8 @@ def _pointer(model: Path) -> None:
 
 
 def _cut(model: Path) -> None:
-    whole = (model / "model.safetensors").read_bytes()
-    (model / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    content = (model / "model.safetensors").read_bytes()
+    (model / "model.safetensors").write_bytes(content[: len(content) // 2])
 
 
 def _without_tokenizer(model: Path) -> None:
@@ -178,7 +180,7 @@ def test_a_model_that_cannot_be_loaded_is_explained(
     running: Worker, tmp_path: Path, ids: str, spoil: Callable[[Path], None], options: Mapping[str, str]
 ) -> None:
     model = tmp_path / "model"
-    shutil.copytree(kept_tiny_model(serving()), model)
+    shutil.copytree(cached_tiny_model(serving()), model)
     spoil(model)
     before = len(running.log)
     reply = running.load(model_id=model, **options)

@@ -9,41 +9,41 @@ import pytest
 
 from tests.handlers.handler_worker import serving, worker
 from tests.support.handler_driver import Worker
-from tests.support.sample_model import kept_sample_model
+from tests.support.sample_model import cached_sample_model
 
 pytestmark = pytest.mark.model
 
-QUESTION = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 24}
+PROMPT = {"messages": [{"role": "user", "content": "What is the capital of France?"}], "max_tokens": 24}
 
 
 @pytest.fixture(scope="module")
 def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    model = kept_sample_model(serving())
+    model = cached_sample_model(serving())
     with worker(tmp_path_factory.mktemp("real")) as running:
         assert running.load(model_id=model).code == 204
         yield running
 
 
 def test_it_knows_a_capital_and_when_to_end(handler: Worker) -> None:
-    answer = handler.ask(QUESTION).json
-    assert "Paris" in answer["choices"][0]["message"]["content"]
-    assert answer["choices"][0]["finish_reason"] == "stop"
-    assert answer["usage"]["completion_tokens"] < 24
+    response = handler.invoke(PROMPT).json
+    assert "Paris" in response["choices"][0]["message"]["content"]
+    assert response["choices"][0]["finish_reason"] == "stop"
+    assert response["usage"]["completion_tokens"] < 24
 
 
-def test_the_stream_says_the_same_in_words(handler: Worker) -> None:
-    lines = handler.ask({**QUESTION, "stream": True}).lines
-    said = [line["choices"][0]["delta"].get("content", "") for line in lines]
-    assert "".join(said) == handler.ask(QUESTION).json["choices"][0]["message"]["content"]
-    assert len([word for word in said if word]) > 3
+def test_the_stream_reports_the_same_in_plain_text(handler: Worker) -> None:
+    lines = handler.invoke({**PROMPT, "stream": True}).lines
+    messages = [line["choices"][0]["delta"].get("content", "") for line in lines]
+    assert "".join(messages) == handler.invoke(PROMPT).json["choices"][0]["message"]["content"]
+    assert len([word for word in messages if word]) > 3
 
 
 def test_a_prompt_is_continued_as_it_is(handler: Worker) -> None:
-    answer = handler.ask({"prompt": "One, two, three, four,", "max_tokens": 12, "stop": "seven"}).json
-    assert answer["choices"][0] == {"index": 0, "text": " five, six, ", "finish_reason": "stop"}
+    reply = handler.invoke({"prompt": "One, two, three, four,", "max_tokens": 12, "stop": "seven"}).json
+    assert reply["choices"][0] == {"index": 0, "text": " five, six, ", "finish_reason": "stop"}
 
 
 def test_prompts_of_unequal_length_do_not_disturb_each_other(handler: Worker) -> None:
-    bodies = [QUESTION, {"prompt": "One, two, three, four,", "max_tokens": 6}, {**QUESTION, "max_tokens": 3}]
-    alone = [handler.ask(body).json["choices"] for body in bodies]
-    assert [json.loads(item)["choices"] for item in handler.ask_batch(bodies).items] == alone
+    bodies = [PROMPT, {"prompt": "One, two, three, four,", "max_tokens": 6}, {**PROMPT, "max_tokens": 3}]
+    alone = [handler.invoke(body).json["choices"] for body in bodies]
+    assert [json.loads(item)["choices"] for item in handler.invoke_batch(bodies).items] == alone

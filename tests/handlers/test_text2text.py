@@ -7,42 +7,43 @@ from collections.abc import Iterator
 
 import pytest
 
-from lmi_deploy.domain.inference_http import Question
-from tests.handlers.handler_worker import asked, assert_refused, serving, template, worker
+from lmi_deploy.domain.inference_http import InferenceRequest
+from tests.handlers.handler_worker import assert_refused, handle, serving, template, worker
 from tests.support.handler_driver import Worker
-from tests.support.sample_model import kept_tiny
+from tests.support.sample_model import cached_tiny
 
 pytestmark = pytest.mark.model
 HANDLER = template("text2text-generation")
 
-ASKED = {"inputs": "Once upon", "parameters": {"max_new_tokens": 8}}
+REQUEST = {"inputs": "Once upon", "parameters": {"max_new_tokens": 8}}
 
 
 @pytest.fixture(scope="module")
 def handler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     with worker(tmp_path_factory.mktemp("t5"), HANDLER) as running:
         assert (
-            running.load(model_id=kept_tiny(serving(), "text2text-generation"), max_model_len=64).code == 204
+            running.load(model_id=cached_tiny(serving(), "text2text-generation"), max_model_len=64).code
+            == 204
         )
         assert any("warm-up: 2 tokens" in line for line in running.log)
         yield running
 
 
 def text(handler: Worker, inputs: str = "Once upon", **parameters: object) -> str:
-    reply = handler.ask({"inputs": inputs, "parameters": {"max_new_tokens": 8, **parameters}})
+    reply = handler.invoke({"inputs": inputs, "parameters": {"max_new_tokens": 8, **parameters}})
     assert reply.code == 200, reply.body
     return str(reply.json["generated_text"])
 
 
 def test_a_text_is_answered_and_a_list_by_a_list(handler: Worker) -> None:
     assert text(handler)
-    answers = handler.ask({**ASKED, "inputs": ["Once upon", "x"] * 17}).json
-    assert [each["generated_text"] for each in answers[:2]] == [text(handler), text(handler, "x")]
-    assert len(answers) == 34
+    responses = handler.invoke({**REQUEST, "inputs": ["Once upon", "x"] * 17}).json
+    assert [each["generated_text"] for each in responses[:2]] == [text(handler), text(handler, "x")]
+    assert len(responses) == 34
 
 
-def test_a_stream_says_the_same(handler: Worker) -> None:
-    reply = handler.ask({**ASKED, "stream": True})
+def test_a_stream_reports_the_same(handler: Worker) -> None:
+    reply = handler.invoke({**REQUEST, "stream": True})
     assert (reply.code, reply.properties) == (200, {"Content-Type": "application/jsonlines"})
     assert (
         "".join(line["token"]["text"] for line in reply.lines)
@@ -59,15 +60,15 @@ def test_sampling_follows_the_seed_and_greedy_needs_none(handler: Worker) -> Non
 
 
 def test_grouped_requests_are_answered_each_for_itself(handler: Worker) -> None:
-    reply = handler.ask_batch([ASKED, b"{", {**ASKED, "inputs": "x"}, {**ASKED, "stream": True}])
+    reply = handler.invoke_batch([REQUEST, b"{", {**REQUEST, "inputs": "x"}, {**REQUEST, "stream": True}])
     assert reply.code == 200
-    one, broken, two = map(json.loads, reply.items[:3])
+    one, invalid, two = map(json.loads, reply.items[:3])
     assert [one["generated_text"], two["generated_text"]] == [text(handler), text(handler, "x")]
-    assert broken["error"]["type"] == "invalid_request_error"
+    assert invalid["error"]["type"] == "invalid_request_error"
     assert json.loads(reply.items[3].splitlines()[-1])["generated_text"] == text(handler)
 
 
-BAD = [
+INVALID = [
     ({"messages": []}, None, "expected inputs, got ['messages']"),
     ({"inputs": "x", "max_new_tokens": 1}, "max_new_tokens", "max_new_tokens: not supported"),
     ({"inputs": "x", "parameters": {"max_token": 1}}, "max_token", "max_token: not supported, did you mean"),
@@ -78,8 +79,10 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("body", "param", "message"), BAD, ids=[message[:40] for _, _, message in BAD])
-def test_a_mistake_of_the_client_is_a_400_that_names_it(
+@pytest.mark.parametrize(
+    ("body", "param", "message"), INVALID, ids=[message[:40] for _, _, message in INVALID]
+)
+def test_a_error_of_the_client_is_a_400_that_names_it(
     handler: Worker, body: object, param: str | None, message: str
 ) -> None:
     assert_refused(handler, body, param, message)
@@ -87,7 +90,7 @@ def test_a_mistake_of_the_client_is_a_400_that_names_it(
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_codec_asks_and_shows_the_text(handler: Worker, *, stream: bool) -> None:
-    pieces = asked(
-        handler, Question(prompt="Once upon", stream=stream, parameters={"max_tokens": 8}), HANDLER
+    chunks = handle(
+        handler, InferenceRequest(prompt="Once upon", stream=stream, parameters={"max_tokens": 8}), HANDLER
     )
-    assert "".join(piece.text for piece in pieces) == text(handler)
+    assert "".join(chunk.text for chunk in chunks) == text(handler)

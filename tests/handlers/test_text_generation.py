@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.domain.inference_http import Question
-from tests.handlers.handler_worker import asked, serving, worker
+from lmi_deploy.domain.inference_http import InferenceRequest
+from tests.handlers.handler_worker import handle, serving, worker
 from tests.support.handler_driver import Worker
-from tests.support.sample_model import kept_tiny_model
+from tests.support.sample_model import cached_tiny_model
 
 pytestmark = pytest.mark.model
 
@@ -24,7 +24,7 @@ CONTEXT = 128
 
 @pytest.fixture(scope="module")
 def tiny() -> Path:
-    return kept_tiny_model(serving())
+    return cached_tiny_model(serving())
 
 
 @pytest.fixture(scope="module")
@@ -35,53 +35,53 @@ def handler(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wo
 
 
 def text(handler: Worker, **changes: Any) -> str:
-    answer: str = handler.ask({**PROMPT, **changes}).json["choices"][0]["text"]
-    return answer
+    response: str = handler.invoke({**PROMPT, **changes}).json["choices"][0]["text"]
+    return response
 
 
 def test_a_chat_is_answered_as_openai_does(handler: Worker) -> None:
-    reply = handler.ask(CHAT)
+    reply = handler.invoke(CHAT)
     assert (reply.code, reply.properties) == (200, {"Content-Type": "application/json"})
-    answer = reply.json
-    assert (answer["object"], answer["model"]) == ("chat.completion", "tiny")
-    assert answer["id"].startswith("chatcmpl-")
-    (choice,) = answer["choices"]
+    response = reply.json
+    assert (response["object"], response["model"]) == ("chat.completion", "tiny")
+    assert response["id"].startswith("chatcmpl-")
+    (choice,) = response["choices"]
     assert choice["message"]["role"] == "assistant"
     assert (choice["index"], choice["finish_reason"]) == (0, "length")
     prompt = len("<s>user: Grüß Gott</s><s>assistant: ".replace("<s>", "1").replace("</s>", "2").encode())
-    assert answer["usage"] == {"prompt_tokens": prompt, "completion_tokens": 8, "total_tokens": prompt + 8}
+    assert response["usage"] == {"prompt_tokens": prompt, "completion_tokens": 8, "total_tokens": prompt + 8}
 
 
 def test_content_may_come_in_parts_of_text(handler: Worker) -> None:
     parts = [{"type": "text", "text": "Grüß "}, {"type": "text", "text": "Gott"}]
-    whole = handler.ask(CHAT).json["choices"]
-    assert handler.ask({**CHAT, "messages": [{"role": "user", "content": parts}]}).json["choices"] == whole
+    full = handler.invoke(CHAT).json["choices"]
+    assert handler.invoke({**CHAT, "messages": [{"role": "user", "content": parts}]}).json["choices"] == full
 
 
 def test_a_prompt_is_answered_as_openai_does(handler: Worker) -> None:
-    answer = handler.ask({**PROMPT, "model": "mine"}).json
-    assert (answer["object"], answer["model"]) == ("text_completion", "mine")
-    assert answer["choices"][0]["finish_reason"] == "length"
-    assert answer["usage"] == {"prompt_tokens": 9, "completion_tokens": 8, "total_tokens": 17}
+    reply = handler.invoke({**PROMPT, "model": "mine"}).json
+    assert (reply["object"], reply["model"]) == ("text_completion", "mine")
+    assert reply["choices"][0]["finish_reason"] == "length"
+    assert reply["usage"] == {"prompt_tokens": 9, "completion_tokens": 8, "total_tokens": 17}
 
 
 def test_inputs_are_answered_as_lmi_does(handler: Worker) -> None:
-    assert handler.ask(INPUTS).json == {"generated_text": text(handler)}
+    assert handler.invoke(INPUTS).json == {"generated_text": text(handler)}
 
 
-def test_the_full_text_and_the_details_come_when_asked_for(handler: Worker) -> None:
+def test_the_full_text_and_the_details_come_when_requested(handler: Worker) -> None:
     parameters = {"max_new_tokens": 8, "return_full_text": True, "details": True}
-    answer = handler.ask({**INPUTS, "parameters": parameters}).json
-    assert answer["generated_text"] == "Once upon" + text(handler)
-    details = answer["details"]
+    response = handler.invoke({**INPUTS, "parameters": parameters}).json
+    assert response["generated_text"] == "Once upon" + text(handler)
+    details = response["details"]
     assert (details["finish_reason"], details["generated_tokens"], details["seed"]) == ("length", 8, None)
     assert len(details["tokens"]) == 8
     assert all(token["log_prob"] < 0 for token in details["tokens"])
 
 
 def test_a_list_of_inputs_is_answered_by_a_list_in_its_order(handler: Worker) -> None:
-    answers = handler.ask({**INPUTS, "inputs": ["Once upon", "a", "Once upon"]}).json
-    assert [answer["generated_text"] for answer in answers] == [
+    responses = handler.invoke({**INPUTS, "inputs": ["Once upon", "a", "Once upon"]}).json
+    assert [response["generated_text"] for response in responses] == [
         text(handler),
         text(handler, prompt="a"),
         text(handler),
@@ -90,52 +90,53 @@ def test_a_list_of_inputs_is_answered_by_a_list_in_its_order(handler: Worker) ->
 
 def test_more_inputs_than_fit_one_round_are_all_answered(handler: Worker) -> None:
     body = {"inputs": ["Once upon"] * 33, "parameters": {"max_new_tokens": 2}}
-    assert handler.ask(body).json == [{"generated_text": text(handler, max_tokens=2)}] * 33
+    assert handler.invoke(body).json == [{"generated_text": text(handler, max_tokens=2)}] * 33
 
 
 def test_where_a_request_names_no_length_lmi_s_default_holds(handler: Worker) -> None:
-    answer = handler.ask({"inputs": "Once upon", "parameters": {"details": True}}).json
-    assert answer["details"]["generated_tokens"] == 30
+    response = handler.invoke({"inputs": "Once upon", "parameters": {"details": True}}).json
+    assert response["details"]["generated_tokens"] == 30
 
 
 def test_a_chat_streams_openai_chunks_as_lines(handler: Worker) -> None:
-    reply = handler.ask({**CHAT, "stream": True, "stream_options": {"include_usage": True}})
+    reply = handler.invoke({**CHAT, "stream": True, "stream_options": {"include_usage": True}})
     assert (reply.code, reply.properties) == (200, {"Content-Type": "application/jsonlines"})
     *chunks, last, usage = reply.lines
     assert len(reply.frames) == len(reply.lines)
     assert {line["object"] for line in reply.lines} == {"chat.completion.chunk"}
     assert len({line["id"] for line in reply.lines}) == 1
     assert chunks[0]["choices"][0]["delta"]["role"] == "assistant"
-    said = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
-    assert said == handler.ask(CHAT).json["choices"][0]["message"]["content"]
+    output = "".join(chunk["choices"][0]["delta"]["content"] for chunk in chunks)
+    assert output == handler.invoke(CHAT).json["choices"][0]["message"]["content"]
     assert last["choices"] == [{"index": 0, "delta": {}, "finish_reason": "length"}]
     assert usage["choices"] == []
     assert usage["usage"]["completion_tokens"] == 8
 
 
 def test_a_prompt_streams_its_text(handler: Worker) -> None:
-    lines = handler.ask({**PROMPT, "stream": True}).lines
+    lines = handler.invoke({**PROMPT, "stream": True}).lines
     assert "".join(line["choices"][0]["text"] for line in lines) == text(handler)
     assert [line["choices"][0]["finish_reason"] for line in lines[-2:]] == [None, "length"]
 
 
 def test_inputs_stream_a_line_a_token_and_the_whole_text_at_the_end(handler: Worker) -> None:
-    lines = handler.ask({**INPUTS, "stream": True}).lines
+    lines = handler.invoke({**INPUTS, "stream": True}).lines
     assert ["generated_text" in line for line in lines] == [False] * 7 + [True]
     assert "".join(line["token"]["text"] for line in lines) == lines[-1]["generated_text"] == text(handler)
     assert all(line["token"]["log_prob"] < 0 for line in lines)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_characters_of_several_tokens_stream_as_they_answer_in_one_piece(handler: Worker, seed: int) -> None:
+def test_characters_of_several_tokens_stream_as_they_answer_in_one_chunk(handler: Worker, seed: int) -> None:
     body = {**PROMPT, "max_tokens": 60, "temperature": 3.0, "seed": seed}
-    lines = handler.ask({**body, "stream": True}).lines
+    lines = handler.invoke({**body, "stream": True}).lines
     assert (
-        "".join(line["choices"][0]["text"] for line in lines) == handler.ask(body).json["choices"][0]["text"]
+        "".join(line["choices"][0]["text"] for line in lines)
+        == handler.invoke(body).json["choices"][0]["text"]
     )
 
 
-def test_greedy_unless_sampling_is_asked_for(handler: Worker) -> None:
+def test_greedy_unless_sampling_is_requested(handler: Worker) -> None:
     assert text(handler) == text(handler, temperature=0) == text(handler, temperature=0, top_p=0.5, seed=3)
     assert text(handler, top_k=1) == text(handler)
 
@@ -153,18 +154,18 @@ def test_a_penalty_for_repetition_changes_the_text(handler: Worker) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_stop_sequence_ends_the_text_before_it(handler: Worker, *, stream: bool) -> None:
-    whole = text(handler, max_tokens=30)
-    stop = whole[5:8]
-    reply = handler.ask({**PROMPT, "max_tokens": 30, "stop": ["never said", stop], "stream": stream})
+    full = text(handler, max_tokens=30)
+    stop = full[5:8]
+    reply = handler.invoke({**PROMPT, "max_tokens": 30, "stop": ["never said", stop], "stream": stream})
     choices = [line["choices"][0] for line in (reply.lines if stream else [reply.json])]
-    assert "".join(choice["text"] for choice in choices) == whole[: whole.index(stop)]
+    assert "".join(choice["text"] for choice in choices) == full[: full.index(stop)]
     assert choices[-1]["finish_reason"] == "stop"
 
 
-def test_what_only_looks_like_a_stop_sequence_is_said_in_the_end(handler: Worker) -> None:
-    whole = text(handler)
-    lines = handler.ask({**PROMPT, "stop": whole[-2:] + "and no more", "stream": True}).lines
-    assert "".join(line["choices"][0]["text"] for line in lines) == whole
+def test_what_only_looks_like_a_stop_sequence_is_reported_in_the_end(handler: Worker) -> None:
+    full = text(handler)
+    lines = handler.invoke({**PROMPT, "stop": full[-2:] + "and no more", "stream": True}).lines
+    assert "".join(line["choices"][0]["text"] for line in lines) == full
 
 
 def test_parameters_that_change_nothing_are_taken(handler: Worker) -> None:
@@ -172,7 +173,7 @@ def test_parameters_that_change_nothing_are_taken(handler: Worker) -> None:
     assert text(handler, **habits, top_p=None, stop=None) == text(handler)
 
 
-BAD: list[tuple[object, str | None, str]] = [
+INVALID: list[tuple[object, str | None, str]] = [
     (b"{", None, "the body is not JSON in UTF-8: Expecting property name"),
     (b"\xff", None, "the body is not JSON in UTF-8"),
     (b"", None, "the body is not JSON in UTF-8"),
@@ -242,26 +243,26 @@ BAD: list[tuple[object, str | None, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("body", "param", "message"), BAD, ids=[str(bad[2])[:40] for bad in BAD])
-def test_a_mistake_of_the_client_is_a_400_that_names_it(
+@pytest.mark.parametrize(("body", "param", "message"), INVALID, ids=[str(bad[2])[:40] for bad in INVALID])
+def test_a_error_of_the_client_is_a_400_that_names_it(
     handler: Worker, body: object, param: str | None, message: str
 ) -> None:
-    reply = handler.ask(body)
+    reply = handler.invoke(body)
     assert (reply.code, reply.properties) == (400, {"Content-Type": "application/json"})
     error = reply.json["error"]
     assert (error["type"], error["param"]) == ("invalid_request_error", param)
     assert error["message"].startswith(message)
 
 
-def test_json_sent_as_a_form_is_told_which_header_is_missing(handler: Worker) -> None:
-    reply = handler.ask_entry('{"prompt": "x"}', b"")
+def test_json_sent_as_a_form_is_reported_which_header_is_missing(handler: Worker) -> None:
+    reply = handler.invoke_entry('{"prompt": "x"}', b"")
     assert reply.code == 400
     assert "Content-Type: application/json" in reply.json["error"]["message"]
 
 
 def test_a_prompt_that_leaves_little_room_is_answered_within_it(handler: Worker) -> None:
-    answer = handler.ask({"prompt": "x" * (CONTEXT - 3)}).json
-    assert answer["usage"]["completion_tokens"] == 3
+    reply = handler.invoke({"prompt": "x" * (CONTEXT - 3)}).json
+    assert reply["usage"]["completion_tokens"] == 3
 
 
 def test_grouped_requests_are_answered_as_if_they_were_alone(handler: Worker) -> None:
@@ -271,32 +272,32 @@ def test_grouped_requests_are_answered_as_if_they_were_alone(handler: Worker) ->
         CHAT,
         {**PROMPT, "max_tokens": 3, "prompt": "z"},
     ]
-    reply = handler.ask_batch(bodies)
+    reply = handler.invoke_batch(bodies)
     assert reply.code == 200
 
-    together = [_said(json.loads(item)) for item in reply.items]
-    assert together == [_said(handler.ask(body).json) for body in bodies]
+    together = [_text_of(json.loads(item)) for item in reply.items]
+    assert together == [_text_of(handler.invoke(body).json) for body in bodies]
 
 
 def test_a_bad_one_among_grouped_requests_spoils_only_itself(handler: Worker) -> None:
 
-    reply = handler.ask_batch([INPUTS, b"{", {**PROMPT, "n": 2}, PROMPT])
+    reply = handler.invoke_batch([INPUTS, b"{", {**PROMPT, "n": 2}, PROMPT])
     assert reply.code == 200
-    good, broken, refused, also_good = map(json.loads, reply.items)
+    good, invalid, refused, also_good = map(json.loads, reply.items)
     assert good["generated_text"] == also_good["choices"][0]["text"] == text(handler)
-    assert broken["error"]["type"] == "invalid_request_error"
+    assert invalid["error"]["type"] == "invalid_request_error"
     assert refused["error"]["param"] == "n"
 
 
-def test_where_every_grouped_request_is_bad_the_status_says_so(handler: Worker) -> None:
-    reply = handler.ask_batch([b"{", {}])
+def test_where_every_grouped_request_is_bad_the_status_reports_it(handler: Worker) -> None:
+    reply = handler.invoke_batch([b"{", {}])
     assert reply.code == 400
     assert len(reply.items) == 2
 
 
 def test_a_stream_among_grouped_requests_comes_as_its_lines_at_once(handler: Worker) -> None:
 
-    reply = handler.ask_batch([PROMPT, {**PROMPT, "stream": True}])
+    reply = handler.invoke_batch([PROMPT, {**PROMPT, "stream": True}])
     lines = [json.loads(line) for line in reply.items[1].decode().splitlines()]
     assert "".join(line["choices"][0]["text"] for line in lines) == text(handler)
     assert lines[-1]["choices"][0]["finish_reason"] == "length"
@@ -308,16 +309,18 @@ def test_what_the_codec_sends_is_understood_and_what_comes_back_is_read(
     handler: Worker, *, stream: bool, chat: bool, system: str
 ) -> None:
     parameters = {"max_new_tokens": 8, "temperature": 0}
-    question = Question(prompt="Once upon", system=system, chat=chat, stream=stream, parameters=parameters)
-    pieces = asked(handler, question)
-    assert sum(piece.tokens for piece in pieces) == 8
-    assert [piece.finish for piece in pieces if piece.finish] == ["length"]
+    inference_request = InferenceRequest(
+        prompt="Once upon", system=system, chat=chat, stream=stream, parameters=parameters
+    )
+    chunks = handle(handler, inference_request)
+    assert sum(chunk.tokens for chunk in chunks) == 8
+    assert [chunk.finish for chunk in chunks if chunk.finish] == ["length"]
     if not chat:
-        assert "".join(piece.text for piece in pieces) == text(handler)
+        assert "".join(chunk.text for chunk in chunks) == text(handler)
 
 
 def test_the_worker_is_as_good_as_before_after_all_that(handler: Worker) -> None:
-    assert handler.ask(CHAT).code == 200
+    assert handler.invoke(CHAT).code == 200
 
 
 def test_what_cannot_be_loaded_fails_the_warm_up_call_and_what_can_be_is_warm(
@@ -329,10 +332,10 @@ def test_what_cannot_be_loaded_fails_the_warm_up_call_and_what_can_be_is_warm(
         ({"model_id": "/nowhere/at/all"}, "/nowhere/at/all"),
     ]
     with worker(tmp_path) as running:
-        for options, said in wrong:
+        for options, output in wrong:
             reply = running.load(**options)
             assert reply.code == 424
-            assert said in reply.json["error"]
+            assert output in reply.json["error"]
         grouping = {
             "batch_size": 3,
             "max_new_tokens": 5,
@@ -342,8 +345,8 @@ def test_what_cannot_be_loaded_fails_the_warm_up_call_and_what_can_be_is_warm(
         }
         assert running.load(model_id=tiny, **grouping).code == 204
         assert any("warm-up: 2 tokens" in line for line in running.log)
-        assert running.ask({"prompt": "x"}).json["usage"]["completion_tokens"] == 5
-        assert "1 to 19" in running.ask({"prompt": "x" * 30}).json["error"]["message"]
+        assert running.invoke({"prompt": "x"}).json["usage"]["completion_tokens"] == 5
+        assert "1 to 19" in running.invoke({"prompt": "x" * 30}).json["error"]["message"]
 
 
 BREAKING = """
@@ -361,22 +364,22 @@ Row.take = breaking
 """
 
 
-def test_a_stream_that_breaks_ends_with_a_line_that_says_so(tiny: Path, tmp_path: Path) -> None:
+def test_a_stream_that_breaks_ends_with_a_line_that_reports_it(tiny: Path, tmp_path: Path) -> None:
     with worker(tmp_path, also=BREAKING) as running:
         running.load(model_id=tiny)
         for body in (CHAT, PROMPT, INPUTS):
-            *lines, last = running.ask({**body, "stream": True}).lines
+            *lines, last = running.invoke({**body, "stream": True}).lines
             assert len(lines) >= 3
             assert last == {
                 "error": {"message": "generation failed: out of luck", "type": "server_error", "param": None}
             }
-        whole = running.ask(PROMPT)
-        assert whole.code == 424
-        assert whole.json["error"] == "out of luck"
+        full = running.invoke(PROMPT)
+        assert full.code == 424
+        assert full.json["error"] == "out of luck"
 
 
-def _said(answer: dict[str, Any]) -> str:
-    if "generated_text" in answer:
-        return str(answer["generated_text"])
-    choice = answer["choices"][0]
+def _text_of(response: dict[str, Any]) -> str:
+    if "generated_text" in response:
+        return str(response["generated_text"])
+    choice = response["choices"][0]
     return str(choice["text"] if "text" in choice else choice["message"]["content"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.running_server import Served, launched, serving, write_model
+from tests.support.running_server import RunningServer, launched, serving, write_model
 
 pytestmark = pytest.mark.worker
 
@@ -68,14 +68,16 @@ def handle(inputs):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = write_model(tmp_path_factory.mktemp("adapters") / "m", NOTES, PROPERTIES)
     (folder / "adapters" / "built-in").mkdir(parents=True)
     with serving(folder) as served:
         yield served
 
 
-def ask(server: Served, method: str, path: str, body: str = "", **headers: str) -> tuple[int, str, Any]:
+def ask(
+    server: RunningServer, method: str, path: str, body: str = "", **headers: str
+) -> tuple[int, str, Any]:
     """Status, reason and JSON body."""
     connection = server.connect()
     connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
@@ -83,11 +85,11 @@ def ask(server: Served, method: str, path: str, body: str = "", **headers: str) 
     return response.status, response.reason, json.loads(response.read() or b"null")
 
 
-def calls(server: Served, body: str = "calls") -> Any:
+def calls(server: RunningServer, body: str = "calls") -> Any:
     return ask(server, "POST", "/invocations", body)[2]
 
 
-def test_the_life_of_an_adapter(server: Served) -> None:
+def test_the_lifecycle_of_an_adapter(server: RunningServer) -> None:
     query = "name=a1&src=there&preload=true&pin=false&scale=2&twice=1&twice=2"
     assert ask(server, "POST", f"/models/m/adapters?{query}", X_Amzn_SageMaker_Adapter_Alias="al") == (
         200,
@@ -103,9 +105,9 @@ def test_the_life_of_an_adapter(server: Served) -> None:
     assert "nextPageToken" not in rest
     assert ask(server, "POST", "/adapters/a1/update?pin=true")[2] == {"status": "Adapter a1 updated"}
     assert ask(server, "GET", "/adapters/a1")[2] == {**a1, "pin": True}
-    gone = server.connect()
-    gone.request("DELETE", "/models/m/adapters/a1")
-    response = gone.getresponse()
+    missing = server.connect()
+    missing.request("DELETE", "/models/m/adapters/a1")
+    response = missing.getresponse()
     assert (response.status, response.read()) == (204, b"")  # what a handler that returns None answers
     assert ask(server, "GET", "/adapters/a1")[0] == 404
 
@@ -166,10 +168,10 @@ def test_the_life_of_an_adapter(server: Served) -> None:
     ],
 )
 def test_what_is_refused(
-    server: Served, method: str, path: str, status: int, kind: str, message: str
+    server: RunningServer, method: str, path: str, status: int, kind: str, message: str
 ) -> None:
-    code, _, told = ask(server, method, path)
-    assert (code, told["type"], told["message"]) == (status, kind, message)
+    code, _, result = ask(server, method, path)
+    assert (code, result["type"], result["message"]) == (status, kind, message)
     if "name=x" in path:
         assert ask(server, "GET", "/adapters/x")[0] == 404
 
@@ -178,16 +180,16 @@ def test_what_is_refused(
     ("method", "path"),
     [("PUT", "/adapters"), ("PUT", "/adapters/a"), ("POST", "/adapters/a"), ("POST", "/adapters/a/other")],
 )
-def test_methods_that_are_not_there(server: Served, method: str, path: str) -> None:
+def test_methods_that_are_not_there(server: RunningServer, method: str, path: str) -> None:
     assert ask(server, method, path)[0] == 405
 
 
-def test_an_alias_is_the_name_in_what_is_told(server: Served) -> None:
-    told = ask(server, "GET", "/adapters/no", X_Amzn_SageMaker_Adapter_Alias="other")[2]
-    assert told["message"] == "The adapter other was not found"
+def test_an_alias_is_the_name_in_what_is_reported(server: RunningServer) -> None:
+    result = ask(server, "GET", "/adapters/no", X_Amzn_SageMaker_Adapter_Alias="other")[2]
+    assert result["message"] == "The adapter other was not found"
 
 
-def test_an_adapter_is_chosen_by_header_query_and_body(server: Served) -> None:
+def test_an_adapter_is_chosen_by_header_query_and_body(server: RunningServer) -> None:
     sent = ask(
         server, "POST", "/invocations", '{"adapter": "b"}', X_Amzn_SageMaker_Adapter_Identifier="built-in"
     )
@@ -201,15 +203,15 @@ def test_an_adapter_is_chosen_by_header_query_and_body(server: Served) -> None:
     assert sent == (503, "The adapter no has not been registered", None)
 
 
-def test_a_folder_that_others_can_write_is_no_adapter(server: Served, tmp_path: Path) -> None:
+def test_a_folder_that_others_can_write_is_no_adapter(server: RunningServer, tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o777)
     (tmp_path / "open").chmod(0o777)
-    status, _, told = ask(server, "POST", f"/adapters?name=open&src={tmp_path}/open")
-    assert (status, told["type"]) == (403, "ForbiddenException")
-    assert "can be written by every user" in told["message"]
+    status, _, result = ask(server, "POST", f"/adapters?name=open&src={tmp_path}/open")
+    assert (status, result["type"]) == (403, "ForbiddenException")
+    assert "can be written by every user" in result["message"]
 
 
-def test_a_worker_that_starts_later_is_told_of_every_adapter(tmp_path: Path) -> None:
+def test_a_worker_that_starts_later_is_reported_every_adapter(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", NOTES, PROPERTIES)
     (folder / "adapters" / "one").mkdir(parents=True)
     with serving(folder) as served:
@@ -218,8 +220,8 @@ def test_a_worker_that_starts_later_is_told_of_every_adapter(tmp_path: Path) -> 
         assert ask(served, "PUT", "/models/m?min_worker=0&max_worker=0")[0] == 200
         assert ask(served, "PUT", "/models/m?min_worker=1&max_worker=1")[0] == 200
         assert ask(served, "POST", "/invocations", "pid")[2] != first
-        told = {call["properties"]["name"]: dict(call["content"]) for call in calls(served)}
-        assert told == {"one": {}, "two": {"name": "two", "src": "x", "pin": "true"}}
+        response = {call["properties"]["name"]: dict(call["content"]) for call in calls(served)}
+        assert response == {"one": {}, "two": {"name": "two", "src": "x", "pin": "true"}}
 
 
 def test_without_enable_lora_there_are_no_adapters(tmp_path: Path) -> None:
@@ -231,8 +233,8 @@ def test_without_enable_lora_there_are_no_adapters(tmp_path: Path) -> None:
             ("POST", "/adapters/a/update"),
             ("DELETE", "/adapters/a"),
         ):
-            status, reason, told = ask(served, method, path)
-            assert (status, reason, told["type"], told["message"]) == (
+            status, reason, result = ask(served, method, path)
+            assert (status, reason, result["type"], result["message"]) == (
                 400,
                 "LoRA is not enabled.",
                 "BadRequestException",
@@ -250,7 +252,7 @@ def test_a_worker_that_does_not_outlive_an_adapter_ends_the_start(tmp_path: Path
         assert served.failure()["message"].startswith("register_adapter of one: the Python process ended")
 
 
-def test_an_adapter_that_is_refused_at_the_start_is_told_of(tmp_path: Path) -> None:
+def test_an_adapter_that_is_refused_at_the_start_is_reported(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", NOTES.replace('== "broken"', "is not None"), PROPERTIES)
     (folder / "adapters" / "one").mkdir(parents=True)
     with serving(folder) as served:
@@ -262,21 +264,21 @@ def test_a_server_without_management_registers_adapters_over_its_control_socket(
     with serving(write_model(tmp_path / "m", NOTES, PROPERTIES), "--management", "control") as served:
         assert ask(served, "GET", "/adapters")[0] == 404
         register = {"do": "manage", "method": "POST", "target": "/adapters?name=a&src=b"}
-        assert served.ask(register)["status"] == 200
-        listed = json.loads(served.ask({"do": "manage", "target": "/models/m/adapters"})["body"])
+        assert served.send_request(register)["status"] == 200
+        listed = json.loads(served.send_request({"do": "manage", "target": "/models/m/adapters"})["body"])
         assert [one["name"] for one in listed["adapters"]] == ["a"]
 
 
 def test_a_call_for_an_adapter_is_in_no_batch(tmp_path: Path) -> None:
     properties = PROPERTIES + "batch_size=2\nmax_batch_delay=2000\n"
     with serving(write_model(tmp_path / "m", NOTES, properties)) as served:
-        answers: list[bytes] = []
-        waiting = threading.Thread(target=lambda: answers.append(served.post({})[1]))
+        responses: list[bytes] = []
+        waiting = threading.Thread(target=lambda: responses.append(served.post({})[1]))
         waiting.start()
         served.wait_in_flight(1)
         assert ask(served, "POST", "/adapters?name=a&src=b")[2] == {"status": "Adapter a registered"}
         waiting.join()
-        assert json.loads(answers[0])["content"] == [["data", "{}"]]
+        assert json.loads(responses[0])["content"] == [["data", "{}"]]
         assert ask(served, "GET", "/adapters")[2]["adapters"][0]["name"] == "a"
 
 
@@ -332,10 +334,10 @@ def test_djls_own_asynchronous_functions(tmp_path: Path) -> None:
             "status": "Adapter more registered"
         }
         assert served.post({})[1] == b"first more\n"
-        status, _, told = ask(served, "POST", f"/adapters?name=pinned&src={more}&pin=true")
-        assert (status, told["message"]) == (424, "cannot pin")
-        status, _, told = ask(served, "POST", "/adapters?name=x&src=/not/there")
-        assert (status, told["message"]) == (
+        status, _, result = ask(served, "POST", f"/adapters?name=pinned&src={more}&pin=true")
+        assert (status, result["message"]) == (424, "cannot pin")
+        status, _, result = ask(served, "POST", "/adapters?name=x&src=/not/there")
+        assert (status, result["message"]) == (
             424,
             "Only local LoRA models are supported. /not/there is not a valid path",
         )

@@ -19,35 +19,35 @@ PROPERTIES = "engine=Python\noption.async_mode=true\nminWorkers=1\nmaxWorkers=1\
 
 def test_requests_do_not_wait_for_each_other(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", ASYNC, PROPERTIES)) as served:
-        answers: list[bytes] = []
+        responses: list[bytes] = []
 
-        def ask(number: int) -> None:
+        def send(number: int) -> None:
             seconds = 0.1 if number else 5
-            answers.append(served.post({"do": "sleep", "seconds": seconds, "text": str(number)})[1])
+            responses.append(served.post({"do": "sleep", "seconds": seconds, "text": str(number)})[1])
 
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
+        threads = [threading.Thread(target=send, args=(number,)) for number in range(8)]
         for thread in threads:
             thread.start()
             served.wait_in_flight(1)
         for thread in threads:
             thread.join()
-        assert sorted(answers) == [b"%d\n" % number for number in range(8)]
-        assert answers[-1] == b"0\n"  # it came first, and nobody waited for it
+        assert sorted(responses) == [b"%d\n" % number for number in range(8)]
+        assert responses[-1] == b"0\n"  # it came first, and nobody waited for it
         assert served.post({"do": "stream", "text": "s", "count": 3}) == (200, b"s-0\ns-1\ns-2\n")
 
 
 def test_a_dead_worker_answers_everybody_at_once_and_is_replaced(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", ASYNC, PROPERTIES + "retry_threshold=1\n")) as served:
-        answers: list[tuple[int, bytes]] = []
+        responses: list[tuple[int, bytes]] = []
         waiting = threading.Thread(
-            target=lambda: answers.append(served.post({"do": "sleep", "seconds": 60, "text": ""}))
+            target=lambda: responses.append(served.post({"do": "sleep", "seconds": 60, "text": ""}))
         )
         waiting.start()
         served.wait_in_flight(1)
         assert served.post({"do": "exit"})[0] == 500
         waiting.join()
-        assert answers[0][0] == 500
-        assert b"Inference Engine Failure" in answers[0][1]
+        assert responses[0][0] == 500
+        assert b"Inference Engine Failure" in responses[0][1]
         assert served.post({"do": "say", "text": "again"}) == (200, b"again\n")
 
 
@@ -58,7 +58,7 @@ def test_a_start_that_fails_ends_the_server(tmp_path: Path) -> None:
         assert any("no weights here" in line for line in served.failure()["last_lines"])
 
 
-PIECES = """
+PARTS = """
 import asyncio
 from djl_python import Output
 
@@ -75,7 +75,7 @@ async def handle(inputs):
 
 
 @pytest.mark.parametrize(
-    ("pieces", "body"),
+    ("chunks", "body"),
     [
         # A code in a piece without data that is not the last is swallowed, and ends nothing.
         (
@@ -88,18 +88,18 @@ async def handle(inputs):
         ([{"data": "a"}, {"data": "b", "code": 418, "error": "no"}], b'a{"error":"no","code":418}'),
     ],
 )
-def test_pieces_that_leave_something_out(
-    tmp_path: Path, pieces: list[dict[str, object]], body: bytes
+def test_chunks_that_leave_something_out(
+    tmp_path: Path, chunks: list[dict[str, object]], body: bytes
 ) -> None:
-    with serving(write_model(tmp_path / "m", PIECES, PROPERTIES)) as served:
-        assert served.post(pieces) == (200, body)
+    with serving(write_model(tmp_path / "m", PARTS, PROPERTIES)) as served:
+        assert served.post(chunks) == (200, body)
 
 
-def test_a_stream_that_is_fetched_later_is_told_piece_by_piece(tmp_path: Path) -> None:
+def test_a_stream_that_is_fetched_later_is_reported_chunk_by_chunk(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", ASYNC, PROPERTIES)) as served:
         connection = served.connect()
-        asked = json.dumps({"do": "stream", "text": "s", "count": 2, "delay": 1})
-        connection.request("POST", "/invocations", asked, {"x-synchronous": "false"})
+        requests = json.dumps({"do": "stream", "text": "s", "count": 2, "delay": 1})
+        connection.request("POST", "/invocations", requests, {"x-synchronous": "false"})
         response = connection.getresponse()
         token = response.getheader("x-next-token") or ""
         response.read()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.running_server import Served, launched, serving, write_model
+from tests.support.running_server import RunningServer, launched, serving, write_model
 
 pytestmark = pytest.mark.worker
 
@@ -59,7 +59,7 @@ def with_gpus(folder: Path, count: int) -> dict[str, str]:
     return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
-def groups(served: Served) -> list[dict[str, Any]]:
+def groups(served: RunningServer) -> list[dict[str, Any]]:
     [described] = json.loads(served.get("/models/m")[1])
     found: list[dict[str, Any]] = described["models"][0]["workerGroups"]
     return found
@@ -81,21 +81,21 @@ def test_a_split_model_sees_its_own_devices_as_if_they_were_the_first(tmp_path: 
     text = "engine=Python\noption.tensor_parallel_degree=2\nload_on_devices=2\n"
     folder = write_model(tmp_path / "m", HANDLER, text)
     with serving(folder, environ=with_gpus(tmp_path / "bin", 4)) as served:
-        told = json.loads(served.post({})[1])
-    assert (told["CUDA_VISIBLE_DEVICES"], told["device_id"]) == ("2,3", "0")
+        result = json.loads(served.post({})[1])
+    assert (result["CUDA_VISIBLE_DEVICES"], result["device_id"]) == ("2,3", "0")
 
 
 def test_under_mpi_every_process_is_initialised_and_the_first_is_asked(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", HANDLER, "engine=MPI\noption.tensor_parallel_degree=2\n")
     with serving(folder, environ=with_gpus(tmp_path / "bin", 2)) as served:
-        told = [json.loads(served.post({})[1]) for _ in range(3)]
-        pids = [worker["pid"] for worker in served.ask({"do": "status"})["workers"]]
+        results = [json.loads(served.post({})[1]) for _ in range(3)]
+        pids = [worker["pid"] for worker in served.send_request({"do": "status"})["workers"]]
         assert len(pids) == 1
-    assert {one["RANK"] for one in told} == {"0"}
-    assert (told[0]["WORLD_SIZE"], told[0]["CUDA_VISIBLE_DEVICES"]) == ("2", "0,1")
+    assert {one["RANK"] for one in results} == {"0"}
+    assert (results[0]["WORLD_SIZE"], results[0]["CUDA_VISIBLE_DEVICES"]) == ("2", "0,1")
     for rank in (0, 1):
-        seen = json.loads((folder / f"rank{rank}").read_text())
-        assert (seen["mpi_mode"], seen["tensor_parallel_degree"]) == ("true", "2")
+        observed = json.loads((folder / f"rank{rank}").read_text())
+        assert (observed["mpi_mode"], observed["tensor_parallel_degree"]) == ("true", "2")
 
 
 def test_too_few_devices_end_the_start(tmp_path: Path) -> None:

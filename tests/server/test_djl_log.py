@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.recording import free_port
-from tests.support.running_server import PATIENCE, Served, launched, serving, worker_python, write_model
+from tests.support.running_server import TIMEOUT, RunningServer, launched, serving, worker_python, write_model
 
 pytestmark = pytest.mark.worker
 
@@ -67,7 +67,7 @@ FAILED = (
 )
 
 
-def lines_of(served: Served, folder: Path, port: int) -> list[str]:
+def lines_of(served: RunningServer, folder: Path, port: int) -> list[str]:
     """What differs from run to run made the same."""
     text = served.text.replace(str(folder), "FOLDER").replace(f":{port}\n", ":PORT\n")
     text = re.sub(r"\[[0-9a-f]{8}-[0-9a-f-]{27}\]", "[ID]", re.sub(r"(W-|-1:)\d+", r"\1PID", text))
@@ -80,13 +80,13 @@ def in_order(expected: tuple[str, ...], lines: list[str]) -> None:
     assert not missing, "\n".join([*missing, "is not in", *lines])
 
 
-def test_the_life_of_a_server_and_the_loss_of_a_worker(tmp_path: Path) -> None:
+def test_the_lifecycle_of_a_server_and_the_loss_of_a_worker(tmp_path: Path) -> None:
     folder = write_model(tmp_path / "m", HANDLER)
     with serving(folder, "--log-format", "djl") as served:
         port = served.port
         assert served.post({"do": "exit"})[0] == 503
         assert served.post({})[0] == 503
-        served.ask({"do": "stop"})
+        served.send_request({"do": "stop"})
         served.wait()
         lines = lines_of(served, folder, port)
     in_order(STARTED, lines)
@@ -119,7 +119,7 @@ def test_lmi_serve_has_the_option(tmp_path: Path) -> None:
     with log.open("wb") as sink:
         running = subprocess.Popen(argv, stdout=sink, stderr=sink)
     try:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         bound = f"[INFO ] ModelServer - BOTH API bind to: http://127.0.0.1:{port}\n"
         while bound not in log.read_text():
             assert time.monotonic() < deadline, log.read_text()

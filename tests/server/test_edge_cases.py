@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.running_server import Served, serving, write_model
+from tests.support.running_server import RunningServer, serving, write_model
 
 pytestmark = pytest.mark.worker
 
@@ -34,7 +34,7 @@ def handle(inputs):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("corners")
     write_model(folder / "other", HANDLER.replace('"text")', '"other")'))
     config = folder / "config.properties"
@@ -43,7 +43,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-def ask(server: Served, body: object, path: str = "/invocations", **headers: str) -> http.client.HTTPResponse:
+def send_request(
+    server: RunningServer, body: object, path: str = "/invocations", **headers: str
+) -> http.client.HTTPResponse:
     connection = server.connect()
     named = {
         name if name == "model_name" else name.replace("_", "-"): value for name, value in headers.items()
@@ -52,9 +54,9 @@ def ask(server: Served, body: object, path: str = "/invocations", **headers: str
     return connection.getresponse()
 
 
-def message(answer: http.client.HTTPResponse) -> str:
-    told: dict[str, str] = json.loads(answer.read())
-    return told["message"]
+def message(response: http.client.HTTPResponse) -> str:
+    result: dict[str, str] = json.loads(response.read())
+    return result["message"]
 
 
 @pytest.mark.parametrize(
@@ -67,38 +69,38 @@ def message(answer: http.client.HTTPResponse) -> str:
         ("X", "a\x7f", "a header value contains prohibited character 0x7f at index 1."),
     ],
 )
-def test_a_handlers_header_that_cannot_be(server: Served, name: str, value: str, why: str) -> None:
-    answer = ask(server, {"headers": {name: value}})
-    assert answer.status == 500
-    assert message(answer).endswith(why)
+def test_a_handlers_header_that_cannot_be(server: RunningServer, name: str, value: str, why: str) -> None:
+    response = send_request(server, {"headers": {name: value}})
+    assert response.status == 500
+    assert message(response).endswith(why)
 
 
-def test_a_handlers_reason_of_two_lines_does_not_become_a_header(server: Served) -> None:
-    answer = ask(server, {"code": 418, "message": "a\r\nX-Injected: 1"})
-    assert (answer.status, answer.getheader("x-injected")) == (500, None)
-    assert message(answer).startswith(
+def test_a_handlers_reason_of_two_lines_does_not_become_a_header(server: RunningServer) -> None:
+    response = send_request(server, {"code": 418, "message": "a\r\nX-Injected: 1"})
+    assert (response.status, response.getheader("x-injected")) == (500, None)
+    assert message(response).startswith(
         "reasonPhrase contains one of the following prohibited characters: \\r\\n: a"
     )
 
 
-def test_a_handlers_own_cors_headers_stand(server: Served) -> None:
-    answer = ask(server, {"headers": {"Access-Control-Allow-Origin": "https://mine"}})
-    assert answer.read() == b"text"
-    assert [pair for pair in answer.getheaders() if pair[0].lower().startswith("access")] == [
+def test_a_handlers_own_cors_headers_stand(server: RunningServer) -> None:
+    response = send_request(server, {"headers": {"Access-Control-Allow-Origin": "https://mine"}})
+    assert response.read() == b"text"
+    assert [pair for pair in response.getheaders() if pair[0].lower().startswith("access")] == [
         ("Access-Control-Allow-Origin", "https://mine"),
         ("access-control-allow-methods", "GET"),
     ]
 
 
 @pytest.fixture(scope="module")
-def other(server: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def other(server: RunningServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A second model, in two versions."""
     folder = write_model(
         tmp_path_factory.mktemp("second") / "other-model", HANDLER.replace('"text")', '"other")')
     )
     for version in ("1.0", "2.0"):
-        asked = f"/models?url=file:{folder}/&model_version={version}&batch_size=&max_worker=1"
-        assert ask(server, {}, asked, content_type="text/plain").read() == (
+        requests = f"/models?url=file:{folder}/&model_version={version}&batch_size=&max_worker=1"
+        assert send_request(server, {}, requests, content_type="text/plain").read() == (
             b'{\n  "status": "Model \\"other_model\\" registered."\n}\n'
         )
     yield
@@ -110,37 +112,42 @@ def other(server: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.mark.usefixtures("other")
 class TestSeveralModels:
-    def test_are_chosen_by_query_header_and_form(self, server: Served) -> None:
-        assert ask(server, {}, "/invocations?model_name=other_model").read() == b"other"
-        assert ask(server, {}, "/invocations", model_name="other_model").read() == b"other"
-        assert ask(server, {}, "/invocations?model_name=m", model_name="other_model").read() == b"text"
-        assert ask(server, {}, "/models/other_model/invoke").read() == b"other"
-        assert ask(server, {}, "/predictions/other%5Fmodel").read() == b"other"
-        assert ask(server, {}).read() == b"text"
+    def test_are_chosen_by_query_header_and_form(self, server: RunningServer) -> None:
+        assert send_request(server, {}, "/invocations?model_name=other_model").read() == b"other"
+        assert send_request(server, {}, "/invocations", model_name="other_model").read() == b"other"
+        assert (
+            send_request(server, {}, "/invocations?model_name=m", model_name="other_model").read() == b"text"
+        )
+        assert send_request(server, {}, "/models/other_model/invoke").read() == b"other"
+        assert send_request(server, {}, "/predictions/other%5Fmodel").read() == b"other"
+        assert send_request(server, {}).read() == b"text"
 
-    def test_have_versions(self, server: Served) -> None:
-        assert ask(server, {}, "/predictions/other_model/2.0").read() == b"other"
-        assert ask(server, {}, "/predictions/other_model/3.0").status == 404
-        assert ask(server, {}, "/invocations?model_name=other_model&model_version=2.0").read() == b"other"
-        assert ask(server, {}, "/invocations?model_name=other_model&model_version=9").status == 404
+    def test_have_versions(self, server: RunningServer) -> None:
+        assert send_request(server, {}, "/predictions/other_model/2.0").read() == b"other"
+        assert send_request(server, {}, "/predictions/other_model/3.0").status == 404
+        assert (
+            send_request(server, {}, "/invocations?model_name=other_model&model_version=2.0").read()
+            == b"other"
+        )
+        assert send_request(server, {}, "/invocations?model_name=other_model&model_version=9").status == 404
         listed = json.loads(server.get("/models?limit=&next_page_token=")[1])["models"]
         assert [(one["modelName"], one.get("version")) for one in listed] == [
             ("m", None),
             ("other_model", "1.0"),
             ("other_model", "2.0"),
         ]
-        again = ask(
+        again = send_request(
             server,
             {"url": "file:/x/other-model/", "model_name": "other_model", "model_version": "1.0"},
             "/models",
         )
         assert (again.status, message(again)) == (409, "Workflow other_model:1.0 is already registered.")
 
-    def test_are_scaled_as_far_as_it_is_said(self, server: Served) -> None:
+    def test_are_scaled_as_far_as_it_is_reported(self, server: RunningServer) -> None:
         connection = server.connect()
         connection.request("PUT", "/models/other_model/1.0?min_worker=2")
-        told = json.loads(connection.getresponse().read())["status"]
-        assert told.endswith("New Worker configuration min workers:2 max workers:-1")
+        result = json.loads(connection.getresponse().read())["status"]
+        assert result.endswith("New Worker configuration min workers:2 max workers:-1")
         described = json.loads(server.get("/models/other_model/1.0")[1])[0]["models"][0]["workerGroups"][0]
         assert (described["minWorkers"], described["maxWorkers"], len(described["workers"])) == (2, 1, 2)
 
@@ -160,60 +167,60 @@ class TestSeveralModels:
     ],
 )
 def test_a_model_that_does_not_load_is_not_registered(
-    server: Served, tmp_path: Path, handler: str, why: str
+    server: RunningServer, tmp_path: Path, handler: str, why: str
 ) -> None:
     folder = write_model(tmp_path / "bad", handler)
-    answer = ask(server, {"url": f"file:{folder}/"}, "/models")
-    told = json.loads(answer.read())
-    assert (answer.status, told["type"], told["message"]) == (500, "EngineException", why)
+    response = send_request(server, {"url": f"file:{folder}/"}, "/models")
+    result = json.loads(response.read())
+    assert (response.status, result["type"], result["message"]) == (500, "EngineException", why)
     assert b'"bad"' not in server.get("/models")[1]
 
 
-def test_a_request_that_is_answered_later_tells_its_failure_then(server: Served) -> None:
-    for asked, status in (({"text": "late", "sleep": 0.1}, 200), ({"fail": "later"}, 424)):
-        token = ask(server, asked, x_synchronous="no").getheader("x-next-token")
+def test_a_request_that_is_answered_later_reports_its_failure_then(server: RunningServer) -> None:
+    for requests, status in (({"text": "late", "sleep": 0.1}, 200), ({"fail": "later"}, 424)):
+        token = send_request(server, requests, x_synchronous="no").getheader("x-next-token")
         assert token
-        answer = settled(server, token)
-        assert (answer.status, b"later" in answer.read()) == (status, status == 424)
+        response = settled(server, token)
+        assert (response.status, b"later" in response.read()) == (status, status == 424)
 
 
-def settled(server: Served, token: str) -> http.client.HTTPResponse:
+def settled(server: RunningServer, token: str) -> http.client.HTTPResponse:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        answer = ask(server, {}, x_starting_token=token)
-        if answer.status != 202:
-            return answer
-        answer.read()
+        response = send_request(server, {}, x_starting_token=token)
+        if response.status != 202:
+            return response
+        response.read()
         time.sleep(0.02)
     raise AssertionError("it was never answered")
 
 
-def test_a_request_for_later_that_finds_no_room_is_told_so_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_a_request_for_later_that_finds_no_room_is_reported_so_when_it_is_requested(tmp_path: Path) -> None:
     properties = "engine=Python\njob_queue_size=1\nminWorkers=1\nmaxWorkers=1\n"
     with serving(write_model(tmp_path / "m", HANDLER, properties)) as served:
-        first = ask(served, {"sleep": 0.5}, x_synchronous="false").getheader("x-next-token")
+        first = send_request(served, {"sleep": 0.5}, x_synchronous="false").getheader("x-next-token")
         time.sleep(0.1)
-        second = ask(served, {}, x_synchronous="false").getheader("x-next-token")
+        second = send_request(served, {}, x_synchronous="false").getheader("x-next-token")
         assert first
         assert second
-        answer = settled(served, second)
-        assert (answer.status, answer.read()) == (500, b"")
-        assert answer.reason.endswith("WlmCapacityException: Worker queue capacity exceeded for model: m")
+        response = settled(served, second)
+        assert (response.status, response.read()) == (500, b"")
+        assert response.reason.endswith("WlmCapacityException: Worker queue capacity exceeded for model: m")
         assert settled(served, first).status == 200
 
 
-def raw(server: Served, request: bytes) -> bytes:
+def raw(server: RunningServer, request: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", server.port), timeout=30) as line:
         line.sendall(request)
         return line.recv(65536)
 
 
-def test_a_body_over_the_limit_is_refused_before_it_comes(server: Served) -> None:
+def test_a_body_over_the_limit_is_refused_before_it_comes(server: RunningServer) -> None:
     head = b"POST /invocations HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n"
     assert raw(server, head).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_chunked_body_over_the_limit_closes_the_connection_and_says_so(server: Served) -> None:
+def test_a_chunked_body_over_the_limit_closes_the_connection_and_reports_it(server: RunningServer) -> None:
     head = b"POST /invocations HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n7000000\r\n"
     assert b"connection: close" in raw(server, head)
 
@@ -227,17 +234,17 @@ def test_a_chunked_body_over_the_limit_closes_the_connection_and_says_so(server:
         ("/invocations?model_version=7", "Model or workflow not found: m"),
     ],
 )
-def test_a_model_that_is_not_there(server: Served, path: str, why: str) -> None:
-    answer = ask(server, {}, path)
-    assert (answer.status, message(answer)) == (404, why)
+def test_a_model_that_is_not_there(server: RunningServer, path: str, why: str) -> None:
+    response = send_request(server, {}, path)
+    assert (response.status, message(response)) == (404, why)
 
 
-def test_expect_is_not_told_to_the_handler(tmp_path: Path) -> None:
+def test_expect_is_not_instructed_to_the_handler(tmp_path: Path) -> None:
     handler = HANDLER.replace('asked.get("text", "text")', "json.dumps(dict(inputs.get_properties()))")
     with serving(write_model(tmp_path / "m", handler)) as served:
-        asked = b"POST /invocations HTTP/1.%d\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}"
+        requests = b"POST /invocations HTTP/1.%d\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n{}"
         with socket.create_connection(("127.0.0.1", served.port), timeout=30) as line:
-            line.sendall(asked % 1)
+            line.sendall(requests % 1)
             first = line.recv(65536)
             assert first.startswith(b"HTTP/1.1 100 Continue\r\n\r\n")
-        assert raw(served, asked % 0).startswith(b"HTTP/1.1 200 ")
+        assert raw(served, requests % 0).startswith(b"HTTP/1.1 200 ")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.server.test_recordings import RECORDINGS, complaints
-from tests.support.listening_program import Listening, listening
+from tests.server.test_recordings import RECORDINGS, validate
+from tests.support.listening_program import PortListener, listening
 from tests.support.recording import load
 from tests.support.replay import Replay
 from tests.support.running_server import worker_python
@@ -23,11 +23,11 @@ LMI = "import sys; from lmi_deploy.cli import main; sys.exit(main())"
 
 
 @contextmanager
-def commanded(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iterator[Listening]:
+def commanded(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iterator[PortListener]:
     """Takes what the server itself is given."""
     given = dict(zip(arguments[::2], arguments[1::2], strict=True))
-    told = ("--port", given["--port"], "--config", given["--config"], "--python", worker_python())
-    argv = [sys.executable, "-c", LMI, "serve", str(folder), "--runtime", "embedded", *told]
+    messages = ("--port", given["--port"], "--config", given["--config"], "--python", worker_python())
+    argv = [sys.executable, "-c", LMI, "serve", str(folder), "--runtime", "embedded", *messages]
     log, port = folder.parent / "lmi.log", int(given["--port"])
     with listening(argv, port=port, run_dir=folder, log=log, environ=environ) as running:
         yield running
@@ -51,6 +51,6 @@ def test_a_recording_is_answered_as_it_was(name: str) -> None:
     folder = Path(tempfile.mkdtemp(prefix="lmi-rec-", dir="/tmp"))
     try:
         replay = Replay(load(RECORDINGS / f"{name}.json"), folder, RECORDINGS / "handlers", commanded)
-        assert complaints(name, replay.differences()) == []
+        assert validate(name, replay.differences()) == []
     finally:
         shutil.rmtree(folder)

@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 
 from tests.server.handlers import BATCHED, MANY_WAYS
-from tests.support.running_server import PATIENCE, Served, serving, write_model
+from tests.support.running_server import TIMEOUT, RunningServer, serving, write_model
 
 pytestmark = pytest.mark.worker
 
 
-def ask_and_leave(served: Served, body: bytes) -> None:
+def request_and_disconnect(served: RunningServer, body: bytes) -> None:
     with socket.create_connection(("127.0.0.1", served.port)) as line:
         line.sendall(b"POST /invocations HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
         time.sleep(0.3)
 
 
-def workers(served: Served) -> int:
+def workers(served: RunningServer) -> int:
     described = json.loads(served.get("/models/m")[1])
     return len(described[0]["models"][0]["workerGroups"][0]["workers"])
 
@@ -33,16 +33,16 @@ def test_a_burst_starts_one_worker_for_each_request_over_the_threshold(tmp_path:
     """Six at once: one is served, five wait, the third to the fifth of them each start a worker."""
     properties = "engine=Python\nminWorkers=1\nmaxWorkers=6\nretry_threshold=9\n"
     with serving(write_model(tmp_path / "m", MANY_WAYS, properties)) as served:
-        asked = [
+        requests = [
             threading.Thread(target=served.post, args=({"do": "sleep", "seconds": 4},)) for _ in range(6)
         ]
-        for thread in asked:
+        for thread in requests:
             thread.start()
             time.sleep(0.1)  # the first one is being served before the others come
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while workers(served) < 4 and time.monotonic() < deadline:
             time.sleep(0.1)
-        for thread in asked:
+        for thread in requests:
             thread.join()
         assert workers(served) == 4
 
@@ -50,7 +50,7 @@ def test_a_burst_starts_one_worker_for_each_request_over_the_threshold(tmp_path:
 def test_a_client_that_leaves_while_its_batch_fills_is_left_out_of_it(tmp_path: Path) -> None:
     properties = "engine=Python\nminWorkers=1\nmaxWorkers=1\nbatch_size=2\nmax_batch_delay=2000\n"
     with serving(write_model(tmp_path / "m", BATCHED, properties)) as served:
-        ask_and_leave(served, b"gone")
+        request_and_disconnect(served, b"gone")
         assert served.post("here")[1] == b'"here" of 1'
 
 
@@ -64,9 +64,9 @@ def test_errors_of_handlers_count_as_errors_of_the_server(tmp_path: Path) -> Non
 
 def test_the_end_waits_for_no_client_that_left(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS), "--drain-seconds", "60") as served:
-        ask_and_leave(served, b'{"do": "sleep", "seconds": 50}')
+        request_and_disconnect(served, b'{"do": "sleep", "seconds": 50}')
         served.process.send_signal(signal.SIGTERM)
-        served.process.wait(PATIENCE)
+        served.process.wait(TIMEOUT)
         assert "in_flight=1" in served.text
 
 

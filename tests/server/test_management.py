@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.server.handlers import MANY_WAYS
-from tests.support.running_server import Served, serving, write_model
+from tests.support.running_server import RunningServer, serving, write_model
 
 pytestmark = pytest.mark.worker
 
@@ -20,12 +20,12 @@ ECHO = {"do": "echo", "text": "hi"}
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     with serving(write_model(tmp_path_factory.mktemp("management") / "m", MANY_WAYS)) as served:
         yield served
 
 
-def ask(server: Served, method: str, path: str) -> tuple[int, Any]:
+def ask(server: RunningServer, method: str, path: str) -> tuple[int, Any]:
     connection = server.connect()
     connection.request(method, path, headers={"Content-Length": "0"})
     response = connection.getresponse()
@@ -47,7 +47,7 @@ def packed(folder: Path, name: str, inside: str) -> Path:
 
 
 @pytest.mark.parametrize(("name", "inside"), [("flat.tar.gz", ""), ("nested.tgz", "a/"), ("flat.zip", "")])
-def test_a_model_from_an_archive(server: Served, tmp_path: Path, name: str, inside: str) -> None:
+def test_a_model_from_an_archive(server: RunningServer, tmp_path: Path, name: str, inside: str) -> None:
     url = f"file:{packed(tmp_path, name, inside)}"
     model = name.partition(".")[0]
     assert ask(server, "POST", f"/models?url={url}") == (200, {"status": f'Model "{model}" registered.'})
@@ -60,24 +60,26 @@ def test_a_model_from_an_archive(server: Served, tmp_path: Path, name: str, insi
     assert not list((server.run_dir / "archives").iterdir())
 
 
-def test_an_archive_that_others_can_write_is_not_registered(server: Served, tmp_path: Path) -> None:
+def test_an_archive_that_others_can_write_is_not_registered(server: RunningServer, tmp_path: Path) -> None:
     path = packed(tmp_path, "open.zip", "")
     path.chmod(0o666)
-    status, told = ask(server, "POST", f"/models?url=file:{path}")
-    assert (status, told["type"]) == (403, "ForbiddenException")
-    assert f"{path} can be written by every user (mode 666)" in told["message"]
+    status, result = ask(server, "POST", f"/models?url=file:{path}")
+    assert (status, result["type"]) == (403, "ForbiddenException")
+    assert f"{path} can be written by every user (mode 666)" in result["message"]
 
 
-def test_what_is_extracted_of_a_model_that_does_not_load_is_removed(server: Served, tmp_path: Path) -> None:
-    broken = tmp_path / "broken.tar.gz"
-    with tarfile.open(broken, "w:gz") as archive:
+def test_what_is_extracted_of_a_model_that_does_not_load_is_removed(
+    server: RunningServer, tmp_path: Path
+) -> None:
+    invalid = tmp_path / "broken.tar.gz"
+    with tarfile.open(invalid, "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("readme.txt"))
-    status, told = ask(server, "POST", f"/models?url=file:{broken}")
-    assert (status, told["type"]) == (404, "ModelNotFoundException")
-    assert told["message"].startswith("Failed to detect engine of the model: ")
-    broken.write_bytes(b"no archive")
-    status, told = ask(server, "POST", f"/models?url=file:{broken}")
-    assert (status, told["message"]) == (400, f"{broken} is neither a tar nor a zip archive")
+    status, result = ask(server, "POST", f"/models?url=file:{invalid}")
+    assert (status, result["type"]) == (404, "ModelNotFoundException")
+    assert result["message"].startswith("Failed to detect engine of the model: ")
+    invalid.write_bytes(b"no archive")
+    status, result = ask(server, "POST", f"/models?url=file:{invalid}")
+    assert (status, result["message"]) == (400, f"{invalid} is neither a tar nor a zip archive")
     assert not list((server.run_dir / "archives").glob("*"))
 
 
@@ -98,15 +100,15 @@ def test_a_folder_with_an_archive_alone_starts_empty(tmp_path: Path) -> None:
 
 
 def test_versions_are_described_scaled_used_in_turn_and_removed_together(
-    server: Served, tmp_path: Path
+    server: RunningServer, tmp_path: Path
 ) -> None:
     for version in ("1.0", "2.0"):
         handler = (
             f"from djl_python import Output\ndef handle(inputs):\n    return Output().add('{version}')\n"
         )
         folder = write_model(tmp_path / version, handler)
-        asked = f"/models?url=file://{folder}&model_name=n1&model_version={version}&synchronous=true"
-        assert ask(server, "POST", asked) == (200, {"status": 'Model "n1" registered.'})
+        requests = f"/models?url=file://{folder}&model_name=n1&model_version={version}&synchronous=true"
+        assert ask(server, "POST", requests) == (200, {"status": 'Model "n1" registered.'})
     described = ask(server, "GET", "/models/n1")[1]
     assert [(one["workflowName"], one["version"]) for one in described] == [("n1", "1.0"), ("n1", "2.0")]
     assert list(described[0]) == ["workflowName", "version", "models"]
@@ -119,13 +121,13 @@ def test_versions_are_described_scaled_used_in_turn_and_removed_together(
     assert ask(server, "PUT", "/models/n1?min_worker=2&max_worker=2")[1] == {"status": f"{line}\n{line}"}
     groups = [one["models"][0]["workerGroups"][0] for one in ask(server, "GET", "/models/n1")[1]]
     assert [len(group["workers"]) for group in groups] == [2, 2]
-    status, told = ask(server, "POST", f"/models?url=file://{tmp_path}/1.0&model_name=n1")
-    assert (status, told["message"]) == (409, "Workflow n1 is already registered.")
+    status, result = ask(server, "POST", f"/models?url=file://{tmp_path}/1.0&model_name=n1")
+    assert (status, result["message"]) == (409, "Workflow n1 is already registered.")
     assert ask(server, "DELETE", "/models/n1")[0] == 200
     assert ask(server, "GET", "/models/n1")[0] == 404
 
 
-def test_small_answers(server: Served, tmp_path: Path) -> None:
+def test_small_answers(server: RunningServer, tmp_path: Path) -> None:
     assert ask(server, "POST", "/server/logging?level=debug") == (200, {"status": "OK"})
     assert ask(server, "PUT", "/server/logging")[0] == 405
     assert ask(server, "POST", "/models?url=s3://bucket/other/") == (
@@ -133,13 +135,13 @@ def test_small_answers(server: Served, tmp_path: Path) -> None:
         {"code": 500, "type": "IllegalArgumentException", "message": "Malformed URL: s3://bucket/other/"},
     )
     folder = write_model(tmp_path / "flow", MANY_WAYS)
-    for also, told in (("", "registered."), ("&synchronous=false", "registration scheduled.")):
-        asked = f"/workflows?url=file:{folder}/{also}"
-        assert ask(server, "POST", asked)[1] == {"status": f'Workflow "flow" {told}'}
+    for also, output in (("", "registered."), ("&synchronous=false", "registration scheduled.")):
+        requests = f"/workflows?url=file:{folder}/{also}"
+        assert ask(server, "POST", requests)[1] == {"status": f'Workflow "flow" {output}'}
         assert ask(server, "DELETE", "/workflows/flow")[0] == 200
 
 
-def test_a_gpu_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_gpu_that_is_not_there_is_reported(tmp_path: Path) -> None:
     properties = "engine=Python\nload_on_devices=0\nminWorkers=1\nmaxWorkers=1\n"
     environ = {"PATH": "/nowhere"}
     with serving(write_model(tmp_path / "m", MANY_WAYS, properties), environ=environ) as served:

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.server.handlers import MANY_WAYS
-from tests.support.running_server import Served, launched, serving, write_model
+from tests.support.running_server import RunningServer, launched, serving, write_model
 
 pytestmark = pytest.mark.worker
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     folder = tmp_path_factory.mktemp("access")
     config = folder / "config.properties"
     config.write_text("cors_allowed_origin=*\n")
@@ -24,45 +24,45 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         yield served
 
 
-def ask(
-    server: Served, method: str, path: str, body: object = None, **headers: str
+def send_request(
+    server: RunningServer, method: str, path: str, body: object = None, **headers: str
 ) -> tuple[int, dict[str, str]]:
     connection = server.connect()
     sent = {"Content-Type": "application/json", **headers}
     connection.request(method, path, json.dumps(body) if body is not None else None, sent)
     response = connection.getresponse()
-    told: dict[str, str] = json.loads(response.read() or b"{}")
-    return response.status, told
+    result: dict[str, str] = json.loads(response.read() or b"{}")
+    return response.status, result
 
 
-def test_a_folder_that_others_can_write_is_not_registered(server: Served, tmp_path: Path) -> None:
+def test_a_folder_that_others_can_write_is_not_registered(server: RunningServer, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "open", MANY_WAYS)
     folder.chmod(0o777)
-    status, told = ask(server, "POST", "/models", {"url": f"file:{folder}/"})
-    assert (status, told["type"]) == (403, "ForbiddenException")
-    assert f"{folder} can be written by every user (mode 777)" in told["message"]
+    status, response = send_request(server, "POST", "/models", {"url": f"file:{folder}/"})
+    assert (status, response["type"]) == (403, "ForbiddenException")
+    assert f"{folder} can be written by every user (mode 777)" in response["message"]
     assert b'"open"' not in server.get("/models")[1]
     folder.chmod(0o755)
-    assert ask(server, "POST", "/models", {"url": f"file:{folder}/"})[0] == 200
-    assert ask(server, "DELETE", "/models/open")[0] == 200
+    assert send_request(server, "POST", "/models", {"url": f"file:{folder}/"})[0] == 200
+    assert send_request(server, "DELETE", "/models/open")[0] == 200
 
 
-def test_a_page_registers_nothing(server: Served, tmp_path: Path) -> None:
+def test_a_page_registers_nothing(server: RunningServer, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "fine", MANY_WAYS)
     for headers in ({"Origin": "https://evil.example"}, {"Origin": "null"}, {"Host": "evil.example:8080"}):
-        status, told = ask(server, "POST", "/models", {"url": f"file:{folder}/"}, **headers)
-        assert (status, told["type"]) == (403, "ForbiddenException")
+        status, response = send_request(server, "POST", "/models", {"url": f"file:{folder}/"}, **headers)
+        assert (status, response["type"]) == (403, "ForbiddenException")
     assert b'"fine"' not in server.get("/models")[1]
 
 
-def test_a_page_may_ask_for_inference_where_cors_allows_it(server: Served) -> None:
+def test_a_page_may_ask_for_inference_where_cors_allows_it(server: RunningServer) -> None:
     echo = {"do": "echo", "text": '"hi"'}
     connection = server.connect()
     connection.request("POST", "/invocations", json.dumps(echo), {"Origin": "https://page.example"})
     response = connection.getresponse()
     assert (response.status, response.getheader("access-control-allow-origin")) == (200, "*")
     response.read()
-    assert ask(server, "POST", "/invocations", echo, Host="rebound.example")[0] == 403
+    assert send_request(server, "POST", "/invocations", echo, Host="rebound.example")[0] == 403
 
 
 def test_a_server_without_management_is_managed_over_its_control_socket(tmp_path: Path) -> None:
@@ -72,15 +72,15 @@ def test_a_server_without_management_is_managed_over_its_control_socket(tmp_path
         write_model(tmp_path / "m", MANY_WAYS), "--management", "control", environ=environ
     ) as served:
         for method, path in (("POST", "/models"), ("GET", "/models"), ("DELETE", "/models/m")):
-            assert ask(served, method, path, {"url": f"file:{other}/"})[0] == 404
+            assert send_request(served, method, path, {"url": f"file:{other}/"})[0] == 404
         assert served.get("/ping")[0] == 200
         assert b"DJLServingStart_total" in served.get("/server/metrics")[1]
         register = {"do": "manage", "method": "POST", "target": "/models", "body": {"url": f"file:{other}/"}}
-        assert served.ask(register)["status"] == 200
+        assert served.send_request(register)["status"] == 200
         assert served.post({"do": "echo", "text": "hi"}, "/predictions/other") == (200, b"hi")
-        listed = served.ask({"do": "manage", "target": "/models"})
+        listed = served.send_request({"do": "manage", "target": "/models"})
         assert [model["modelName"] for model in json.loads(listed["body"])["models"]] == ["m", "other"]
-        assert served.ask(register)["status"] == 409
+        assert served.send_request(register)["status"] == 409
 
 
 def test_two_servers_that_load_are_not_bound_to_one_port(tmp_path: Path) -> None:

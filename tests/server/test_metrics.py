@@ -15,17 +15,17 @@ pytestmark = pytest.mark.worker
 
 def test_answers_refusals_and_waits_are_counted(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS), environ={"SERVING_PROMETHEUS": "true"}) as served:
-        for asked in (
+        for requests in (
             {"do": "echo", "text": "x"},
             {"do": "stream", "count": 2},
             {"do": "nonsense"},
             {"do": "exit"},
         ):
-            served.post(asked)
+            served.post(requests)
         served.get("/ping")
-        told = served.get("/server/metrics")[1].decode()
+        output = served.get("/server/metrics")[1].decode()
         some = served.get("/server/metrics?name[]=WlmError&name[]=StartupLatency&name[]=Nothing")[1].decode()
-    counts = dict(re.findall(r"^(\w+)\{[^}]*\} ([\d.]+)$", told, re.MULTILINE))
+    counts = dict(re.findall(r"^(\w+)\{[^}]*\} ([\d.]+)$", output, re.MULTILINE))
     assert {name: counts[name] for name in counts if name.startswith(("Response", "Wlm"))} == {
         "Response_2XX_total": "2.0",
         "Response_4XX_total": "1.0",
@@ -40,7 +40,7 @@ def test_answers_refusals_and_waits_are_counted(tmp_path: Path) -> None:
     ]
 
 
-def test_nothing_is_told_unless_it_is_asked_for_at_the_start(tmp_path: Path) -> None:
+def test_nothing_is_reported_unless_it_is_requested_at_the_start(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
         status, body = served.get("/server/metrics")
     assert status == 400

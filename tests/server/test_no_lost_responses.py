@@ -26,7 +26,7 @@ def test_by_the_synchronous_engine(tmp_path: Path, workers: int) -> None:
     properties = f"engine=Python\nminWorkers={workers}\nmaxWorkers={workers}\n"
     with serving(write_model(tmp_path / "m", SYNC, properties)) as served:
         faults = asyncio.run(everybody(served.port, '{"outputs": "%s-%d"}\n', "%s"))
-        status = served.ask({"do": "status"})
+        status = served.send_request({"do": "status"})
     assert faults == []
     assert status["requests"]["in_flight"] == 0
 
@@ -37,14 +37,14 @@ def test_by_the_asynchronous_engine(tmp_path: Path) -> None:
         assert asyncio.run(everybody(served.port, "%s-%d\n", "%s\n")) == []
 
 
-def test_a_worker_that_dies_among_quick_calls_leaves_nobody_without_an_answer(tmp_path: Path) -> None:
+def test_a_worker_that_dies_among_quick_calls_leaves_no_one_without_a_response(tmp_path: Path) -> None:
     """Calls as quick as these are sent ahead to the worker: what it had not begun is not lost with it."""
 
     async def go(port: int) -> list[int]:
-        asked = [b'{"do": "echo", "text": "x"}'] * 200
-        asked[150] = b'{"do": "exit"}'
-        lines = [await asyncio.open_connection("127.0.0.1", port) for _ in asked]
-        for (_, writer), body in zip(lines, asked, strict=True):
+        requests = [b'{"do": "echo", "text": "x"}'] * 200
+        requests[150] = b'{"do": "exit"}'
+        lines = [await asyncio.open_connection("127.0.0.1", port) for _ in requests]
+        for (_, writer), body in zip(lines, requests, strict=True):
             writer.write(b"POST /invocations HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
         async with asyncio.timeout(30):
             heads = [await reader.readuntil(b"\r\n\r\n") for reader, _ in lines]
@@ -55,14 +55,14 @@ def test_a_worker_that_dies_among_quick_calls_leaves_nobody_without_an_answer(tm
     with serving(write_model(tmp_path / "m", SYNC)) as served:
         statuses = asyncio.run(go(served.port))
         failed = statuses.count(503)
-        assert served.ask({"do": "status"})["requests"] == {
+        assert served.send_request({"do": "status"})["requests"] == {
             "served": 200 - failed, "failed": failed, "in_flight": 0,
         }  # fmt: skip
     assert set(statuses) == {200, 503}
     assert statuses[150] == 503
 
 
-async def everybody(port: int, piece: str, whole: str) -> list[str]:
+async def everybody(port: int, chunk: str, text: str) -> list[str]:
     """All clients; what they complain of."""
     faults: list[str] = []
     numbers = iter(range(REQUESTS))
@@ -70,7 +70,7 @@ async def everybody(port: int, piece: str, whole: str) -> list[str]:
     async def client() -> None:
         for number in numbers:
             expected = (
-                whole % f"n{number}" if number % 3 else "".join(piece % (f"n{number}", i) for i in range(3))
+                text % f"n{number}" if number % 3 else "".join(chunk % (f"n{number}", i) for i in range(3))
             )
             got = await one(port, number)
             if got is not None and got != expected.encode():
@@ -82,8 +82,8 @@ async def everybody(port: int, piece: str, whole: str) -> list[str]:
 
 async def one(port: int, number: int) -> bytes | None:
     """The body of the answer; None for a client that left before it came."""
-    asked = {"do": "echo" if number % 3 else "stream", "text": f"n{number}", "count": 3}
-    body = json.dumps(asked).encode()
+    requests = {"do": "echo" if number % 3 else "stream", "text": f"n{number}", "count": 3}
+    body = json.dumps(requests).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"POST /invocations HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
     try:

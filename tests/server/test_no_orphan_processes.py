@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.support.running_server import Served, launched, serving, write_model
+from tests.support.running_server import RunningServer, launched, serving, write_model
 
 pytestmark = pytest.mark.worker
 
@@ -43,84 +43,84 @@ def handle(inputs):
         os._exit(5)
     return Output().add_as_json({"worker": os.getpid(), "children": PIDS})
 """
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+def served(tmp_path: Path) -> Iterator[RunningServer]:
     with serving(write_model(tmp_path / "m", FAMILY)) as served:
         yield served
 
 
-def family(served: Served) -> list[psutil.Process]:
+def family(served: RunningServer) -> list[psutil.Process]:
     """The worker's own pid and all below it, as the system tells."""
-    [worker] = served.ask({"do": "status"})["workers"]
-    deadline = time.monotonic() + PATIENCE
+    [worker] = served.send_request({"do": "status"})["workers"]
+    deadline = time.monotonic() + TIMEOUT
     while len(found := psutil.Process(worker["pid"]).children(recursive=True)) < 6:
         assert time.monotonic() < deadline, found
         time.sleep(0.05)
     return [psutil.Process(worker["pid"]), *found]
 
 
-def until_gone(processes: list[psutil.Process]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while left := [process for process in processes if lives(process)]:
+def wait_until_ended(processes: list[psutil.Process]) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while left := [process for process in processes if is_running(process)]:
         assert time.monotonic() < deadline, left
         time.sleep(0.05)
 
 
-def lives(process: psutil.Process) -> bool:
+def is_running(process: psutil.Process) -> bool:
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:
         return False
 
 
-def stop_over_control(served: Served) -> None:
-    served.ask({"do": "stop"})
+def stop_over_control(served: RunningServer) -> None:
+    served.send_request({"do": "stop"})
 
 
-def sigterm(served: Served) -> None:
+def sigterm(served: RunningServer) -> None:
     served.process.terminate()
 
 
-def sigkill(served: Served) -> None:
+def sigkill(served: RunningServer) -> None:
     served.process.kill()
 
 
-def sigkill_while_stopped(served: Served) -> None:
+def sigkill_while_stopped(served: RunningServer) -> None:
     served.process.send_signal(signal.SIGSTOP)
     served.process.kill()
 
 
 @pytest.mark.parametrize("end", [stop_over_control, sigterm, sigkill, sigkill_while_stopped])
-def test_when_the_server_ends(served: Served, end: Callable[[Served], None]) -> None:
+def test_when_the_server_ends(served: RunningServer, end: Callable[[RunningServer], None]) -> None:
     found = family(served)
     end(served)
     served.wait()
-    until_gone(found)
+    wait_until_ended(found)
 
 
-def test_when_the_worker_crashes_in_a_call(served: Served) -> None:
+def test_when_the_worker_crashes_in_a_call(served: RunningServer) -> None:
     found = family(served)
     assert served.post({"do": "exit"})[0] == 503
-    until_gone(found)
+    wait_until_ended(found)
     assert served.get("/ping")[0] == 500
 
 
-def test_when_the_worker_is_killed_while_nobody_asks_it_anything(served: Served) -> None:
+def test_when_the_worker_is_killed_while_no_one_asks_it_anything(served: RunningServer) -> None:
     found = family(served)
     found[0].kill()
-    until_gone(found)
+    wait_until_ended(found)
     assert served.get("/ping")[0] == 200
 
 
-def test_when_the_model_is_removed(served: Served) -> None:
+def test_when_the_model_is_removed(served: RunningServer) -> None:
     found = family(served)
     connection = served.connect()
     connection.request("DELETE", "/models/m")
     assert connection.getresponse().status == 200
-    until_gone(found)
+    wait_until_ended(found)
 
 
 def test_when_the_model_does_not_load(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_when_the_model_does_not_load(tmp_path: Path) -> None:
         [line] = [line for line in served.text.splitlines() if "family" in line]
         pids = [int(word) for word in line.rpartition("family")[2].split()]
         assert len(pids) == 5
-        assert not [pid for pid in pids if psutil.pid_exists(pid) and lives(psutil.Process(pid))]
+        assert not [pid for pid in pids if psutil.pid_exists(pid) and is_running(psutil.Process(pid))]
 
 
 def test_nothing_is_left_of_the_watchdog_either(tmp_path: Path) -> None:
@@ -143,14 +143,14 @@ def test_nothing_is_left_of_the_watchdog_either(tmp_path: Path) -> None:
         assert os.getsid(watchdog.pid) == watchdog.pid
         served.process.terminate()
         served.wait()
-        until_gone([watchdog])
+        wait_until_ended([watchdog])
 
 
-def test_a_server_whose_watchdog_was_killed_ends_its_workers_itself(served: Served) -> None:
+def test_a_server_whose_watchdog_was_killed_ends_its_workers_itself(served: RunningServer) -> None:
     found = family(served)
     for child in psutil.Process(served.process.pid).children():
         if "lmi_deploy.server.workers.orphan_watchdog" in child.cmdline():
             child.kill()
     served.process.terminate()
     served.wait()
-    until_gone(found)
+    wait_until_ended(found)

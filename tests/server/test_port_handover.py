@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.server.handlers import MANY_WAYS
-from tests.support.running_server import PATIENCE, Served, serving, write_model
+from tests.support.running_server import TIMEOUT, RunningServer, serving, write_model
 
 pytestmark = pytest.mark.worker
 
@@ -25,11 +25,11 @@ class Clients:
     """Threads that ask without pause, some on kept connections, some on new ones; every fault is kept."""
 
     def __init__(self, port: int, count: int) -> None:
-        self.answers: list[str] = []
+        self.responses: list[str] = []
         self.faults: list[str] = []
         self._port = port
         self._end = threading.Event()
-        self._threads = [threading.Thread(target=self._ask, args=(bool(n % 2),)) for n in range(count)]
+        self._threads = [threading.Thread(target=self._invoke, args=(bool(n % 2),)) for n in range(count)]
 
     def __enter__(self) -> Clients:
         for thread in self._threads:
@@ -41,12 +41,12 @@ class Clients:
         for thread in self._threads:
             thread.join()
 
-    def _ask(self, keep: bool) -> None:
-        connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
+    def _invoke(self, keep: bool) -> None:
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT)
         while not self._end.is_set():
             try:
                 connection.request("POST", "/invocations", json.dumps({"do": "echo", "text": "x"}))
-                self.answers.append(connection.getresponse().read().decode())
+                self.responses.append(connection.getresponse().read().decode())
             except OSError as exc:
                 self.faults.append(repr(exc))
             if not keep:
@@ -62,30 +62,32 @@ def versioned(folder: Path, version: str) -> Path:
 def test_a_take_over_under_load_loses_and_refuses_nothing(tmp_path: Path) -> None:
     with serving(versioned(tmp_path / "a", "old")) as old, serving(versioned(tmp_path / "b", "new")) as new:
         port, own_port = old.port, new.port
-        [worker] = old.ask({"do": "status"})["workers"]
+        [worker] = old.send_request({"do": "status"})["workers"]
         with Clients(port, 8) as clients:
             time.sleep(0.3)
-            streamed = threading.Thread(target=stream_whole, args=(port, clients.answers))
+            streamed = threading.Thread(target=stream_whole, args=(port, clients.responses))
             streamed.start()
             time.sleep(0.1)
-            assert new.ask({"do": "take_over", "from": str(old.run_dir / "control.sock")}) == {"port": port}
+            assert new.send_request({"do": "take_over", "from": str(old.run_dir / "control.sock")}) == {
+                "port": port
+            }
             assert old.wait() == 0
             streamed.join()
             time.sleep(0.3)
         assert clients.faults == []
-        assert {"x-old", "x-new", "whole stream"} == set(clients.answers)
-        assert clients.answers[-1] == "x-new"
+        assert {"x-old", "x-new", "whole stream"} == set(clients.responses)
+        assert clients.responses[-1] == "x-new"
         assert new.port == port
         refuses(own_port)
         assert not psutil.pid_exists(worker["pid"])
         assert sorted(path.name for path in old.run_dir.iterdir()) == ["server.log"]
 
 
-def stream_whole(port: int, answers: list[str]) -> None:
-    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+def stream_whole(port: int, responses: list[str]) -> None:
+    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     connection.request("POST", "/invocations", json.dumps({"do": "stream", "count": 6, "delay": 0.1}))
     body = connection.getresponse().read()
-    answers.append("whole stream" if body.count(b"\n") == 6 else f"torn: {body!r}")
+    responses.append("whole stream" if body.count(b"\n") == 6 else f"torn: {body!r}")
     connection.close()
 
 
@@ -94,34 +96,34 @@ def refuses(port: int) -> None:
         socket.create_connection(("127.0.0.1", port))
 
 
-def test_a_take_over_from_nobody_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+def test_a_take_over_from_no_one_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
-        answer = served.ask({"do": "take_over", "from": str(tmp_path / "nobody.sock")})
-        assert "no server answers there" in answer["error"]
+        response = served.send_request({"do": "take_over", "from": str(tmp_path / "nobody.sock")})
+        assert "no server answers there" in response["error"]
         assert served.post({"do": "echo", "text": "here"}) == (200, b"here")
 
 
 @pytest.mark.parametrize("how", ["stop", "signal"])
 def test_ending_lets_requests_in_flight_finish_and_leaves_nothing(tmp_path: Path, how: str) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
-        port, answers = served.port, []
-        [worker] = served.ask({"do": "status"})["workers"]
+        port, responses = served.port, []
+        [worker] = served.send_request({"do": "status"})["workers"]
         idle = served.connect(port)
         idle.request("GET", "/ping")
         idle.getresponse().read()
-        asking = threading.Thread(target=lambda: answers.append(post(port)))
-        asking.start()
+        requesting = threading.Thread(target=lambda: responses.append(post(port)))
+        requesting.start()
         served.wait_in_flight(1)
         end(served, how)
-        asking.join()
+        requesting.join()
         assert served.wait() == (0 if how == "stop" else 128 + signal.SIGTERM)
-        assert answers == [(200, b"slept")]
+        assert responses == [(200, b"slept")]
         assert not psutil.pid_exists(worker["pid"])
         assert sorted(path.name for path in served.run_dir.iterdir()) == ["server.log"]
 
 
 def post(port: int) -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     connection.request("POST", "/invocations", json.dumps({"do": "sleep", "seconds": 0.8}))
     response = connection.getresponse()
     try:
@@ -130,9 +132,9 @@ def post(port: int) -> tuple[int, bytes]:
         connection.close()
 
 
-def end(served: Served, how: str) -> None:
+def end(served: RunningServer, how: str) -> None:
     if how == "stop":
-        assert served.ask({"do": "stop"}) == {"phase": "draining"}
+        assert served.send_request({"do": "stop"}) == {"phase": "draining"}
     else:
         served.process.send_signal(signal.SIGTERM)
 
@@ -140,31 +142,31 @@ def end(served: Served, how: str) -> None:
 def test_a_second_signal_ends_at_once(tmp_path: Path) -> None:
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
         port = served.port
-        [worker] = served.ask({"do": "status"})["workers"]
-        asking = threading.Thread(target=cut_off, args=(port,))
-        asking.start()
+        [worker] = served.send_request({"do": "status"})["workers"]
+        requesting = threading.Thread(target=cut_off, args=(port,))
+        requesting.start()
         served.wait_in_flight(1)
         served.process.send_signal(signal.SIGTERM)
         served.wait_for("draining")
         served.process.send_signal(signal.SIGINT)
         assert served.wait() == 128 + signal.SIGINT
-        asking.join()
+        requesting.join()
         assert not psutil.pid_exists(worker["pid"])
 
 
 def cut_off(port: int) -> None:
-    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
     connection.request("POST", "/invocations", json.dumps({"do": "sleep", "seconds": 20}))
     with pytest.raises(ConnectionError):
         connection.getresponse()
     connection.close()
 
 
-def test_a_server_that_nobody_can_find_any_more_ends(tmp_path: Path) -> None:
+def test_a_server_that_no_one_can_find_any_more_ends(tmp_path: Path) -> None:
     """Its starter was killed before it noted the process, and the next one cleared the run folder away."""
     with serving(write_model(tmp_path, MANY_WAYS)) as served:
         (served.run_dir / "control.sock").unlink()
-        assert served.process.wait(PATIENCE) == 0
+        assert served.process.wait(TIMEOUT) == 0
         assert "the control socket is gone" in served.text
 
 
@@ -177,15 +179,15 @@ def test_a_server_whose_run_folder_is_gone_does_not_start(tmp_path: Path) -> Non
     assert not (tmp_path / "gone").exists()
 
 
-def test_requests_of_one_piece_are_all_answered_before_the_end(tmp_path: Path) -> None:
-    ask = b"POST /invocations HTTP/1.1\r\nContent-Length: 31\r\n\r\n" + b'{"do": "sleep", "seconds": 0.3}'
+def test_requests_of_one_chunk_are_all_answered_before_the_end(tmp_path: Path) -> None:
+    send = b"POST /invocations HTTP/1.1\r\nContent-Length: 31\r\n\r\n" + b'{"do": "sleep", "seconds": 0.3}'
     with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
-        with socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE) as line:
-            line.sendall(ask * 3)
+        with socket.create_connection(("127.0.0.1", served.port), timeout=TIMEOUT) as line:
+            line.sendall(send * 3)
             time.sleep(0.1)
             end(served, "signal")
-            seen = b""
-            while piece := line.recv(65536):
-                seen += piece
-        assert seen.count(b"HTTP/1.1 200 OK") == 3
+            observed = b""
+            while chunk := line.recv(65536):
+                observed += chunk
+        assert observed.count(b"HTTP/1.1 200 OK") == 3
         assert served.wait() == 128 + signal.SIGTERM

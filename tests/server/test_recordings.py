@@ -63,13 +63,13 @@ def real(name: str) -> list[Difference]:
         shutil.rmtree(folder)
 
 
-def patience(name: str) -> float:
+def timeout_of(name: str) -> float:
     """About how long a scenario waits: the longest ones are begun first, all the others run beside them."""
     labels = " ".join(step["label"] for step in load(RECORDINGS / f"{name}.json")["requests"])
     return max((float(seconds) for seconds in re.findall(r"([\d.]+) s\b", labels)), default=0.0)
 
 
-def complaints(name: str, found: list[Difference]) -> list[str]:
+def validate(name: str, found: list[Difference]) -> list[str]:
     lines = [line for line in listed() if line[0] == name]
     unlisted = [
         str(difference) for difference in found if not any(covers(line, difference) for line in lines)
@@ -79,23 +79,23 @@ def complaints(name: str, found: list[Difference]) -> list[str]:
 
 
 def test_every_recording_is_answered_as_it_was_or_as_listed() -> None:
-    names = sorted((path.stem for path in RECORDINGS.glob("*.json")), key=patience, reverse=True)
+    names = sorted((path.stem for path in RECORDINGS.glob("*.json")), key=timeout_of, reverse=True)
     # One test for all: they wait in real time, and do so side by side, however the tests are spread over processes.
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = dict(zip(names, pool.map(replayed, names), strict=True))
     for name in names:
         # Many recordings are about moments, which a busy machine misses: such a one is replayed again, by itself.
         for factor in AGAIN:
-            if complaints(name, found[name]):
+            if validate(name, found[name]):
                 found[name] = replayed(name, factor)
-    bad = [complaint for name in sorted(names) for complaint in complaints(name, found[name])]
+    bad = [message for name in sorted(names) for message in validate(name, found[name])]
     assert not bad, "\n".join(bad)
 
 
 if "DJL_SERVING_HOME" in os.environ:  # an optional comparison: there is no test of ours without the real one
 
     def test_the_server_that_was_recorded_still_answers_so() -> None:
-        names = sorted((path.stem for path in RECORDINGS.glob("*.json")), key=patience, reverse=True)
+        names = sorted((path.stem for path in RECORDINGS.glob("*.json")), key=timeout_of, reverse=True)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             bad = [str(difference) for found in pool.map(real, names) for difference in found]
         assert not bad, "\n".join(bad)

@@ -15,18 +15,18 @@ import psutil
 import pytest
 
 from tests.server.handlers import BATCHED, MANY_WAYS
-from tests.support.running_server import PATIENCE, Served, launched, serving, write_model
+from tests.support.running_server import TIMEOUT, RunningServer, launched, serving, write_model
 
 pytestmark = pytest.mark.worker
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     with serving(write_model(tmp_path_factory.mktemp("many") / "m", MANY_WAYS)) as served:
         yield served
 
 
-def test_an_answer_has_the_real_servers_headers_in_its_order(server: Served) -> None:
+def test_a_response_has_the_real_servers_headers_in_its_order(server: RunningServer) -> None:
     connection = server.connect()
     connection.request("POST", "/invocations", '{"do": "echo", "text": "hi"}', {"X-Request-ID": "abc"})
     response = connection.getresponse()
@@ -41,7 +41,7 @@ def test_an_answer_has_the_real_servers_headers_in_its_order(server: Served) -> 
     ]
 
 
-def test_every_piece_of_a_stream_is_one_chunk_sent_as_it_comes(server: Served) -> None:
+def test_every_chunk_of_a_stream_is_one_chunk_sent_as_it_comes(server: RunningServer) -> None:
     chunks = list(raw_chunks(server.port, {"do": "stream", "count": 3, "delay": 0.2}))
     assert [blob for _, blob in chunks] == [b'{"outputs": "t%d"}\n' % n for n in range(3)]
     assert chunks[2][0] - chunks[0][0] > 0.3
@@ -50,7 +50,7 @@ def test_every_piece_of_a_stream_is_one_chunk_sent_as_it_comes(server: Served) -
 def raw_chunks(port: int, body: object) -> Iterator[tuple[float, bytes]]:
     raw = json.dumps(body).encode()
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line,
+        socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as line,
         line.makefile("rb") as reader,
     ):
         line.sendall(b"POST /invocations HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(raw), raw))
@@ -61,20 +61,20 @@ def raw_chunks(port: int, body: object) -> Iterator[tuple[float, bytes]]:
             reader.readline()
 
 
-def test_a_failing_handler_is_424_and_the_worker_goes_on(server: Served) -> None:
+def test_a_failing_handler_is_424_and_the_worker_continues(server: RunningServer) -> None:
     status, body = server.post({"do": "nonsense"})
     assert (status, json.loads(body)["error"]) == (424, "do what?")
     assert server.post({"do": "echo", "text": "still here"}) == (200, b"still here")
 
 
-def test_requests_wait_in_the_order_they_came(server: Served) -> None:
+def test_requests_wait_in_the_order_they_came(server: RunningServer) -> None:
     answered: list[int] = []
 
-    def ask(number: int) -> None:
+    def send(number: int) -> None:
         server.post({"do": "sleep", "seconds": 0.05})
         answered.append(number)
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(6)]
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(6)]
     for thread in threads:
         thread.start()
         time.sleep(0.03)
@@ -83,20 +83,20 @@ def test_requests_wait_in_the_order_they_came(server: Served) -> None:
     assert answered == list(range(6))
 
 
-def test_a_queued_request_of_a_client_that_left_is_not_run(server: Served) -> None:
+def test_a_queued_request_of_a_client_that_left_is_not_run(server: RunningServer) -> None:
     before = int(server.post({"do": "count"})[1])
-    held = threading.Thread(target=server.post, args=({"do": "sleep", "seconds": 2},))
-    held.start()
+    existing = threading.Thread(target=server.post, args=({"do": "sleep", "seconds": 2},))
+    existing.start()
     server.wait_in_flight(1)
     raw = b'{"do": "count"}'
     with socket.create_connection(("127.0.0.1", server.port)) as line:
         line.sendall(b"POST /invocations HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(raw), raw))
         server.wait_in_flight(2)
-    held.join()
+    existing.join()
     assert int(server.post({"do": "count"})[1]) == before + 2
 
 
-def test_a_large_answer_and_a_slow_reader_stay_whole(server: Served) -> None:
+def test_a_large_answer_and_a_slow_reader_stay_whole(server: RunningServer) -> None:
     status, body = server.post({"do": "big", "size": 20_971_520})
     assert (status, len(body)) == (200, 20_971_520)
 
@@ -104,13 +104,13 @@ def test_a_large_answer_and_a_slow_reader_stay_whole(server: Served) -> None:
 def test_the_worker_gets_no_credentials(tmp_path: Path) -> None:
     environ = {"HF_TOKEN": "hf_x", "AWS_SECRET_ACCESS_KEY": "y", "AWS_SESSION_TOKEN": "z", "PLAIN": "1"}
     with serving(write_model(tmp_path / "m", MANY_WAYS), environ=environ) as served:
-        seen = json.loads(served.post({"do": "environ"})[1])
-    assert seen["PLAIN"] == "1"
-    assert not {"HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} & set(seen)
+        observed = json.loads(served.post({"do": "environ"})[1])
+    assert observed["PLAIN"] == "1"
+    assert not {"HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} & set(observed)
 
 
-def test_status_ping_and_models_tell_the_same(server: Served) -> None:
-    status = server.ask({"do": "status"})
+def test_status_ping_and_models_tell_the_same(server: RunningServer) -> None:
+    status = server.send_request({"do": "status"})
     assert (status["phase"], status["model"], status["pid"]) == ("ready", "m", server.process.pid)
     [worker] = status["workers"]
     assert psutil.Process(worker["pid"]).ppid() == server.process.pid
@@ -122,25 +122,25 @@ def test_status_ping_and_models_tell_the_same(server: Served) -> None:
 
 def test_requests_that_come_together_are_one_batch(tmp_path: Path) -> None:
     properties = "engine=Python\nbatch_size=4\nmax_batch_delay=300\nminWorkers=1\nmaxWorkers=1\n"
-    answers: list[bytes] = []
+    responses: list[bytes] = []
     with serving(write_model(tmp_path / "m", BATCHED, properties)) as served:
         threads = [
-            threading.Thread(target=lambda n=n: answers.append(served.post(n)[1]), daemon=True)
+            threading.Thread(target=lambda n=n: responses.append(served.post(n)[1]), daemon=True)
             for n in range(4)
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert sorted(answers) == [b"%d of 4" % n for n in range(4)]
+    assert sorted(responses) == [b"%d of 4" % n for n in range(4)]
 
 
 def test_a_full_queue_refuses_at_once(tmp_path: Path) -> None:
     properties = "engine=Python\njob_queue_size=2\nminWorkers=1\nmaxWorkers=1\n"
     statuses: list[int] = []
     with serving(write_model(tmp_path / "m", MANY_WAYS, properties)) as served:
-        ask = {"do": "sleep", "seconds": 0.5}
-        threads = [threading.Thread(target=lambda: statuses.append(served.post(ask)[0])) for _ in range(4)]
+        send = {"do": "sleep", "seconds": 0.5}
+        threads = [threading.Thread(target=lambda: statuses.append(served.post(send)[0])) for _ in range(4)]
         for thread in threads:
             thread.start()
             time.sleep(0.05)
@@ -156,9 +156,9 @@ class TestDeath:
             assert (status, json.loads(body)["type"]) == (503, "WlmException")
             assert served.get("/ping")[0] == 500
             assert json.loads(served.post({"do": "count"})[1])["message"] == "Model is not ready: m"
-            told = served.ask({"do": "status"})
-            assert (told["phase"], told["workers"]) == ("failed", [])
-            assert "exit code 5" in told["message"]
+            response = served.send_request({"do": "status"})
+            assert (response["phase"], response["workers"]) == ("failed", [])
+            assert "exit code 5" in response["message"]
 
     def test_with_a_second_worker_and_a_threshold_the_next_request_works(self, tmp_path: Path) -> None:
         properties = "engine=Python\nretry_threshold=1\nminWorkers=2\nmaxWorkers=2\n"
@@ -169,7 +169,7 @@ class TestDeath:
 
     def test_in_mid_stream_resets_the_client_at_once(self, tmp_path: Path) -> None:
         with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
-            assert torn(served.port) == [b'{"outputs": "t0"}\n', b'{"outputs": "t1"}\n']
+            assert cut_stream(served.port) == [b'{"outputs": "t0"}\n', b'{"outputs": "t1"}\n']
             assert served.post({"do": "count"}) == (
                 400,
                 b'{\n  "code": 400,\n  "type": "TranslateException",\n'
@@ -179,17 +179,17 @@ class TestDeath:
     def test_a_call_over_predict_timeout_is_503_and_the_worker_ended(self, tmp_path: Path) -> None:
         properties = "engine=Python\noption.predict_timeout=1\nminWorkers=1\nmaxWorkers=1\n"
         with serving(write_model(tmp_path / "m", MANY_WAYS, properties)) as served:
-            [worker] = served.ask({"do": "status"})["workers"]
+            [worker] = served.send_request({"do": "status"})["workers"]
             status, body = served.post({"do": "sleep", "seconds": 30})
             assert (status, json.loads(body)["message"]) == (503, "java.util.concurrent.TimeoutException")
-            gone(worker["pid"])
+            assert_ended(worker["pid"])
 
     def test_of_the_server_by_sigkill_ends_its_workers(self, tmp_path: Path) -> None:
         with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
-            [worker] = served.ask({"do": "status"})["workers"]
+            [worker] = served.send_request({"do": "status"})["workers"]
             os.kill(served.process.pid, signal.SIGKILL)
             served.wait()
-            gone(worker["pid"])
+            assert_ended(worker["pid"])
 
 
 class TestWithdrawn:
@@ -197,26 +197,26 @@ class TestWithdrawn:
 
     def test_model(self, tmp_path: Path) -> None:
         with serving(write_model(tmp_path / "m", MANY_WAYS)) as served:
-            statuses = asked_while(served, "DELETE", "/models/m")
+            statuses = requests_during(served, "DELETE", "/models/m")
             assert statuses == [503, 503, 503]
             assert served.get("/ping") == (200, b"{}\n")
 
     def test_worker(self, tmp_path: Path) -> None:
         properties = "engine=Python\nminWorkers=2\nmaxWorkers=2\n"
         with serving(write_model(tmp_path / "m", MANY_WAYS, properties)) as served:
-            before = {worker["pid"] for worker in served.ask({"do": "status"})["workers"]}
-            assert asked_while(served, "PUT", "/models/m?min_worker=1&max_worker=1") == [200, 200, 200]
-            after = {worker["pid"] for worker in served.ask({"do": "status"})["workers"]}
+            before = {worker["pid"] for worker in served.send_request({"do": "status"})["workers"]}
+            assert requests_during(served, "PUT", "/models/m?min_worker=1&max_worker=1") == [200, 200, 200]
+            after = {worker["pid"] for worker in served.send_request({"do": "status"})["workers"]}
             assert len(after) == 1
             for pid in before - after:
-                gone(pid)
+                assert_ended(pid)
 
 
-def asked_while(served: Served, method: str, path: str) -> list[int]:
+def requests_during(served: RunningServer, method: str, path: str) -> list[int]:
     """Statuses of three requests under way when a management call is made."""
     statuses: list[int] = []
-    ask = {"do": "sleep", "seconds": 1}
-    threads = [threading.Thread(target=lambda: statuses.append(served.post(ask)[0])) for _ in range(3)]
+    send = {"do": "sleep", "seconds": 1}
+    threads = [threading.Thread(target=lambda: statuses.append(served.post(send)[0])) for _ in range(3)]
     for thread in threads:
         thread.start()
     served.wait_in_flight(3)
@@ -224,24 +224,24 @@ def asked_while(served: Served, method: str, path: str) -> list[int]:
     connection.request(method, path)
     assert connection.getresponse().status == 200
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
     return statuses
 
 
-def torn(port: int) -> list[bytes]:
+def cut_stream(port: int) -> list[bytes]:
     """The chunks of a stream that is reset before its end."""
-    seen: list[bytes] = []
+    observed: list[bytes] = []
     try:
         for _, blob in raw_chunks(port, {"do": "stream", "count": 3, "delay": 0.05, "exit_at": 2}):
-            seen.append(blob)
+            observed.append(blob)
     except (ConnectionError, ValueError):
-        return seen
+        return observed
     raise AssertionError("the stream ended as if it were whole")
 
 
-def gone(pid: int) -> None:
+def assert_ended(pid: int) -> None:
     """Until the process has ended."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline, f"{pid} still lives"
         time.sleep(0.02)
@@ -270,10 +270,10 @@ class TestStartUpFailure:
     ) -> None:
         with launched(write_model(tmp_path / "m", handler)) as served:
             assert served.wait() == 1
-            told = served.failure()
-            assert told["phase"] == phase
-            assert words is None or any(words in line for line in told["last_lines"])
-            assert told["message"] in served.text
+            response = served.failure()
+            assert response["phase"] == phase
+            assert words is None or any(words in line for line in response["last_lines"])
+            assert response["message"] in served.text
             assert sorted(path.name for path in served.run_dir.iterdir()) == ["failure.json", "server.log"]
 
     def test_a_load_over_its_time_limit(self, tmp_path: Path) -> None:
@@ -294,8 +294,8 @@ class TestStartUpFailure:
             assert why in served.failure()["message"]
 
     def test_a_taken_port(self, tmp_path: Path) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            port = str(taken.getsockname()[1])
+        with socket.create_server(("127.0.0.1", 0)) as used:
+            port = str(used.getsockname()[1])
             with launched(write_model(tmp_path / "m", MANY_WAYS), "--port", port) as served:
                 assert served.wait() == 1
                 assert served.failure()["phase"] == "listen"
@@ -307,5 +307,5 @@ class TestStartUpFailure:
             port = served.port
             with pytest.raises(ConnectionRefusedError):
                 socket.create_connection(("127.0.0.1", port))
-            served.ask({"do": "stop"})
+            served.send_request({"do": "stop"})
             assert served.wait() == 0

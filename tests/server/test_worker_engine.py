@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.running_server import Served, serving, write_model
+from tests.support.running_server import RunningServer, serving, write_model
 
 pytestmark = pytest.mark.worker
 
@@ -57,7 +57,7 @@ def test_a_handler_file_in_a_folder_below_is_found(tmp_path: Path) -> None:
         assert served.post({})[0] == 200
 
 
-def end_worker(served: Served, pid: int) -> None:
+def end_worker(served: RunningServer, pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + 30
     while Path(f"/proc/{pid}/stat").exists() and time.monotonic() < deadline:
@@ -70,9 +70,9 @@ def test_a_worker_that_dies_while_idle_is_not_replaced_and_ping_stays_healthy(
 ) -> None:
     with serving(write_model(tmp_path / "m", PID, NO_RETRY.format(1) + retries)) as served:
         end_worker(served, int(served.post({})[1]))
-        answers = [served.post({}) for _ in range(3)]
-        assert {status for status, _ in answers} == {400}
-        assert b"Backend Python process is stopped." in answers[0][1]
+        responses = [served.post({}) for _ in range(3)]
+        assert {status for status, _ in responses} == {400}
+        assert b"Backend Python process is stopped." in responses[0][1]
         status, ping = served.get("/ping")
         assert (status, b"Healthy" in ping) == (200, True)
         assert "the worker died between two requests" in served.text

@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.inference_http import Head, HttpRequest
-from lmi_deploy.domain.observed import Held, Observed
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.observed import Inventory, Observed
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.spec import Spec
@@ -37,25 +37,25 @@ class Around(Protocol):
 
 
 @dataclass
-class Trouble:
+class ActionFailures:
     """The `at`-th action that is performed meets `error`."""
 
     at: int
     when: When
     error: Callable[[], BaseException]
-    seen: int = 0
+    count: int = 0
 
     def around(self, perform: Perform) -> Perform:
         return {kind: self._around(performer) for kind, performer in perform.items()}
 
     def _around(self, performer: Performer) -> Performer:
         def performed(action: Action) -> Generator[Event, None, Outcome]:
-            mine = self.seen == self.at
-            self.seen += 1
-            if mine and self.when == "before":
+            own = self.count == self.at
+            self.count += 1
+            if own and self.when == "before":
                 raise self.error()
             outcome = yield from performer(action)
-            if mine:
+            if own:
                 raise self.error()
             return outcome
 
@@ -63,20 +63,20 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class TroubledTarget:
+class FailingTarget:
     """A target whose writes meet trouble."""
 
     target: Target
-    trouble: Around
+    failures: Around
 
     def remember(self, ref: DeploymentRef) -> None:
         self.target.remember(ref)
 
-    def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
-        return self.trouble.around(self.target.raising(spec, artifact, hub))
+    def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+        return self.failures.around(self.target.deploy_actions(spec, artifact, hub))
 
-    def ending(self, ref: DeploymentRef) -> Perform:
-        return self.trouble.around(self.target.ending(ref))
+    def teardown_actions(self, ref: DeploymentRef) -> Perform:
+        return self.failures.around(self.target.teardown_actions(ref))
 
     def observe(self, ref: DeploymentRef) -> Observed:
         return self.target.observe(ref)
@@ -84,25 +84,27 @@ class TroubledTarget:
     def inspect(self, ref: DeploymentRef) -> Observed:
         return self.target.inspect(ref)
 
-    def recorded(self, ref: DeploymentRef) -> Record | None:
-        return self.target.recorded(ref)
+    def read_record(self, ref: DeploymentRef) -> Record | None:
+        return self.target.read_record(ref)
 
     def confirm(self, observed: Observed) -> Observed:
         return self.target.confirm(observed)
 
-    def survey(self, ref: DeploymentRef) -> Observed:
-        return self.target.survey(ref)
+    def observe_all(self, ref: DeploymentRef) -> Observed:
+        return self.target.observe_all(ref)
 
-    def held(self, spec: Spec, hub: Hub) -> Held:
-        return self.target.held(spec, hub)
+    def inventory(self, spec: Spec, hub: Hub) -> Inventory:
+        return self.target.inventory(spec, hub)
 
-    def priced(self, spec: Spec, held: Held) -> Held:
-        return self.target.priced(spec, held)
+    def with_prices(self, spec: Spec, inventory: Inventory) -> Inventory:
+        return self.target.with_prices(spec, inventory)
 
-    def known(self) -> tuple[DeploymentRef, ...]:
-        return self.target.known()
+    def list_known(self) -> tuple[DeploymentRef, ...]:
+        return self.target.list_known()
 
-    def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+    def invoke(
+        self, ref: DeploymentRef, request: HttpRequest, *, timeout: float
+    ) -> Iterator[ResponseHead | bytes]:
         return self.target.invoke(ref, request, timeout=timeout)
 
     def address(self, ref: DeploymentRef) -> str:
@@ -113,22 +115,22 @@ class TroubledTarget:
 
 
 @dataclass(frozen=True)
-class KilledAtSettling:
+class KilledAtCommit:
     """A journal whose process ends around the moment at which a new generation becomes the current one."""
 
     journal: Journal
     when: When
 
     def intend(self, action: Action) -> None:
-        self.journal.intend(action)
+        self.journal.begin(action)
 
     def done(self, action: Action, outcome: str) -> None:
-        self.journal.done(action, outcome)
+        self.journal.complete(action, outcome)
 
     def expect(self, generation: Generation) -> None:
-        self.journal.expect(generation)
+        self.journal.set_pending(generation)
 
     def settle(self, generation: Generation) -> None:
         if self.when == "after":
-            self.journal.settle(generation)
+            self.journal.commit(generation)
         raise Killed

@@ -9,19 +9,19 @@ from pathlib import Path
 from lmi_deploy.domain.observed import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.transfer_job import job_prefix, read_order
-from lmi_deploy.domain.weights import BucketWish
-from lmi_deploy.ports.cloud import Depot
+from lmi_deploy.domain.weights import BucketRequest
+from lmi_deploy.ports.cloud import BucketServices
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.weights import Weights
-from lmi_deploy.sources.local_folder import FolderFiles
-from lmi_deploy.state.deployment_index import RememberedFolder
-from lmi_deploy.state.state_dir import StateFolder
+from lmi_deploy.sources.local_folder import LocalModelFiles
+from lmi_deploy.state.deployment_index import DeploymentIndexFolder
+from lmi_deploy.state.state_dir import StateDir
 from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 from lmi_deploy.targets.target import Target
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 from tests.support.fake_cloud import FakeCloud
 from tests.support.fake_hosting import Process
-from tests.support.local_app import MODEL, House, Ran
+from tests.support.local_app import MODEL, LocalApp, Ran
 
 BUCKET = "lmi-123456789012-us-east-1-an"
 RECIPE = f"""\
@@ -34,7 +34,7 @@ REF = DeploymentRef(name="tiny", target="sagemaker")
 
 
 @dataclass
-class CloudHouse(House):
+class CloudApp(LocalApp):
     """`house.cloud` is the account; whatever is done through `lmi` opens it anew."""
 
     target: Callable[[Target], Target] = field(default=lambda target: target)
@@ -42,46 +42,48 @@ class CloudHouse(House):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.cloud = FakeCloud(self.clock)
-        self.cloud.jobs.work = self.carry
+        self.cloud.jobs.work = self.run_transfer_job
 
-    def deps(self) -> Deps:
+    def deps(self) -> Dependencies:
         plain = super().deps()
-        self.cloud.world.process = Process()
-        far = self.sagemaker()
+        self.cloud.account_state.process = Process()
+        remote = self.sagemaker()
 
         def journal(ref: DeploymentRef) -> Journal:
             if ref.target == "local":
                 return plain.journal(ref)
-            return self.journal(far.opened(ref).records.journal(ref))
+            return self.journal(remote.opened(ref).records.journal(ref))
 
         return replace(
             plain,
-            targets={**plain.targets, "sagemaker": self.target(far)},
+            targets={**plain.targets, "sagemaker": self.target(remote)},
             weights=self._weights,
             cloud=self.cloud.cloud,
             journal=journal,
-            lock=lambda ref: plain.lock(ref) if ref.target == "local" else far.opened(ref).lock,
+            lock=lambda ref: plain.lock(ref) if ref.target == "local" else remote.opened(ref).lock,
         )
 
     def sagemaker(self) -> SageMakerTarget:
         return SageMakerTarget(
             cloud=self.cloud.cloud,
             depot=self.cloud.depot,
-            files=FolderFiles,
-            remembered=RememberedFolder(StateFolder(self.root / "state").root / "elsewhere"),
+            files=LocalModelFiles,
+            remembered=DeploymentIndexFolder(StateDir(self.root / "state").root / "elsewhere"),
             clock=self.clock,
-            luggage=dict,
+            job_files=dict,
         )
 
-    def seen(self) -> CloudObserved:
-        return self.sagemaker().survey(REF)
+    def observe(self) -> CloudObserved:
+        return self.sagemaker().observe_all(REF)
 
-    def carry(self, job: str) -> None:
+    def run_transfer_job(self, job: str) -> None:
         """What the instances of a transfer job do."""
-        depot = self.depot_of_a_job()
-        found = depot.store.get(f"{job_prefix(job)}in/order.json")
+        bucket_services = self.depot_of_a_job()
+        found = bucket_services.store.get(f"{job_prefix(job)}in/order.json")
         assert found is not None
-        for _ in depot.weights.push_shard(read_order(found[0]), self.hub, number=0, count=1, key=job):
+        for _ in bucket_services.weights.push_shard(
+            read_order(found[0]), self.hub, number=0, count=1, key=job
+        ):
             pass
 
     def record(self) -> Record:
@@ -89,31 +91,31 @@ class CloudHouse(House):
         assert record is not None
         return record
 
-    def depot_of_a_job(self) -> Depot:
+    def depot_of_a_job(self) -> BucketServices:
         return self.depot()
 
-    def depot(self) -> Depot:
-        depot = self.cloud.depot(self.cloud.cloud(), self.bucket)
-        assert depot is not None
-        return depot
+    def depot(self) -> BucketServices:
+        bucket_services = self.cloud.depot(self.cloud.cloud(), self.bucket)
+        assert bucket_services is not None
+        return bucket_services
 
     @property
     def bucket(self) -> str:
-        caller = self.cloud.world.caller
+        caller = self.cloud.account_state.caller
         return f"lmi-{caller.account}-{caller.region}-an"
 
     def up(self, *argv: str) -> Ran:
-        ran = self.lmi("up", "--yes", *argv)
-        assert ran.code == 0, ran.err
-        return ran
+        result = self.lmi("up", "--yes", *argv)
+        assert result.code == 0, result.err
+        return result
 
-    def kept_in_cloud(self) -> list[str]:
+    def cloud_resources(self) -> list[str]:
         """Everything that carries our tag, and every object of the deployment."""
-        tagged = [resource.arn for resource in self.cloud.world.resources()]
+        tagged = [resource.arn for resource in self.cloud.account_state.resources()]
         objects = [s.key for store in self.cloud.stores.values() for s in store.list("")]
         return [*tagged, *(key for key in objects if "/tiny/" in key)]
 
-    def _weights(self, wish: BucketWish, memory_mb: int | None) -> Weights:
+    def _weights(self, bucket_request: BucketRequest, memory_mb: int | None) -> Weights:
         return self.depot().weights
 
 

@@ -12,15 +12,15 @@ import sys
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 
-from lmi_deploy.cli.context import DepsFactory
+from lmi_deploy.cli.context import DependenciesFactory
 from lmi_deploy.cli.exit_codes import run
 from lmi_deploy.cli.group import lmi
 from lmi_deploy.composition.local import wire
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.targets.target import Outcome, Perform
-from lmi_deploy.workflows.dependencies import Deps
-from tests.support.action_failures import Performer, TroubledTarget
+from lmi_deploy.workflows.dependencies import Dependencies
+from tests.support.action_failures import FailingTarget, Performer
 
 END = "LMI_TEST_END"
 
@@ -54,15 +54,15 @@ def tell(text: str) -> None:
     sys.stderr.write(f"{text}\n")
 
 
-def deps() -> Deps:
-    found = wire(os.environ, tell=tell)
-    wish = os.environ.get(END, "").split()
-    if not wish:
+def deps() -> Dependencies:
+    found = wire(os.environ, notify=tell)
+    engine = os.environ.get(END, "").split()
+    if not engine:
         return found
-    signalled = Signalled(signal.Signals[wish[0]], wish[1], wish[2])
-    troubled = TroubledTarget(found.targets["sagemaker"], signalled)
+    signalled = Signalled(signal.Signals[engine[0]], engine[1], engine[2])
+    troubled = FailingTarget(found.targets["sagemaker"], signalled)
     return replace(found, targets={**found.targets, "sagemaker": troubled})
 
 
 if __name__ == "__main__":
-    sys.exit(run(lmi, sys.argv[1:], given=DepsFactory(deps)))
+    sys.exit(run(lmi, sys.argv[1:], given=DependenciesFactory(deps)))

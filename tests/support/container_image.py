@@ -48,8 +48,8 @@ def image() -> str:
     lock = Path(tempfile.gettempdir(), f"lmi-stand-in-{os.getuid()}.lock")
     with lock.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        there = subprocess.run([engine, "image", "exists", name], check=False, capture_output=True)
-        if there.returncode != 0:
+        existing = subprocess.run([engine, "image", "exists", name], check=False, capture_output=True)
+        if existing.returncode != 0:
             _import(engine, name)
             _forget_others(engine, name)
     return name
@@ -101,6 +101,6 @@ def _files() -> Iterator[str]:
     # By os.py an interpreter knows its own library.
     found = {_python(), str(Path(sysconfig.get_path("stdlib"), "os.py")), *modules}
     for binary in [_python(), *(path for path in modules if path.endswith(".so"))]:
-        told = subprocess.run(["ldd", binary], check=False, capture_output=True, text=True).stdout
-        found |= set(re.findall(r"(/\S+) \(0x", told))
+        output = subprocess.run(["ldd", binary], check=False, capture_output=True, text=True).stdout
+        found |= set(re.findall(r"(/\S+) \(0x", output))
     yield from found

@@ -8,13 +8,13 @@ from lmi_deploy.aws.s3 import S3Settings
 from lmi_deploy.host.clock import SystemClock
 from tests.support.s3_servers import S3Server
 
-PIECES = S3Settings(attempts=1, copy_piece=5 << 20)
+PARTS = S3Settings(attempts=1, copy_part_size=5 << 20)
 ACCOUNT = "111122223333"
 
 
 def main(s3: str, bucket: str, size: str) -> None:
     server = S3Server(url=s3, access=ACCOUNT, owner=ACCOUNT)
-    server.store(bucket, clock=SystemClock(), settings=PIECES).copy("from", "to", size=int(size))
+    server.store(bucket, clock=SystemClock(), settings=PARTS).copy("from", "to", size=int(size))
 
 
 if __name__ == "__main__":

@@ -15,14 +15,14 @@ from typing import Any, Literal, cast
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.errors import CloudError
-from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.targets.target import Outcome, Perform
 from tests.support.action_failures import Killed, Performer
 from tests.support.fake_cloud import FakeCloud
 
 Moment = Literal["before", "after", "reply lost"]
-Ending = Literal["SIGKILL", "SIGINT", "SIGSTOP", "broken connection"]
+CrashKind = Literal["SIGKILL", "SIGINT", "SIGSTOP", "broken connection"]
 """SIGSTOP: the process stands still, and goes on once another one has its lock."""
 _WRITES = frozenset(
     {
@@ -37,19 +37,19 @@ BETWEEN = "between"
 
 
 @dataclass(frozen=True)
-class Blow:
+class Crash:
     """`number` counts the actions of the command, or for a lost reply all that it writes."""
 
     moment: Moment
     number: int
-    ending: Ending
+    ending: CrashKind
 
 
 @dataclass
-class Fate:
+class CrashInjector:
     """One process: what it has performed and written, and what ends it."""
 
-    blow: Blow | None = None
+    crash: Crash | None = None
     actions: list[str] = field(default_factory=list)
     done: list[int] = field(default_factory=list)
     """The actions that ended well."""
@@ -67,7 +67,7 @@ class Fate:
         self.performable |= {kind.__name__ for kind in perform}
         return {kind: self._around(performer) for kind, performer in perform.items()}
 
-    def asked(self) -> None:
+    def count_call(self) -> None:
         if self.dead:
             raise Killed
 
@@ -90,9 +90,9 @@ class Fate:
         return performed
 
     def _meet(self, moment: Moment, count: int) -> None:
-        if self.blow is None or (self.blow.moment, self.blow.number) != (moment, count - 1):
+        if self.crash is None or (self.crash.moment, self.crash.number) != (moment, count - 1):
             return
-        match self.blow.ending:
+        match self.crash.ending:
             case "SIGKILL":
                 self.dead = True
                 raise Killed
@@ -106,12 +106,12 @@ class Fate:
                 raise CloudError("the connection broke, time and again", hint="run the same command again")
 
 
-class Watched:
+class CrashingPort:
     """A port, watched by a fate."""
 
-    def __init__(self, port: Any, fate: Fate) -> None:
+    def __init__(self, port: Any, injector: CrashInjector) -> None:
         self._port = port
-        self._fate = fate
+        self._injector = injector
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._port, name)
@@ -119,24 +119,24 @@ class Watched:
 
     def _watched(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def called(*args: Any, **named: Any) -> Any:
-            self._fate.asked()
-            answer = method(*args, **named)
+            self._injector.count_call()
+            response = method(*args, **named)
             if name in _WRITES:
-                self._fate.wrote(f"{name} {args[0]}" if args and isinstance(args[0], str) else name)
-            return answer
+                self._injector.wrote(f"{name} {args[0]}" if args and isinstance(args[0], str) else name)
+            return response
 
         return called
 
 
-class FatedCloud(FakeCloud):
+class CrashingCloud(FakeCloud):
     """The account as a process with a fate has it."""
 
-    fate = Fate()
+    injector = CrashInjector()
 
     def cloud(self, region: str = "") -> Cloud:
         plain = super().cloud(region)
         ports = ("account", "hosting", "scalers", "tagged", "logs", "jobs")
-        watched = {name: Watched(getattr(plain, name), self.fate) for name in ports}
+        watched = {name: CrashingPort(getattr(plain, name), self.injector) for name in ports}
         return Cloud(
             caller=plain.caller,
             prices=plain.prices,
@@ -147,12 +147,12 @@ class FatedCloud(FakeCloud):
         )
 
     def opened(self, bucket: str) -> ObjectStore:
-        return cast(ObjectStore, Watched(super().opened(bucket), self.fate))
+        return cast(ObjectStore, CrashingPort(super().opened(bucket), self.injector))
 
-    def plainly(self, bucket: str) -> Depot:
+    def plainly(self, bucket: str) -> BucketServices:
         """The bucket as somebody else has it, who has no part in the fate."""
-        fate, self.fate = self.fate, Fate(asleep=True)
-        depot = self.depot(FakeCloud.cloud(self), bucket)
-        self.fate = fate
-        assert depot is not None
-        return depot
+        injector, self.injector = self.injector, CrashInjector(asleep=True)
+        bucket_services = self.depot(FakeCloud.cloud(self), bucket)
+        self.injector = injector
+        assert bucket_services is not None
+        return bucket_services

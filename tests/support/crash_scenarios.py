@@ -12,10 +12,10 @@ from typing import Any
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import KEPT_GENERATIONS, Record
 from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES
-from lmi_deploy.ports.cloud import Depot
-from tests.support.action_failures import Killed, TroubledTarget
-from tests.support.cloud_app import RECIPE, CloudHouse, write_recipe
-from tests.support.crash_injection import Blow, Fate, FatedCloud
+from lmi_deploy.ports.cloud import BucketServices
+from tests.support.action_failures import FailingTarget, Killed
+from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
+from tests.support.crash_injection import Crash, CrashingCloud, CrashInjector
 from tests.support.fake_hosting import NO_CAPACITY
 from tests.support.local_app import Ran
 
@@ -29,18 +29,18 @@ Photo = tuple[Any, Mapping[Path, bytes]]
 
 
 @dataclass
-class CrashHouse(CloudHouse):
+class CrashApp(CloudApp):
     """Its account, its clock and what this machine remembers can be put back to how they were."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.cloud: FatedCloud = FatedCloud(self.clock)
-        self.cloud.jobs.work = self.carry
+        self.cloud: CrashingCloud = CrashingCloud(self.clock)
+        self.cloud.jobs.work = self.run_transfer_job
 
-    def struck(self, blow: Blow | None, *argv: str) -> Ran | None:
-        """A command that meets its fate; None where it died. What it did is in `house.cloud.fate` until the next."""
-        fate = self.cloud.fate = Fate(blow, suspended=self._taken_over)
-        self.target = lambda target: TroubledTarget(target, fate)
+    def crashed(self, crash: Crash | None, *argv: str) -> Ran | None:
+        """A command that meets its fate; None where it died. What it did is in `app.cloud.injector` until the next."""
+        injector = self.cloud.injector = CrashInjector(crash, suspended=self._taken_over)
+        self.target = lambda target: FailingTarget(target, injector)
         try:
             return self.lmi(*argv)
         except Killed:
@@ -48,7 +48,7 @@ class CrashHouse(CloudHouse):
         finally:
             self._bury()
             self.target = lambda target: target
-            self.told, self.cloud.fate = fate, Fate()
+            self.story, self.cloud.injector = injector, CrashInjector()
 
     def photograph(self) -> Photo:
         remembered = {path: path.read_bytes() for path in (self.root / "state").rglob("*") if path.is_file()}
@@ -56,7 +56,7 @@ class CrashHouse(CloudHouse):
 
     def restore(self, photo: Photo) -> None:
         (self.cloud, self.clock), remembered = copy.deepcopy(photo[0]), photo[1]
-        self.cloud.jobs.work = self.carry
+        self.cloud.jobs.work = self.run_transfer_job
         for path in (self.root / "state").rglob("*.json"):
             path.unlink()
         for path, content in remembered.items():
@@ -66,18 +66,20 @@ class CrashHouse(CloudHouse):
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
 
-    def standing(self) -> dict[str, Any]:
+    def remaining(self) -> dict[str, Any]:
         """All that there is of the deployment, without the times of day."""
-        world, record = self.cloud.world, self.plain_record()
+        account, record = self.cloud.account_state, self.plain_record()
         return {
             "endpoints": {
-                name: (e.seen.status, e.seen.config, e.seen.wanted_count)
-                for name, e in world.endpoints.items()
+                name: (e.observed.status, e.observed.config, e.observed.desired_count)
+                for name, e in account.endpoints.items()
             },
-            "configs": sorted(world.configs),
-            "models": sorted(world.models),
-            "tags": {arn: _timeless(tags) for arn, tags in world.tags.items() if "processing-job" not in arn},
-            "scaling": dict(self.cloud.scalers.kept),
+            "configs": sorted(account.configs),
+            "models": sorted(account.models),
+            "tags": {
+                arn: _timeless(tags) for arn, tags in account.tags.items() if "processing-job" not in arn
+            },
+            "scaling": dict(self.cloud.scalers.targets),
             "jobs": self.jobs_at_work(),
             # A lock that a dead process left is nobody's, and what a job was handed goes with the deployment.
             "objects": [
@@ -88,8 +90,8 @@ class CrashHouse(CloudHouse):
         }
 
     def plain_record(self) -> Record | None:
-        there = self.bucket in self.cloud.stores
-        return self.cloud.plainly(self.bucket).records.read("tiny") if there else None
+        exists = self.bucket in self.cloud.stores
+        return self.cloud.plainly(self.bucket).records.read("tiny") if exists else None
 
     def objects(self) -> list[str]:
         return [key for store in self.cloud.stores.values() for key in sorted(store.objects)]
@@ -100,35 +102,35 @@ class CrashHouse(CloudHouse):
 
     def left(self) -> list[str]:
         """What a `down` should not have left, weights aside."""
-        state, objects = self.standing(), [key for key in self.objects() if not key.startswith(STAYS)]
+        state, objects = self.remaining(), [key for key in self.objects() if not key.startswith(STAYS)]
         things = [*state["endpoints"], *state["configs"], *state["models"], *state["tags"], *state["jobs"]]
-        return [*things, *self.cloud.scalers.kept, *objects, *self.lmi("ls").out.split()]
+        return [*things, *self.cloud.scalers.targets, *objects, *self.lmi("ls").out.split()]
 
-    def depot_of_a_job(self) -> Depot:
+    def depot_of_a_job(self) -> BucketServices:
         """Nobody's crash ends what its instances do."""
         return self.cloud.plainly(self.bucket)
 
     def _taken_over(self) -> None:
         """Another process, of another machine, takes the lock after its time; what had been written by then is kept."""
         self.clock.sleep(97)
-        self.written = len(self.cloud.fate.writes)
+        self.written = len(self.cloud.injector.writes)
         store = self.cloud.stores[self.bucket]
-        holder = json.loads(store.objects[LOCK])
-        theirs = {
-            **holder,
+        owner = json.loads(store.objects[LOCK])
+        expected = {
+            **owner,
             "id": "theirs",
             "command": "lmi down",
             "host": "elsewhere",
             "machine": "elsewhere",
         }
-        store.put(LOCK, json.dumps(theirs).encode())
+        store.put(LOCK, json.dumps(expected).encode())
 
     def _bury(self) -> None:
         """The process has ended, for all to see: its number belongs to another one."""
         for store in self.cloud.stores.values():
             for key in [key for key in store.objects if key.endswith("/lock.json")]:
-                holder = json.loads(store.objects[key])
-                store.put(key, json.dumps({**holder, "started": "somebody else"}).encode())
+                owner = json.loads(store.objects[key])
+                store.put(key, json.dumps({**owner, "started": "somebody else"}).encode())
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ class Scenario:
 
     recipe: str
     command: tuple[str, ...] = UP
-    before: Callable[[CrashHouse], None] = lambda house: None
+    before: Callable[[CrashApp], None] = lambda app: None
 
 
 @dataclass
@@ -145,41 +147,41 @@ class Ups:
     """One `up` a recipe."""
 
     recipes: tuple[str, ...]
-    then: Callable[[CrashHouse], None] = field(default=lambda house: None)
+    then: Callable[[CrashApp], None] = field(default=lambda app: None)
 
-    def __call__(self, house: CrashHouse) -> None:
+    def __call__(self, app: CrashApp) -> None:
         for recipe in self.recipes:
             write_recipe(recipe)
-            house.up()
-        self.then(house)
+            app.up()
+        self.then(app)
 
 
 def _timeless(tags: Pairs) -> Pairs:
     return tuple((key, "a time" if key == TAG_EXPIRES else value) for key, value in tags)
 
 
-def _without_first_choice(house: CrashHouse) -> None:
-    house.cloud.world.trouble.reasons["ml.g5.xlarge"] = NO_CAPACITY
+def _without_first_choice(app: CrashApp) -> None:
+    app.cloud.account_state.failures.reasons["ml.g5.xlarge"] = NO_CAPACITY
 
 
-def _failed(house: CrashHouse) -> None:
-    reasons = house.cloud.world.trouble.reasons
+def _failed(app: CrashApp) -> None:
+    reasons = app.cloud.account_state.failures.reasons
     reasons |= dict.fromkeys(
         ("ml.g5.xlarge", "ml.g6.xlarge"), "The container did not pass the ping health check."
     )
-    assert house.lmi(*UP).code == 1
+    assert app.lmi(*UP).code == 1
     reasons.clear()
 
 
-def _job_at_work(house: CrashHouse) -> None:
+def _job_at_work(app: CrashApp) -> None:
     write_recipe(BY_JOB)
-    house.cloud.jobs.seconds = 1e9
-    assert house.lmi(*UP).code == 1
-    assert house.jobs_at_work()
+    app.cloud.jobs.seconds = 1e9
+    assert app.lmi(*UP).code == 1
+    assert app.jobs_at_work()
 
 
-def _has_printed(house: CrashHouse) -> None:
-    house.cloud.world.prints["tiny"] = ("a line",)
+def _has_printed(app: CrashApp) -> None:
+    app.cloud.account_state.prints["tiny"] = ("a line",)
 
 
 SCENARIOS: dict[str, Scenario] = {
@@ -220,34 +222,34 @@ SCENARIOS: dict[str, Scenario] = {
 }
 
 
-def prepared(house: CrashHouse, scenario: Scenario, *, lagging: bool = False) -> None:
+def prepared(app: CrashApp, scenario: Scenario, *, lagging: bool = False) -> None:
     """With `lagging` the tag search is a quarter of an hour behind, and reads and the role a third of a minute."""
     if lagging:
-        world = house.cloud.world
-        world.tag_lag, world.read_lag, world.role_lag = 900.0, 20.0, 20.0
+        account = app.cloud.account_state
+        account.tag_lag, account.read_lag, account.role_lag = 900.0, 20.0, 20.0
     write_recipe(scenario.recipe)
-    scenario.before(house)
+    scenario.before(app)
     write_recipe(scenario.recipe)
 
 
-def steps(house: CrashHouse, scenario: Scenario) -> Fate:
+def steps(app: CrashApp, scenario: Scenario) -> CrashInjector:
     """What the command does when nothing happens to it."""
-    ran = house.struck(None, *scenario.command)
-    assert ran is not None
-    assert ran.code == 0, ran.err
-    return house.told
+    result = app.crashed(None, *scenario.command)
+    assert result is not None
+    assert result.code == 0, result.err
+    return app.story
 
 
-def converged(house: CrashHouse) -> dict[str, Any]:
+def converged(app: CrashApp) -> dict[str, Any]:
     """One more `up`, after which there is nothing to do: what stands then."""
-    house.cloud.jobs.seconds = 600.0
-    house.up()
-    assert house.lmi("status", "tiny").code == 0
-    assert house.lmi("plan", "--exit-code").code == 0
-    return house.standing()
+    app.cloud.jobs.seconds = 600.0
+    app.up()
+    assert app.lmi("status", "tiny").code == 0
+    assert app.lmi("plan", "--exit-code").code == 0
+    return app.remaining()
 
 
-def ended(house: CrashHouse, command: tuple[str, ...]) -> None:
-    ran = house.lmi(*command)
-    assert ran.code == 0, ran.err
-    assert house.left() == []
+def ended(app: CrashApp, command: tuple[str, ...]) -> None:
+    result = app.lmi(*command)
+    assert result.code == 0, result.err
+    assert app.left() == []

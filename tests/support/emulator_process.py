@@ -19,7 +19,7 @@ from typing import Any
 from tests.support.djl_engine import engine_dir
 from tests.support.running_server import worker_python
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Real seconds; as long as these tests let a container take for its start."""
 ACCOUNT = "123456789012"
 KEYS = {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
@@ -100,8 +100,8 @@ class Emulated:
         pair = base64.b64encode(f"{self.key}:{self.secret}".encode()).decode()
         headers = {"Authorization": f"Basic {pair}"}
         request = urllib.request.Request(self.url + path, data=data, method=method, headers=headers)
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            return json.load(answer)
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+            return json.load(response)
 
     def post(self, path: str, body: Any) -> Any:
         return self.control("POST", path, body)
@@ -155,10 +155,10 @@ class Emulated:
 
     def model(self, name: str, uri: str, *, role: str | None = None, **more: Any) -> str:
         container = {"Image": IMAGE, "ModelDataSource": {"S3DataSource": folder(uri)}, **more}
-        answer = self.client("sagemaker").create_model(
+        response = self.client("sagemaker").create_model(
             ModelName=name, ExecutionRoleArn=role or self.role(), PrimaryContainer=container
         )
-        return str(answer["ModelArn"])
+        return str(response["ModelArn"])
 
     def endpoint_config(self, name: str, model: str, **more: Any) -> None:
         variant = {
@@ -177,9 +177,9 @@ class Emulated:
         found: dict[str, Any] = self.client("sagemaker").describe_endpoint(EndpointName=name)
         return found
 
-    def settled(self, name: str, *, patience: float = PATIENCE) -> dict[str, Any]:
+    def settled(self, name: str, *, timeout: float = TIMEOUT) -> dict[str, Any]:
         """The endpoint once nothing is under way on it."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while (found := self.described(name))["EndpointStatus"] not in SETTLED:
             assert time.monotonic() < deadline, f"{found}\n{self.log.read_text()}"
             time.sleep(0.02)
@@ -189,8 +189,8 @@ class Emulated:
         names = [item["EndpointName"] for item in self.client("sagemaker").list_endpoints()["Endpoints"]]
         return name not in names
 
-    def until_gone(self, name: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+    def wait_until_deleted(self, name: str) -> None:
+        deadline = time.monotonic() + TIMEOUT
         while not self.gone(name):
             assert time.monotonic() < deadline, self.log.read_text()
             time.sleep(0.02)
@@ -208,32 +208,32 @@ def emulator(
 
     Its own `variables`, other than keys, mean that it chooses how containers and jobs are made."""
     log = folder / "emulator.log"
-    made: tuple[str, ...] = ("--no-containers",)
+    created: tuple[str, ...] = ("--no-containers",)
     if containers:
-        made = ("--engine-dir", str(engine_dir()), "--python", worker_python())
+        created = ("--engine-dir", str(engine_dir()), "--python", worker_python())
     elif variables is not None and not variables.keys() <= KEYS:
-        made = ()
+        created = ()
     environ = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
     environ |= variables or {}
     with log.open("wb") as output:
         process = subprocess.Popen(
             [
                 *(sys.executable, "-m", "lmi_deploy.emulator", "--port", "0"),
-                *("--parent-pid", str(os.getpid()), *made, *arguments),
+                *("--parent-pid", str(os.getpid()), *created, *arguments),
             ],
             stdout=subprocess.PIPE,
             stderr=output,
             env=environ,
         )
     try:
-        said = _exported(process, log)
-        held = {**environ, **said}  # with an S3 server of the caller's, the keys are the caller's
-        key, secret = held["AWS_ACCESS_KEY_ID"], held["AWS_SECRET_ACCESS_KEY"]
-        yield Emulated(said["AWS_ENDPOINT_URL"], key, secret, process, log, said)
+        response = _exported(process, log)
+        existing = {**environ, **response}  # with an S3 server of the caller's, the keys are the caller's
+        key, secret = existing["AWS_ACCESS_KEY_ID"], existing["AWS_SECRET_ACCESS_KEY"]
+        yield Emulated(response["AWS_ENDPOINT_URL"], key, secret, process, log, response)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -244,10 +244,10 @@ def emulator(
 def _exported(process: subprocess.Popen[bytes], log: Path) -> dict[str, str]:
     """The lines that it prints at its start, to the last of them."""
     assert process.stdout is not None
-    said: dict[str, str] = {}
-    while "AWS_DEFAULT_REGION" not in said:
+    response: dict[str, str] = {}
+    while "AWS_DEFAULT_REGION" not in response:
         line = process.stdout.readline().decode().strip()
         assert line.startswith("export "), log.read_text()
         name, _, value = line.removeprefix("export ").partition("=")
-        said[name] = value
-    return said
+        response[name] = value
+    return response

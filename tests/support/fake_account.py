@@ -19,10 +19,10 @@ class FakeAccount:
 
     caller: Caller = CALLER
     buckets: dict[str, str] = field(default_factory=dict)
-    made: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    created: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """Tags of the buckets that were made here."""
 
-    def who(self) -> Caller:
+    def get_caller(self) -> Caller:
         return self.caller
 
     def has_bucket(self, bucket: str) -> bool:
@@ -43,7 +43,7 @@ class FakeAccount:
         if bucket in self.buckets and not self.has_bucket(bucket):
             raise Refused(f"s3://{bucket}: the name is taken", hint="name another one")
         self.buckets[bucket] = f"{self.caller.account}/{self.caller.region}"
-        self.made[bucket] = dict(tags)
+        self.created[bucket] = dict(tags)
 
     def upload_rule_advice(self, bucket: str) -> str:
         return ""

@@ -128,22 +128,22 @@ def loaded(name: str, folder: Path) -> Any:
     return module["handle"]
 
 
-def _not_loaded(name: str, told: list[str]) -> None:
-    for line in "".join(told).splitlines():
+def _not_loaded(name: str, messages: list[str]) -> None:
+    for line in "".join(messages).splitlines():
         say("WARN ", f"PyProcess - W-4052-{name}-stderr: {line}")
     say("ERROR", "ModelServer - Failed to initialize startup models and workflows")
 
 
 def serve(found: dict[str, str], name: str, folder: Path, handle: Any) -> None:
     address = urlsplit(found["inference_address"])
-    told = {"modelName": name, "modelUrl": f"file:{folder}/", "status": "Healthy", "requestInQueue": 0}
+    response = {"modelName": name, "modelUrl": f"file:{folder}/", "status": "Healthy", "requestInQueue": 0}
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path == "/ping":
                 self.answer(200, {name: {"status": "Healthy"}})
             elif self.path == f"/models/{name}":
-                self.answer(200, [told])
+                self.answer(200, [response])
             else:
                 self.answer(404, {"code": 404, "type": "ResourceNotFoundException"})
 
@@ -151,8 +151,8 @@ def serve(found: dict[str, str], name: str, folder: Path, handle: Any) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             self.answer(200, handle(Input(body)).text)
 
-        def answer(self, status: int, told: Any) -> None:
-            body = (told if isinstance(told, str) else json.dumps(told)).encode()
+        def answer(self, status: int, result: Any) -> None:
+            body = (result if isinstance(result, str) else json.dumps(result)).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -9,16 +9,16 @@ from datetime import timedelta
 from math import inf
 
 from lmi_deploy.aws.lease_guard import LeaseGuard
-from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.sagemaker.settings import (
     EndpointConfigSettings,
     ModelSettings,
+    ObservedEndpoint,
+    ObservedEndpointConfig,
+    ObservedModel,
     Resource,
     ResourceKind,
-    SeenEndpoint,
-    SeenEndpointConfig,
-    SeenModel,
 )
 from lmi_deploy.errors import CloudError, Conflict, LmiError, NotFound, QuotaExceeded, RoleNotAssumable
 from lmi_deploy.ports.account import Caller
@@ -36,15 +36,15 @@ WRITES = frozenset(
     }
 )
 """The methods that change something: none is carried out for who lost a lock (ports/cloud.py)."""
-Answer = Callable[[str, HttpRequest], list[Head | bytes]]
+FakeResponse = Callable[[str, HttpRequest], list[ResponseHead | bytes]]
 
 
-def answers_well(name: str, request: HttpRequest) -> list[Head | bytes]:
-    return [Head(status=200, reason="OK", headers=(("content-type", "application/json"),)), ANSWER]
+def ok_response(name: str, request: HttpRequest) -> list[ResponseHead | bytes]:
+    return [ResponseHead(status=200, reason="OK", headers=(("content-type", "application/json"),)), ANSWER]
 
 
 @dataclass
-class Trouble:
+class HostingFailures:
     """What is to go wrong, by the method of a port: an error before anything is done, or after it all is."""
 
     before: dict[str, list[LmiError]] = field(default_factory=dict)
@@ -65,10 +65,10 @@ class Trouble:
 
 @dataclass
 class Endpoint:
-    seen: SeenEndpoint
+    observed: ObservedEndpoint
     until: float | None = None
     """When its status changes by itself."""
-    then: SeenEndpoint | None = None
+    then: ObservedEndpoint | None = None
     """What it is afterwards; None: gone."""
 
 
@@ -80,7 +80,7 @@ class Process(LeaseGuard):
 
 
 @dataclass
-class World:
+class AccountState:
     """All that is on SageMaker's side. `calls` is every call of a port, in order."""
 
     clock: Clock
@@ -94,17 +94,17 @@ class World:
     """Seconds until a new model or endpoint config is found, as the emulator's `--lag reads=` has it."""
     role_lag: float = 0.0
     """Seconds, of this world's time, until its roles can be assumed."""
-    trouble: Trouble = field(default_factory=Trouble)
+    failures: HostingFailures = field(default_factory=HostingFailures)
     endpoints: dict[str, Endpoint] = field(default_factory=dict)
-    configs: dict[str, SeenEndpointConfig] = field(default_factory=dict)
-    models: dict[str, SeenModel] = field(default_factory=dict)
-    made: dict[str, float] = field(default_factory=dict)
+    configs: dict[str, ObservedEndpointConfig] = field(default_factory=dict)
+    models: dict[str, ObservedModel] = field(default_factory=dict)
+    created_at: dict[str, float] = field(default_factory=dict)
     """By ARN: when."""
     quotas: dict[str, float] = field(default_factory=dict)
     """How many instances endpoints may have; absent: 100."""
     prints: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What the containers of an endpoint print, once they run."""
-    answer: Answer = answers_well
+    answer: FakeResponse = ok_response
     calls: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -118,12 +118,12 @@ class World:
         if method in WRITES:
             self.process.check()
         self.calls.append(method)
-        self.trouble.meet(method)
+        self.failures.meet(method)
         self._turn()
 
     def tagged(self, kind: ResourceKind, name: str, tags: Pairs) -> None:
         arn = self.arn(kind, name)
-        self.tags[arn], self.made[arn] = tuple(sorted(tags)), self.clock.monotonic()
+        self.tags[arn], self.created_at[arn] = tuple(sorted(tags)), self.clock.monotonic()
 
     def drop(self, kind: ResourceKind, name: str) -> None:
         self.tags.pop(self.arn(kind, name), None)
@@ -131,18 +131,18 @@ class World:
     def resources(self) -> Iterator[Resource]:
         """What the tag search finds by now."""
         self._turn()
-        yield from self.tags.shown(self.tag_lag)
+        yield from self.tags.visible(self.tag_lag)
 
-    def is_seen(self, kind: ResourceKind, name: str) -> bool:
+    def is_visible(self, kind: ResourceKind, name: str) -> bool:
         """Whether reads find the model or endpoint config by now."""
-        there = self.models if kind == "model" else self.configs
+        existing = self.models if kind == "model" else self.configs
         return (
-            name in there
-            and self.clock.monotonic() >= self.made.get(self.arn(kind, name), -inf) + self.read_lag
+            name in existing
+            and self.clock.monotonic() >= self.created_at.get(self.arn(kind, name), -inf) + self.read_lag
         )
 
-    def require_seen(self, kind: ResourceKind, name: str) -> None:
-        if not self.is_seen(kind, name):
+    def require_visible(self, kind: ResourceKind, name: str) -> None:
+        if not self.is_visible(kind, name):
             raise NotFound(f"{kind} {name}: not found", hint="check its name", arn=self.arn(kind, name))
 
     def require_role(self, what: str) -> None:
@@ -151,19 +151,19 @@ class World:
 
     def reason(self, config: str) -> str:
         instance = self.configs[config].settings.instance
-        return self.trouble.reasons.get(config) or self.trouble.reasons.get(instance, "")
+        return self.failures.reasons.get(config) or self.failures.reasons.get(instance, "")
 
     def require_quota(self, config: str) -> None:
-        wanted = self.configs[config].settings
-        held: Counter[str] = Counter()
+        desired = self.configs[config].settings
+        existing: Counter[str] = Counter()
         for endpoint in self.endpoints.values():
-            seen = self.configs.get(endpoint.seen.config)
-            if seen and endpoint.seen.status != "Failed":
-                held[seen.settings.instance] += endpoint.seen.wanted_count
-        most = self.quotas.get(wanted.instance, 100.0)
-        if held[wanted.instance] + wanted.count > most:
+            observed = self.configs.get(endpoint.observed.config)
+            if observed and endpoint.observed.status != "Failed":
+                existing[observed.settings.instance] += endpoint.observed.desired_count
+        most = self.quotas.get(desired.instance, 100.0)
+        if existing[desired.instance] + desired.count > most:
             raise QuotaExceeded(
-                f'the quota "{wanted.instance} for endpoint usage" is {most:g}', hint="ask for more"
+                f'the quota "{desired.instance} for endpoint usage" is {most:g}', hint="ask for more"
             )
 
     def _turn(self) -> None:
@@ -181,157 +181,159 @@ class World:
 class FakeHosting:
     """The port Hosting."""
 
-    world: World
+    state: AccountState
 
-    def endpoint(self, name: str) -> SeenEndpoint | None:
-        self.world.call("endpoint")
-        found = self.world.endpoints.get(name)
-        return found.seen if found else None
+    def endpoint(self, name: str) -> ObservedEndpoint | None:
+        self.state.call("endpoint")
+        found = self.state.endpoints.get(name)
+        return found.observed if found else None
 
-    def endpoint_config(self, name: str) -> SeenEndpointConfig | None:
-        self.world.call("endpoint_config")
-        return self.world.configs.get(name) if self.world.is_seen("endpoint-config", name) else None
+    def endpoint_config(self, name: str) -> ObservedEndpointConfig | None:
+        self.state.call("endpoint_config")
+        return self.state.configs.get(name) if self.state.is_visible("endpoint-config", name) else None
 
-    def model(self, name: str) -> SeenModel | None:
-        self.world.call("model")
-        return self.world.models.get(name) if self.world.is_seen("model", name) else None
+    def model(self, name: str) -> ObservedModel | None:
+        self.state.call("model")
+        return self.state.models.get(name) if self.state.is_visible("model", name) else None
 
     def tags(self, arn: str) -> Pairs:
-        self.world.call("tags")
-        return self.world.tags.get(arn, ())
+        self.state.call("tags")
+        return self.state.tags.get(arn, ())
 
     def create_model(self, name: str, settings: ModelSettings, tags: Pairs) -> None:
-        world = self.world
-        world.call("create_model")
-        _new(name, world.models, "model")
-        world.require_role(f"model {name}")
-        world.models[name] = SeenModel(name=name, arn=world.arn("model", name), settings=settings)
-        world.tagged("model", name, tags)
-        world.trouble.lose("create_model")
+        account = self.state
+        account.call("create_model")
+        _new(name, account.models, "model")
+        account.require_role(f"model {name}")
+        account.models[name] = ObservedModel(name=name, arn=account.arn("model", name), settings=settings)
+        account.tagged("model", name, tags)
+        account.failures.lose("create_model")
 
     def create_endpoint_config(self, name: str, settings: EndpointConfigSettings, tags: Pairs) -> None:
-        world = self.world
-        world.call("create_endpoint_config")
-        _new(name, world.configs, "endpoint config")
-        world.require_seen("model", settings.model)
-        arn, now = world.arn("endpoint-config", name), world.clock.now().isoformat()
-        world.configs[name] = SeenEndpointConfig(
+        account = self.state
+        account.call("create_endpoint_config")
+        _new(name, account.configs, "endpoint config")
+        account.require_visible("model", settings.model)
+        arn, now = account.arn("endpoint-config", name), account.clock.now().isoformat()
+        account.configs[name] = ObservedEndpointConfig(
             name=name, arn=arn, settings=settings, created=now, models=(settings.model,)
         )
-        world.tagged("endpoint-config", name, tags)
-        world.trouble.lose("create_endpoint_config")
+        account.tagged("endpoint-config", name, tags)
+        account.failures.lose("create_endpoint_config")
 
     def create_endpoint(self, name: str, config: str, tags: Pairs) -> None:
-        world = self.world
-        world.call("create_endpoint")
-        _new(name, world.endpoints, "endpoint")
-        world.require_seen("endpoint-config", config)
-        world.require_quota(config)
-        begun = SeenEndpoint(
+        account = self.state
+        account.call("create_endpoint")
+        _new(name, account.endpoints, "endpoint")
+        account.require_visible("endpoint-config", config)
+        account.require_quota(config)
+        started = ObservedEndpoint(
             name=name,
-            arn=world.arn("endpoint", name),
+            arn=account.arn("endpoint", name),
             status="Creating",
             config=config,
-            wanted_count=world.configs[config].settings.count,
-            created=world.clock.now().isoformat(),
-            modified=world.clock.now().isoformat(),
+            desired_count=account.configs[config].settings.count,
+            created=account.clock.now().isoformat(),
+            modified=account.clock.now().isoformat(),
         )
-        reason = world.reason(config)
-        late = (world.clock.now() + timedelta(seconds=world.startup)).isoformat()
-        failed = replace(begun, status="Failed", reason=reason, modified=late)
-        ended = failed if reason else _serving(begun, config, world)
-        world.endpoints[name] = Endpoint(begun, world.clock.monotonic() + world.startup, ended)
-        world.tagged("endpoint", name, tags)
-        world.trouble.lose("create_endpoint")
+        reason = account.reason(config)
+        late = (account.clock.now() + timedelta(seconds=account.startup)).isoformat()
+        failed = replace(started, status="Failed", reason=reason, modified=late)
+        ended = failed if reason else _serving(started, config, account)
+        account.endpoints[name] = Endpoint(started, account.clock.monotonic() + account.startup, ended)
+        account.tagged("endpoint", name, tags)
+        account.failures.lose("create_endpoint")
 
     def update_endpoint(self, name: str, config: str, *, keep_count: bool) -> None:
-        world = self.world
-        world.call("update_endpoint")
+        account = self.state
+        account.call("update_endpoint")
         before = self._settled(name)
-        world.require_seen("endpoint-config", before.config)
-        world.require_seen("endpoint-config", config)
-        world.require_quota(config)
-        now = world.clock.now()
-        late = (now + timedelta(seconds=world.startup)).isoformat()
-        begun = replace(before, status="Updating", pending=config, reason="", modified=now.isoformat())
-        reason = world.reason(config)
-        ended = replace(before, reason=reason, modified=late) if reason else _serving(begun, config, world)
+        account.require_visible("endpoint-config", before.config)
+        account.require_visible("endpoint-config", config)
+        account.require_quota(config)
+        now = account.clock.now()
+        late = (now + timedelta(seconds=account.startup)).isoformat()
+        started = replace(before, status="Updating", pending=config, reason="", modified=now.isoformat())
+        reason = account.reason(config)
+        ended = (
+            replace(before, reason=reason, modified=late) if reason else _serving(started, config, account)
+        )
         if keep_count and not reason:
-            ended = replace(ended, count=before.count, wanted_count=before.wanted_count)
-        world.endpoints[name] = Endpoint(begun, world.clock.monotonic() + world.startup, ended)
-        world.trouble.lose("update_endpoint")
+            ended = replace(ended, count=before.count, desired_count=before.desired_count)
+        account.endpoints[name] = Endpoint(started, account.clock.monotonic() + account.startup, ended)
+        account.failures.lose("update_endpoint")
 
     def tag(self, arn: str, tags: Pairs) -> None:
-        self.world.call("tag")
-        _there(arn, self.world.tags, "resource")
-        self.world.tags[arn] = tuple(sorted({**dict(self.world.tags[arn]), **dict(tags)}.items()))
-        self.world.trouble.lose("tag")
+        self.state.call("tag")
+        _require_existing(arn, self.state.tags, "resource")
+        self.state.tags[arn] = tuple(sorted({**dict(self.state.tags[arn]), **dict(tags)}.items()))
+        self.state.failures.lose("tag")
 
     def untag(self, arn: str, names: tuple[str, ...]) -> None:
-        self.world.call("untag")
-        _there(arn, self.world.tags, "resource")
-        self.world.tags[arn] = tuple(pair for pair in self.world.tags[arn] if pair[0] not in names)
-        self.world.trouble.lose("untag")
+        self.state.call("untag")
+        _require_existing(arn, self.state.tags, "resource")
+        self.state.tags[arn] = tuple(pair for pair in self.state.tags[arn] if pair[0] not in names)
+        self.state.failures.lose("untag")
 
     def delete_endpoint(self, name: str) -> None:
-        world = self.world
-        world.call("delete_endpoint")
-        found = world.endpoints.get(name)
-        if found is not None and found.seen.status != "Deleting":
-            if found.seen.status == "Creating":
+        account = self.state
+        account.call("delete_endpoint")
+        found = account.endpoints.get(name)
+        if found is not None and found.observed.status != "Deleting":
+            if found.observed.status == "Creating":
                 raise Conflict(
                     f"endpoint {name}: it is in progress already", hint="wait until it has settled"
                 )
-            going = replace(found.seen, status="Deleting")
-            world.endpoints[name] = Endpoint(going, world.clock.monotonic() + 10.0, None)
-        world.trouble.lose("delete_endpoint")
+            going = replace(found.observed, status="Deleting")
+            account.endpoints[name] = Endpoint(going, account.clock.monotonic() + 10.0, None)
+        account.failures.lose("delete_endpoint")
 
     def delete_endpoint_config(self, name: str) -> None:
-        self.world.call("delete_endpoint_config")
-        self.world.configs.pop(name, None)
-        self.world.drop("endpoint-config", name)
-        self.world.trouble.lose("delete_endpoint_config")
+        self.state.call("delete_endpoint_config")
+        self.state.configs.pop(name, None)
+        self.state.drop("endpoint-config", name)
+        self.state.failures.lose("delete_endpoint_config")
 
     def delete_model(self, name: str) -> None:
-        self.world.call("delete_model")
-        self.world.models.pop(name, None)
-        self.world.drop("model", name)
-        self.world.trouble.lose("delete_model")
+        self.state.call("delete_model")
+        self.state.models.pop(name, None)
+        self.state.drop("model", name)
+        self.state.failures.lose("delete_model")
 
-    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
-        self.world.call("invoke")
-        found = self.world.endpoints.get(name)
-        if found is None or found.seen.status in ("Creating", "Failed"):
+    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[ResponseHead | bytes]:
+        self.state.call("invoke")
+        found = self.state.endpoints.get(name)
+        if found is None or found.observed.status in ("Creating", "Failed"):
             raise NotFound(
                 f"endpoint {name}: SageMaker does not know it as one that answers", hint="look at it"
             )
-        yield from self.world.answer(name, request)
+        yield from self.state.answer(name, request)
 
     def address(self, name: str) -> str:
         return (
-            f"https://runtime.sagemaker.{self.world.caller.region}.amazonaws.com/endpoints/{name}/invocations"
+            f"https://runtime.sagemaker.{self.state.caller.region}.amazonaws.com/endpoints/{name}/invocations"
         )
 
-    def _settled(self, name: str) -> SeenEndpoint:
-        _there(name, self.world.endpoints, "endpoint")
-        seen = self.world.endpoints[name].seen
-        if seen.status in ("Creating", "Updating", "Deleting", "RollingBack"):
+    def _settled(self, name: str) -> ObservedEndpoint:
+        _require_existing(name, self.state.endpoints, "endpoint")
+        observed = self.state.endpoints[name].observed
+        if observed.status in ("Creating", "Updating", "Deleting", "RollingBack"):
             raise Conflict(f"endpoint {name}: it is in progress already", hint="wait until it has settled")
-        if seen.status == "Failed":
+        if observed.status == "Failed":
             raise CloudError(f"endpoint {name}: it cannot be updated in status Failed", hint="delete it")
-        return seen
+        return observed
 
 
-def _serving(seen: SeenEndpoint, config: str, world: World) -> SeenEndpoint:
-    count = world.configs[config].settings.count
-    return replace(seen, status="InService", config=config, pending="", count=count, wanted_count=count)
+def _serving(observed: ObservedEndpoint, config: str, account: AccountState) -> ObservedEndpoint:
+    count = account.configs[config].settings.count
+    return replace(observed, status="InService", config=config, pending="", count=count, desired_count=count)
 
 
-def _new(name: str, there: Container[str], what: str) -> None:
-    if name in there:
+def _new(name: str, existing: Container[str], what: str) -> None:
+    if name in existing:
         raise Conflict(f"{what} {name}: it exists already", hint="look whether it is ours")
 
 
-def _there(name: str, there: Container[str], what: str) -> None:
-    if name not in there:
+def _require_existing(name: str, existing: Container[str], what: str) -> None:
+    if name not in existing:
         raise NotFound(f"{what} {name}: not found", hint="check its name")

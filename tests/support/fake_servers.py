@@ -13,16 +13,16 @@ from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
 
-from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Report
 
-Answer = tuple[int, str, bytes]
+FakeResponse = tuple[int, str, bytes]
 End = Literal["ready", "failed", "dies", "hangs"]
 
 
-def chat(body: dict[str, Any]) -> Answer:
+def chat(body: dict[str, Any]) -> FakeResponse:
     """OpenAI's form, whole or as lines, as our handler gives it: always the same two words."""
     if not body.get("stream"):
         choice = {"message": {"role": "assistant", "content": "OK then"}, "finish_reason": "stop"}
@@ -39,29 +39,29 @@ def chat(body: dict[str, Any]) -> Answer:
     return 200, "application/jsonlines", b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
-def silent(body: dict[str, Any]) -> Answer:
+def silent(body: dict[str, Any]) -> FakeResponse:
     """A loaded model that answers with an error."""
     return 424, "application/json", b'{"code": 424, "message": "prediction failure"}'
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What a server will do: be looked at `looks` times, then come to its `end`; ready, it `answer`s."""
+    """What a server will do: be looked at `polls` times, then come to its `end`; ready, it `answer`s."""
 
-    looks: int = 2
+    polls: int = 2
     end: End = "ready"
     why: str = "the worker ended\nTraceback (most recent call last):\nRuntimeError: no such model"
-    answer: Callable[[dict[str, Any]], Answer] = chat
+    answer: Callable[[dict[str, Any]], FakeResponse] = chat
 
 
 @dataclass
-class _Life:
+class _ServerProcess:
     launch: Launch
     behaviour: Behaviour
     pid: int
     listener: _Listener | None
     phase: Literal["starting", "loading", "ready", "failed", "draining", "gone"] = "loading"
-    looks: int = 0
+    polls: int = 0
     served: int = 0
     why: str = ""
 
@@ -76,48 +76,50 @@ class FakeModelServers:
         self.stopped: list[tuple[str, float]] = []
         """Every stop, with its grace."""
         self.foreground_ends_with = 0
-        self._lives: dict[Path, _Life] = {}
+        self._processes: dict[Path, _ServerProcess] = {}
         self._reserved: dict[int, socket.socket] = {}
 
-    def start(self, launch: Launch) -> SeenServer:
+    def start(self, launch: Launch) -> ObservedServer:
         launch.home.mkdir(parents=True, exist_ok=True)
         self.started.append(launch)
         behaviour = self.next.popleft() if self.next else Behaviour()
         if keep := self._reserved.pop(launch.port, None):
             keep.close()
         listener = _bound(launch.host, launch.port)
-        life = _Life(launch=launch, behaviour=behaviour, pid=40_000 + len(self.started), listener=listener)
-        self._lives[launch.home] = life
+        run = _ServerProcess(
+            launch=launch, behaviour=behaviour, pid=40_000 + len(self.started), listener=listener
+        )
+        self._processes[launch.home] = run
         if listener is None:
-            life.phase, life.why = "failed", f"{launch.host}:{launch.port}: Address already in use"
+            run.phase, run.why = "failed", f"{launch.host}:{launch.port}: Address already in use"
         self.log(launch.home).write_text(f"started {launch.home.name}\n{behaviour.why}\n")
-        return self._seen(launch.home)
+        return self._observed(launch.home)
 
-    def look(self, home: Path) -> SeenServer:
-        life = self._lives.get(home)
-        if life is not None:
-            self._advance(life)
-        return self._seen(home)
+    def status(self, home: Path) -> ObservedServer:
+        run = self._processes.get(home)
+        if run is not None:
+            self._advance(run)
+        return self._observed(home)
 
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
-        mine, other = self._lives[home], self._lives.get(previous)
-        if mine.phase != "ready" or other is None or other.listener is None or other.listener.port != port:
+        own, other = self._processes[home], self._processes.get(previous)
+        if own.phase != "ready" or other is None or other.listener is None or other.listener.port != port:
             raise DeployFailed(f"{home.name} could not take {host}:{port}", hint="run `lmi up` again")
-        assert mine.listener is not None
-        mine.listener.close()
-        mine.listener, other.listener = other.listener, None
-        mine.listener.holder = mine
-        other.phase, other.looks = "draining", 0
+        assert own.listener is not None
+        own.listener.close()
+        own.listener, other.listener = other.listener, None
+        own.listener.holder = own
+        other.phase, other.polls = "draining", 0
 
     def stop(self, home: Path, *, grace: float) -> None:
         self.stopped.append((home.name, grace))
-        life = self._lives.get(home)
-        if life is not None:
-            self._end(life, "gone")
+        run = self._processes.get(home)
+        if run is not None:
+            self._end(run, "gone")
 
     def failure(self, home: Path) -> str:
-        life = self._lives.get(home)
-        return life.why if life else ""
+        run = self._processes.get(home)
+        return run.why if run else ""
 
     def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
         if report is not None:
@@ -129,19 +131,21 @@ class FakeModelServers:
 
     def kill(self, home: Path) -> None:
         """As kill -9, or a restart of the machine."""
-        self._end(self._lives[home], "gone")
+        self._end(self._processes[home], "gone")
 
     def freeze(self, home: Path) -> None:
         """As kill -STOP: the process is there, and answers nobody."""
-        self._lives[home].phase = "starting"
+        self._processes[home].phase = "starting"
 
     def alive(self) -> list[str]:
         """The servers that run, by name."""
-        return sorted(home.name for home, life in self._lives.items() if life.phase not in ("gone", "failed"))
+        return sorted(
+            home.name for home, run in self._processes.items() if run.phase not in ("gone", "failed")
+        )
 
-    def free_port(self, taken: frozenset[int] = frozenset()) -> int:
+    def free_port(self, used: frozenset[int] = frozenset()) -> int:
         """A port that no other test will be given, for as long as this lives; the same until a server has it."""
-        if free := next((port for port in self._reserved if port not in taken), None):
+        if free := next((port for port in self._reserved if port not in used), None):
             return free
         keep = socket.socket()
         keep.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -151,43 +155,43 @@ class FakeModelServers:
         return port
 
     def close(self) -> None:
-        for life in self._lives.values():
-            self._end(life, "gone")
+        for run in self._processes.values():
+            self._end(run, "gone")
         for keep in self._reserved.values():
             keep.close()
 
-    def _advance(self, life: _Life) -> None:
-        life.looks += 1
-        if life.phase == "draining" and life.looks > 1:
-            self._end(life, "gone")
-        if life.phase != "loading" or life.looks <= life.behaviour.looks:
+    def _advance(self, run: _ServerProcess) -> None:
+        run.polls += 1
+        if run.phase == "draining" and run.polls > 1:
+            self._end(run, "gone")
+        if run.phase != "loading" or run.polls <= run.behaviour.polls:
             return
-        match life.behaviour.end:
+        match run.behaviour.end:
             case "ready":
-                assert life.listener is not None
-                life.listener.open(life)
-                life.phase = "ready"
+                assert run.listener is not None
+                run.listener.open(run)
+                run.phase = "ready"
             case "failed":
-                self._end(life, "failed")
-                life.why = life.behaviour.why
+                self._end(run, "failed")
+                run.why = run.behaviour.why
             case "dies":
-                self._end(life, "gone")
+                self._end(run, "gone")
             case "hangs":
                 pass
 
-    def _end(self, life: _Life, phase: Literal["failed", "gone"]) -> None:
-        life.phase, life.why = phase, ""
-        if life.listener is not None:
-            life.listener.close()
-            life.listener = None
+    def _end(self, run: _ServerProcess, phase: Literal["failed", "gone"]) -> None:
+        run.phase, run.why = phase, ""
+        if run.listener is not None:
+            run.listener.close()
+            run.listener = None
 
-    def _seen(self, home: Path) -> SeenServer:
-        life = self._lives.get(home)
-        if life is None or life.phase == "gone":
-            return SeenServer(server=home.name, phase="gone", pid=None, port=None)
-        pid = None if life.phase == "failed" else life.pid
-        port = life.listener.port if life.listener else None
-        return SeenServer(server=home.name, phase=life.phase, pid=pid, port=port, served=life.served)
+    def _observed(self, home: Path) -> ObservedServer:
+        run = self._processes.get(home)
+        if run is None or run.phase == "gone":
+            return ObservedServer(server=home.name, phase="gone", pid=None, port=None)
+        pid = None if run.phase == "failed" else run.pid
+        port = run.listener.port if run.listener else None
+        return ObservedServer(server=home.name, phase=run.phase, pid=pid, port=port, served=run.served)
 
 
 @dataclass
@@ -196,20 +200,20 @@ class _Listener:
 
     bound: socket.socket
     port: int
-    holder: _Life | None = None
+    holder: _ServerProcess | None = None
     server: HTTPServer | None = field(default=None)
 
-    def open(self, holder: _Life) -> None:
+    def open(self, owner: _ServerProcess) -> None:
         listener = self
-        self.holder = holder
+        self.holder = owner
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                life = listener.holder
-                assert life is not None
+                run = listener.holder
+                assert run is not None
                 raw = self.rfile.read(int(self.headers["Content-Length"]))
-                status, kind, body = life.behaviour.answer(_json(raw))
-                life.served += 1
+                status, kind, body = run.behaviour.answer(_json(raw))
+                run.served += 1
                 self.send_response(status)
                 self.send_header("Content-Type", kind)
                 self.send_header("Content-Length", str(len(body)))

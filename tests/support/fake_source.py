@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from lmi_deploy.domain.content_hashes import oid_of
 from lmi_deploy.domain.facts import FileEntry, ModelListing
-from lmi_deploy.ports.source import Arrived
+from lmi_deploy.ports.source import BytesRead
 
 Twist = Callable[[str, int, memoryview], None]
 
@@ -19,13 +19,13 @@ def untouched(path: str, start: int, buffer: memoryview) -> None:
 
 
 @dataclass
-class MadeUp:
-    """The port Source over bytes in memory. `twist` sees each buffer before it is handed on; `asked` is a log."""
+class GeneratedSource:
+    """The port Source over bytes in memory. `twist` sees each buffer before it is handed on; `requests` is a log."""
 
     files: Mapping[str, bytes]
     git: frozenset[str] = frozenset()
     twist: Twist = untouched
-    asked: list[tuple[str, int, int]] = field(default_factory=list)
+    requests: list[tuple[str, int, int]] = field(default_factory=list)
     buffers: dict[int, int] = field(default_factory=dict)
     """Each buffer that was ever handed in, with its size."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -44,13 +44,15 @@ class MadeUp:
             return FileEntry(path=path, size=len(content), oid=oid_of(content, "git-sha1"), kind="git-sha1")
         return FileEntry(path=path, size=len(content), oid=hashlib.sha256(content).hexdigest(), kind="sha256")
 
-    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+    def read_into(
+        self, listing: ModelListing, path: str, buffer: memoryview, *, start: int
+    ) -> Iterator[BytesRead]:
         with self._lock:
-            self.asked.append((path, start, len(buffer)))
+            self.requests.append((path, start, len(buffer)))
             self.buffers[id(buffer.obj)] = memoryview(buffer.obj).nbytes
         half = len(buffer) // 2
         for begin, end in ((0, half), (half, len(buffer))):
             buffer[begin:end] = memoryview(self.files[path])[start + begin : start + end]
             if end == len(buffer):
                 self.twist(path, start, buffer)
-            yield Arrived(end)
+            yield BytesRead(end)

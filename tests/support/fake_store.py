@@ -12,7 +12,7 @@ from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.errors import IntegrityError, NotFound, UsageRefused
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.object_store import Conflict, Part, Stored, Upload
+from lmi_deploy.ports.object_store import Conflict, MultipartUpload, Part, StoredObject
 
 CHUNK = 1 << 20
 SMALLEST_PART = 5 << 20
@@ -21,7 +21,7 @@ _MODIFIED = "2026-01-01T00:00:00+00:00"
 
 @dataclass
 class _Parts:
-    upload: Upload
+    upload: MultipartUpload
     metadata: Mapping[str, str]
     parts: dict[int, tuple[Part, bytes]] = field(default_factory=dict)
 
@@ -59,21 +59,21 @@ class FakeStore:
         twin._times = dict(self._times)
         return twin
 
-    def look(self, key: str) -> Stored | None:
+    def head(self, key: str) -> StoredObject | None:
         with self._lock:
             self.calls.append("look")
             if key not in self.objects:
                 return None
             return replace(self._stored(key), metadata=self._metadata.get(key, {}))
 
-    def get(self, key: str) -> tuple[bytes, Stored] | None:
+    def get(self, key: str) -> tuple[bytes, StoredObject] | None:
         with self._lock:
             self.calls.append("get")
             if key not in self.objects:
                 return None
             return self.objects[key], replace(self._stored(key), as_of=self._now())
 
-    def list(self, prefix: str) -> Iterator[Stored]:
+    def list(self, prefix: str) -> Iterator[StoredObject]:
         with self._lock:
             self.calls.append("list")
             found = [self._stored(key) for key in sorted(self.objects) if key.startswith(prefix)]
@@ -85,22 +85,24 @@ class FakeStore:
             content = self._content(key)
             if etag and self._stored(key).etag != etag:
                 raise self._conflict(key)
-        wanted = content[start : None if length is None else start + length]
-        for first in range(0, len(wanted), CHUNK):
-            yield wanted[first : first + CHUNK]
+        expected = content[start : None if length is None else start + length]
+        for first in range(0, len(expected), CHUNK):
+            yield expected[first : first + CHUNK]
 
     def put(
         self, key: str, body: bytes, *, crc32: str = "", if_absent: bool = False, if_etag: str = ""
-    ) -> Stored:
+    ) -> StoredObject:
         with self._lock:
             self.calls.append("put")
             _check_key(key)
-            there = self._stored(key) if key in self.objects else None
-            if (if_absent and there is not None) or (if_etag and (there is None or there.etag != if_etag)):
+            existing = self._stored(key) if key in self.objects else None
+            if (if_absent and existing is not None) or (
+                if_etag and (existing is None or existing.etag != if_etag)
+            ):
                 raise self._conflict(key)
             self._verify(key, body, crc32 or crc32_of(body))
             self.sent += len(body)
-            return self._keep(key, bytes(body))
+            return self._put(key, bytes(body))
 
     def delete(self, keys: Sequence[str]) -> None:
         with self._lock:
@@ -117,7 +119,7 @@ class FakeStore:
 
     def copy(
         self, source: str, key: str, *, size: int, bucket: str = "", owner: str = "", etag: str = ""
-    ) -> Stored:
+    ) -> StoredObject:
         origin = self.others[bucket] if bucket and bucket != self.bucket else self
         with self._lock:
             self.calls.append("copy")
@@ -125,21 +127,21 @@ class FakeStore:
             content = origin._content(source)
             if etag and origin._stored(source).etag != etag:
                 raise self._conflict(source)
-            return self._keep(key, content)
+            return self._put(key, content)
 
-    def begin(self, key: str, *, metadata: Mapping[str, str] | None = None) -> Upload:
+    def create_multipart(self, key: str, *, metadata: Mapping[str, str] | None = None) -> MultipartUpload:
         with self._lock:
             self.calls.append("begin")
             _check_key(key)
             self._count += 1
-            upload = Upload(key=key, upload_id=f"upload-{self._count}", begun=_MODIFIED)
+            upload = MultipartUpload(key=key, upload_id=f"upload-{self._count}", started=_MODIFIED)
             self._uploads[upload.upload_id] = _Parts(upload, metadata or {})
             return upload
 
-    def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:
+    def put_part(self, upload: MultipartUpload, number: int, body: memoryview, *, crc32: str) -> Part:
         with self._lock:
             self.calls.append("put_part")
-            begun = self._begun(upload)
+            started = self._find_upload(upload)
             content = body.tobytes()
             self._verify(upload.key, content, crc32)
             part = Part(
@@ -149,52 +151,54 @@ class FakeStore:
                 crc32=crc32,
                 modified=self.part_modified,
             )
-            begun.parts[number] = (part, content)
+            started.parts[number] = (part, content)
             self.sent += len(content)
             return part
 
-    def parts(self, upload: Upload) -> tuple[Part, ...]:
+    def parts(self, upload: MultipartUpload) -> tuple[Part, ...]:
         with self._lock:
             self.calls.append("parts")
-            return tuple(part for _, (part, _) in sorted(self._begun(upload).parts.items()))
+            return tuple(part for _, (part, _) in sorted(self._find_upload(upload).parts.items()))
 
-    def complete(self, upload: Upload, parts: Sequence[Part], *, crc32: str, size: int) -> Stored:
+    def complete(
+        self, upload: MultipartUpload, parts: Sequence[Part], *, crc32: str, size: int
+    ) -> StoredObject:
         with self._lock:
             self.calls.append("complete")
-            content = self._joined(self._begun(upload), parts)
+            content = self._joined(self._find_upload(upload), parts)
             self._verify(upload.key, content, crc32)
             if len(content) != size:
                 raise IntegrityError(f"{upload.key}: {len(content)} bytes, announced were {size}")
-            begun = self._uploads.pop(upload.upload_id)
+            started = self._uploads.pop(upload.upload_id)
             etag = f'"{_md5(content)}-{len(parts)}"'
-            return self._keep(upload.key, content, etag=etag, metadata=begun.metadata)
+            return self._put(upload.key, content, etag=etag, metadata=started.metadata)
 
-    def abort(self, upload: Upload) -> None:
+    def abort(self, upload: MultipartUpload) -> None:
         with self._lock:
             self.calls.append("abort")
             self._uploads.pop(upload.upload_id, None)
 
-    def uploads(self, prefix: str) -> tuple[Upload, ...]:
+    def uploads(self, prefix: str) -> tuple[MultipartUpload, ...]:
         with self._lock:
             self.calls.append("uploads")
             return tuple(
-                begun.upload for begun in self._uploads.values() if begun.upload.key.startswith(prefix)
+                started.upload for started in self._uploads.values() if started.upload.key.startswith(prefix)
             )
 
-    def _joined(self, begun: _Parts, parts: Sequence[Part]) -> bytes:
+    def _joined(self, started: _Parts, parts: Sequence[Part]) -> bytes:
         chosen = sorted(parts, key=lambda part: part.number)
         for part in chosen:
-            kept = begun.parts.get(part.number)
+            kept = started.parts.get(part.number)
             if kept is None or (kept[0].etag, kept[0].crc32) != (part.etag, part.crc32):
-                raise IntegrityError(f"{begun.upload.key}: part {part.number} is not the one that was sent")
+                raise IntegrityError(f"{started.upload.key}: part {part.number} is not the one that was sent")
         small = [part.number for part in chosen[:-1] if part.size < self.smallest_part]
         if small:
-            raise IntegrityError(f"{begun.upload.key}: part {small[0]} is smaller than S3 allows")
-        return b"".join(begun.parts[part.number][1] for part in chosen)
+            raise IntegrityError(f"{started.upload.key}: part {small[0]} is smaller than S3 allows")
+        return b"".join(started.parts[part.number][1] for part in chosen)
 
-    def _keep(
+    def _put(
         self, key: str, content: bytes, *, etag: str = "", metadata: Mapping[str, str] | None = None
-    ) -> Stored:
+    ) -> StoredObject:
         self.objects[key] = content
         self._metadata[key] = metadata or {}
         self._etags[key] = etag or f'"{_md5(content)}"'
@@ -205,10 +209,10 @@ class FakeStore:
         # Whole seconds, as HTTP's dates have them.
         return self.clock.now().replace(microsecond=0).isoformat() if self.clock else _MODIFIED
 
-    def _stored(self, key: str) -> Stored:
+    def _stored(self, key: str) -> StoredObject:
         content = self.objects[key]
         etag = self._etags.get(key) or f'"{_md5(content)}"'
-        return Stored(
+        return StoredObject(
             key=key,
             size=len(content),
             etag=etag,
@@ -222,7 +226,7 @@ class FakeStore:
             raise NotFound(f"s3://{self.bucket}/{key}: no such object", hint="look at what is there")
         return self.objects[key]
 
-    def _begun(self, upload: Upload) -> _Parts:
+    def _find_upload(self, upload: MultipartUpload) -> _Parts:
         if upload.upload_id not in self._uploads:
             raise NotFound(f"{upload.key}: the multipart upload is gone", hint="begin again")
         return self._uploads[upload.upload_id]
@@ -236,8 +240,8 @@ class FakeStore:
 
 
 def _check_key(key: str) -> None:
-    if mistake := check_relative_path(key):
-        raise UsageRefused(f"key {key[:80]!r} {mistake}", hint="rename the file")
+    if error := check_relative_path(key):
+        raise UsageRefused(f"key {key[:80]!r} {error}", hint="rename the file")
 
 
 def _md5(content: bytes) -> str:

@@ -31,7 +31,7 @@ class FakeTags(dict[str, Pairs]):
             self._note(arn, ())
         return super().pop(arn, *otherwise)
 
-    def shown(self, lag: float) -> Iterator[Resource]:
+    def visible(self, lag: float) -> Iterator[Resource]:
         """What the tag search finds that is `lag` seconds behind: deletions, too."""
         for arn, past in sorted(self._past.items()):
             known = [tags for since, tags in past if since + lag <= self._clock.monotonic()]

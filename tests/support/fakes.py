@@ -14,7 +14,7 @@ from lmi_deploy.domain.facts import FileEntry, ModelListing, ModelSource
 from lmi_deploy.domain.naming import digest
 from lmi_deploy.errors import NotFound, TransferFailed
 from lmi_deploy.ports.environments import CacheEntry
-from lmi_deploy.ports.source import Arrived
+from lmi_deploy.ports.source import BytesRead
 
 BEGIN = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 
@@ -44,10 +44,10 @@ def safetensors(parameters: int = 4) -> bytes:
 
 def model_files(architecture: str = "LlamaForCausalLM", **config: object) -> dict[str, bytes]:
     """A repository of a few hundred bytes that has all that a plan looks at."""
-    said = {"architectures": [architecture], "max_position_embeddings": 128, **config}
+    response = {"architectures": [architecture], "max_position_embeddings": 128, **config}
     return {
         "README.md": b"# Tiny\n",
-        "config.json": json.dumps(said).encode(),
+        "config.json": json.dumps(response).encode(),
         "model.safetensors": safetensors(),
         "pytorch_model.bin": b"\x80\x04pickle",
         "tokenizer.json": b"{}",
@@ -85,16 +85,18 @@ class FakeHub:
         *,
         start: int = 0,
         length: int | None = None,
-        anew: bool = False,
+        refresh: bool = False,
     ) -> bytes:
         content = self._files(listing.model_id)[path]
         return content[start : None if length is None else start + length]
 
-    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+    def read_into(
+        self, listing: ModelListing, path: str, buffer: memoryview, *, start: int
+    ) -> Iterator[BytesRead]:
         if self.failure:
             raise self.failure
         buffer[:] = self._files(listing.model_id)[path][start : start + len(buffer)]
-        yield Arrived(len(buffer))
+        yield BytesRead(len(buffer))
 
     def folder(self, listing: ModelListing) -> Path:
         return self.root / "hub" / listing.model_id.replace("/", "--") / listing.commit
@@ -102,7 +104,7 @@ class FakeHub:
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
         return sum(file.size for file in files if file.oid not in self.cached)
 
-    def require_room(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
+    def require_space(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
         if (needed := self.missing(listing, files)) > self.free:
             raise TransferFailed(
                 f"{needed} bytes are to come, and there are {self.free} free", hint="make room"
@@ -139,13 +141,13 @@ class FakeHub:
 
 @dataclass
 class FakeEnvironments:
-    """`made` names what is there: environments by name, the engine as `engine-VERSION`."""
+    """`created` names what is there: environments by name, the engine as `engine-VERSION`."""
 
     root: Path
-    made: set[str] = field(default_factory=set)
+    created: set[str] = field(default_factory=set)
 
     def ready(self, environment: str) -> bool:
-        return environment in self.made
+        return environment in self.created
 
     def python(self, environment: str) -> Path:
         return self.root / environment / "bin" / "python"
@@ -155,28 +157,28 @@ class FakeEnvironments:
     ) -> Generator[Event, None, str]:
         for package in packages:
             yield Line(key=key, text=f"installing {package}")
-        self.made.add(environment)
+        self.created.add(environment)
         return f"{len(packages)} packages"
 
     def engine_ready(self, version: str) -> bool:
-        return f"engine-{version}" in self.made
+        return f"engine-{version}" in self.created
 
     def engine(self, version: str) -> Path:
         return self.root / f"engine-{version}"
 
     def install_engine(self, version: str, *, key: str) -> Generator[Event, None, str]:
         yield Progress(key=key, done=217_000, total=217_000, unit="bytes")
-        self.made.add(f"engine-{version}")
+        self.created.add(f"engine-{version}")
         return "unpacked"
 
     def entries(self) -> tuple[CacheEntry, ...]:
         return tuple(
             CacheEntry(kind="environment", name=name, path=self.root / name, size=1000)
-            for name in sorted(self.made)
+            for name in sorted(self.created)
         )
 
     def remove(self, name: str) -> int:
-        if name not in self.made:
+        if name not in self.created:
             raise NotFound(f"{name}: nothing of that name is kept", hint="`lmi cache ls` shows the names")
-        self.made.remove(name)
+        self.created.remove(name)
         return 1000

@@ -6,7 +6,7 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 
-class StillClock:
+class FrozenClock:
     """Safe to use from several threads; every sleep moves it on."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:

@@ -14,10 +14,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from lmi_deploy.server.http.stream import Stream
-from lmi_deploy.server.workers.protocol import Answer, Entry, Pair, WireReader, pack_request
+from lmi_deploy.server.workers.protocol import Entry, Pair, WireReader, WorkerResponse, pack_request
 
 STARTED = b"Python engine started."
-PATIENCE = 120.0
+TIMEOUT = 120.0
 HEADERS = {"Content-Type": "application/json"}
 
 
@@ -66,15 +66,15 @@ class Worker:
         """The warm-up call, with the options as the server would send them."""
         return self._send([(key, str(value)) for key, value in options.items()], [])
 
-    def ask(self, body: object, headers: Mapping[str, str] = HEADERS) -> Reply:
+    def invoke(self, body: object, headers: Mapping[str, str] = HEADERS) -> Reply:
         """One request; `body` goes as it is when it is bytes, else as JSON."""
         return self._send(list(headers.items()), [("data", _raw(body))])
 
-    def ask_entry(self, key: str, value: bytes) -> Reply:
+    def invoke_entry(self, key: str, value: bytes) -> Reply:
         """One request whose content came as a form field."""
         return self._send([], [(key, value)])
 
-    def ask_batch(self, bodies: Sequence[object]) -> Reply:
+    def invoke_batch(self, bodies: Sequence[object]) -> Reply:
         """Several requests that the server grouped; `items` of the reply are in their order."""
         content: list[Entry] = [(f"batch_{at:03}.data", _raw(body)) for at, body in enumerate(bodies)]
         properties = [
@@ -112,7 +112,7 @@ class Worker:
         )
         started = asyncio.Event()
         self._listening = asyncio.create_task(self._listen(started))
-        await asyncio.wait_for(started.wait(), PATIENCE)
+        await asyncio.wait_for(started.wait(), TIMEOUT)
         if self._process.returncode is not None:
             raise RuntimeError("the worker did not start:\n" + "\n".join(self.log))
         loop = asyncio.get_running_loop()
@@ -140,10 +140,10 @@ class Worker:
 
     async def _exchange(self, request: bytes) -> Reply:
         self._stream.write(request)
-        async with asyncio.timeout(PATIENCE):
-            answer = await self._reader.answer()
-            frames = await self._frames() if answer.streamed else ()
-        return _reply(answer, frames)
+        async with asyncio.timeout(TIMEOUT):
+            response = await self._reader.read_response()
+            frames = await self._frames() if response.streamed else ()
+        return _reply(response, frames)
 
     async def _frames(self) -> tuple[bytes, ...]:
         frames, more = [], True
@@ -157,11 +157,11 @@ def _raw(body: object) -> bytes:
     return body if isinstance(body, bytes) else json.dumps(body).encode()
 
 
-def _reply(answer: Answer, frames: tuple[bytes, ...]) -> Reply:
+def _reply(response: WorkerResponse, frames: tuple[bytes, ...]) -> Reply:
     return Reply(
-        code=answer.code,
-        properties=dict(answer.properties),
-        body=b"".join(frames) if answer.streamed else answer.body(),
+        code=response.code,
+        properties=dict(response.properties),
+        body=b"".join(frames) if response.streamed else response.body(),
         frames=frames,
-        items=tuple(value for _, value in answer.content),
+        items=tuple(value for _, value in response.content),
     )

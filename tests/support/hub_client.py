@@ -9,7 +9,7 @@ from random import Random
 from lmi_deploy.domain.events import Event, Notice, Progress
 from lmi_deploy.domain.facts import ModelListing
 from lmi_deploy.sources.hub import HubSettings, HuggingFaceHub
-from tests.support.frozen_clock import StillClock
+from tests.support.frozen_clock import FrozenClock
 from tests.support.hub import LocalHub
 
 WEIGHTS = bytes(range(256)) * 4000
@@ -21,12 +21,12 @@ class HubClient:
     """The adapter with a home of its own, a clock that costs nothing, and short patience."""
 
     def __init__(self, hub: LocalHub, home: Path, environ: Mapping[str, str] | None = None) -> None:
-        self.clock = StillClock()
+        self.clock = FrozenClock()
         self.home = home
-        asked = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_DOWNLOAD_TIMEOUT": "0.4"}
-        self.settings = HubSettings.read(asked | dict(environ or {}), home)
+        requests = {"HF_ENDPOINT": hub.url, "HF_HOME": str(home), "HF_HUB_DOWNLOAD_TIMEOUT": "0.4"}
+        self.settings = HubSettings.read(requests | dict(environ or {}), home)
         self.adapter = self.another()
-        self.told: list[str] = []
+        self.notices: list[str] = []
         """Notices."""
 
     def another(self, ledger: Path | None = None) -> HuggingFaceHub:
@@ -39,16 +39,16 @@ class HubClient:
     def fetch(self, listing: ModelListing) -> tuple[Path, list[Progress]]:
         """All files of a listing; the snapshot folder, and what was said on the way."""
         fetching = self.adapter.fetch(listing, listing.files, key="weights")
-        said: list[Progress] = []
+        events: list[Progress] = []
         try:
             while True:
-                said += self.hear(next(fetching))
+                events += self.collect(next(fetching))
         except StopIteration as end:
-            return Path(end.value), said
+            return Path(end.value), events
 
-    def hear(self, event: Event) -> list[Progress]:
+    def collect(self, event: Event) -> list[Progress]:
         """A notice is noted; progress is given back."""
-        self.told += [event.text] if isinstance(event, Notice) else []
+        self.notices += [event.text] if isinstance(event, Notice) else []
         return [event] if isinstance(event, Progress) else []
 
     def final_names(self) -> set[str]:

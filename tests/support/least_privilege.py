@@ -26,7 +26,7 @@ _NUMBERS = count()
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Less:
+class ReducedPermissions:
     """One action of one statement, taken out."""
 
     part: str
@@ -65,7 +65,7 @@ class Principal:
         for name, value in self.aws.keys.items():
             self.monkeypatch.setenv(name, value)
 
-    def grant(self, *less: Less) -> None:
+    def grant(self, *less: ReducedPermissions) -> None:
         """The printed policies, without these."""
         documents, iam = copy.deepcopy(self.documents), self.aws.client("iam")
         for one in set(less):
@@ -75,11 +75,11 @@ class Principal:
         for part in documents.keys() - {"trust"}:
             kept = [statement for statement in documents[part]["Statement"] if statement["Action"]]
             documents[part]["Statement"] = kept
-        told = {part: json.dumps(document) for part, document in documents.items()}
-        self._attach(told["deployer"])
-        iam.put_role_policy(RoleName=ROLE, PolicyName="p", PolicyDocument=told["execution"])
-        if "job" in told:
-            iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="p", PolicyDocument=told["job"])
+        response = {part: json.dumps(document) for part, document in documents.items()}
+        self._attach(response["deployer"])
+        iam.put_role_policy(RoleName=ROLE, PolicyName="p", PolicyDocument=response["execution"])
+        if "job" in response:
+            iam.put_role_policy(RoleName=JOB_ROLE, PolicyName="p", PolicyDocument=response["job"])
 
     def _attach(self, document: str) -> None:
         """As a managed policy: it is longer than what a user may have inline."""
@@ -91,25 +91,25 @@ class Principal:
         iam.attach_user_policy(UserName=self.name, PolicyArn=arn)
 
     @property
-    def asked(self) -> list[tuple[str, str]]:
+    def requests(self) -> list[tuple[str, str]]:
         """What this user has asked AWS for: actions and resources, in the order of first use."""
         used = self.aws.get("/_rights").get(f"arn:aws:iam::{ACCOUNT}:user/{self.name}", [])
         return [(action, resource) for action, resource in used]
 
-    def every(self, part: str) -> list[Less]:
+    def every(self, part: str) -> list[ReducedPermissions]:
         return [
-            Less(part, statement["Sid"], action)
+            ReducedPermissions(part, statement["Sid"], action)
             for statement in self.documents[part]["Statement"]
             for action in statement["Action"]
         ]
 
-    def decisive(self, asked: Iterable[tuple[str, str]]) -> list[Less]:
+    def decisive(self, requests: Iterable[tuple[str, str]]) -> list[ReducedPermissions]:
         """Of the deployer's policy: what one statement alone grants of this, in the order in which it was asked for."""
-        found: dict[Less, None] = {}
-        for action, resource in asked:
+        found: dict[ReducedPermissions, None] = {}
+        for action, resource in requests:
             grants = list(self._granting(action, resource))
             if len(grants) == 1:
-                found[Less("deployer", grants[0], action)] = None
+                found[ReducedPermissions("deployer", grants[0], action)] = None
         return list(found)
 
     def _granting(self, action: str, resource: str) -> Iterator[str]:
@@ -164,12 +164,12 @@ def policies_of(principal: Principal, recipe: str, *more: str) -> None:
         iam.create_role(RoleName=role, AssumeRolePolicyDocument=trust)
 
 
-def names(told: str, less: Less, who: str) -> bool:
+def names(output: str, less: ReducedPermissions, who: str) -> bool:
     """Whether a refusal names the action, a resource and the principal, whom an answer without a body does not tell."""
     return (
-        less.action in told
-        and (who in told or "these credentials" in told)
-        and ("arn:" in told or "on *" in told)
+        less.action in output
+        and (who in output or "these credentials" in output)
+        and ("arn:" in output or "on *" in output)
     )
 
 

@@ -13,22 +13,22 @@ from collections.abc import Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lmi_deploy.cli.context import DepsFactory
+from lmi_deploy.cli.context import DependenciesFactory
 from lmi_deploy.cli.exit_codes import run
 from lmi_deploy.cli.group import lmi
 from lmi_deploy.composition.local import wire
 from lmi_deploy.domain.events import Event
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.target import Target
-from lmi_deploy.workflows.dependencies import Deps
-from tests.support.action_failures import Trouble, TroubledTarget, When
+from lmi_deploy.workflows.dependencies import Dependencies
+from tests.support.action_failures import ActionFailures, FailingTarget, When
 from tests.support.djl_engine import engine_dir
 from tests.support.fakes import FakeEnvironments
 from tests.support.running_server import worker_python
 
 
 @dataclass
-class KeptEnvironments(FakeEnvironments):
+class SharedEnvironments(FakeEnvironments):
     """What was made is remembered on disk, so that the next process finds it."""
 
     def ready(self, environment: str) -> bool:
@@ -63,18 +63,18 @@ def killed() -> BaseException:
     raise AssertionError("a process that got SIGKILL goes on")
 
 
-def deps() -> Deps:
+def deps() -> Dependencies:
     found = wire(os.environ)
-    environments = KeptEnvironments(Path(os.environ["LMI_STATE_HOME"]).with_name("made"))
+    environments = SharedEnvironments(Path(os.environ["LMI_STATE_HOME"]).with_name("made"))
     local = found.targets["local"]
     assert isinstance(local, LocalTarget)
     target: Target = replace(local, environments=environments)
-    if wish := os.environ.get("LMI_TEST_KILL"):
-        at, _, when = wish.partition(":")
+    if engine := os.environ.get("LMI_TEST_KILL"):
+        at, _, when = engine.partition(":")
         moment: When = "before" if when == "before" else "after"
-        target = TroubledTarget(target, Trouble(int(at), moment, killed))
+        target = FailingTarget(target, ActionFailures(int(at), moment, killed))
     return replace(found, environments=environments, targets={"local": target})
 
 
 if __name__ == "__main__":
-    sys.exit(run(lmi, sys.argv[1:], given=DepsFactory(deps)))
+    sys.exit(run(lmi, sys.argv[1:], given=DependenciesFactory(deps)))

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.running_server import PATIENCE
+from tests.support.running_server import TIMEOUT
 
 PAUSE = 0.05
 GRACE = 10.0
 
 
 @dataclass
-class Listening:
+class PortListener:
     """As far as a replay asks."""
 
     process: subprocess.Popen[bytes]
@@ -28,7 +28,7 @@ class Listening:
 
     def wait_for(self, phase: str) -> None:
         """Until it listens, which it does when its models are loaded; AssertionError where it ends before."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline and self.process.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
@@ -40,12 +40,12 @@ class Listening:
 @contextmanager
 def listening(
     argv: Sequence[str], *, port: int, run_dir: Path, log: Path, environ: Mapping[str, str]
-) -> Iterator[Listening]:
+) -> Iterator[PortListener]:
     """Started with our own environment and `environ`; ended, in the end by force."""
     with log.open("wb") as sink:
         process = subprocess.Popen(argv, stdout=sink, stderr=sink, env={**os.environ, **environ})
     try:
-        yield Listening(process, run_dir, port, log)
+        yield PortListener(process, run_dir, port, log)
     finally:
         process.terminate()
         try:

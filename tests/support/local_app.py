@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lmi_deploy.cli.context import DepsFactory
+from lmi_deploy.cli.context import DependenciesFactory
 from lmi_deploy.cli.exit_codes import run
 from lmi_deploy.cli.group import lmi
 from lmi_deploy.composition.local import port_of
-from lmi_deploy.domain.facts import AtHand, Machine
+from lmi_deploy.domain.facts import AvailableRuntimes, Machine
 from lmi_deploy.domain.observed import LocalObserved
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NoCredentials
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.journal import Journal
-from lmi_deploy.sources.local_folder import FolderFiles
-from lmi_deploy.state.state_dir import FolderJournal, FolderLock, StateFolder
+from lmi_deploy.sources.local_folder import LocalModelFiles
+from lmi_deploy.state.state_dir import FileJournal, FileLock, StateDir
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.target import Target
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.settings import TransferSettings
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 from tests.support.fake_servers import FakeModelServers
 from tests.support.fake_store import FakeStore
 from tests.support.fakes import FakeClock, FakeEnvironments, FakeHub, model_files
@@ -68,7 +68,7 @@ def no_cloud(region: str) -> Cloud:
 
 
 @dataclass
-class House:
+class LocalApp:
     """`deps` builds everything anew from disk, as a new process would; the world (servers, Hub, cache) stays."""
 
     root: Path
@@ -86,16 +86,16 @@ class House:
         self.environments = FakeEnvironments(self.root / "environments")
 
     @property
-    def state(self) -> StateFolder:
-        return StateFolder(self.root / "state")
+    def state(self) -> StateDir:
+        return StateDir(self.root / "state")
 
-    def deps(self) -> Deps:
+    def deps(self) -> Dependencies:
         state = self.state
         servers = {"embedded": self.servers}
         local = LocalTarget(state=state, servers=servers, environments=self.environments, clock=self.clock)
-        return Deps(
+        return Dependencies(
             hub=lambda model_id: self.hub,
-            files=FolderFiles,
+            files=LocalModelFiles,
             weights=lambda wish, memory_mb: BucketWeights(
                 store=self.store,
                 owner="111122223333",
@@ -107,13 +107,13 @@ class House:
             targets={"local": self.target(local)},
             servers=servers,
             environments=self.environments,
-            journal=lambda ref: self.journal(FolderJournal(folder=state, ref=ref)),
+            journal=lambda ref: self.journal(FileJournal(folder=state, ref=ref)),
             cloud=no_cloud,
-            lock=lambda ref: FolderLock(state.root, self.clock, command="lmi test"),
+            lock=lambda ref: FileLock(state.root, self.clock, command="lmi test"),
             clock=self.clock,
             machine=lambda: Machine(memory=8_000_000_000, cores=2),
-            port=lambda name: port_of(name, state, self.servers.look, self._free_port),
-            runtimes=lambda image: AtHand(names=("embedded",)),
+            port=lambda name: port_of(name, state, self.servers.status, self._free_port),
+            runtimes=lambda image: AvailableRuntimes(names=("embedded",)),
         )
 
     def observed(self, ref: DeploymentRef = REF) -> LocalObserved:
@@ -126,7 +126,7 @@ class House:
         kind = Terminal if terminal else io.TextIOWrapper
         out, err = _stream(io.TextIOWrapper), _stream(kind)
         with redirect_stdout(out), redirect_stderr(err), _stdin(kind(io.BytesIO(stdin), encoding="utf-8")):
-            code = run(lmi, argv, given=DepsFactory(self.deps))
+            code = run(lmi, argv, given=DependenciesFactory(self.deps))
         return Ran(code, _text(out), _text(err))
 
     def other_port(self) -> int:
@@ -135,10 +135,10 @@ class House:
         self.spoken_for.add(port)
         return port
 
-    def _free_port(self, taken: frozenset[int]) -> int:
-        return self.servers.free_port(taken | self.spoken_for)
+    def _free_port(self, used: frozenset[int]) -> int:
+        return self.servers.free_port(used | self.spoken_for)
 
-    def kept(self, name: str = "tiny") -> list[str]:
+    def artifacts_left(self, name: str = "tiny") -> list[str]:
         """Every path in the state folder that belongs to the deployment."""
         return sorted(
             str(path.relative_to(self.root))

@@ -62,14 +62,14 @@ def links(page: Path) -> list[str]:
 def anchors(page: Path) -> set[str]:
     """As GitHub and the site make them of headings."""
     text = _BLOCK.sub("", page.read_text(encoding="utf-8"))
-    made: set[str] = set()
+    created: set[str] = set()
     count: Counter[str] = Counter()
     for _, title in _HEADING.findall(text):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).replace("`", "")
         slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
-        made.add(f"{slug}-{count[slug]}" if count[slug] else slug)
+        created.add(f"{slug}-{count[slug]}" if count[slug] else slug)
         count[slug] += 1
-    return made
+    return created
 
 
 def shell_commands(text: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from lmi_deploy.emulator.faults.middleware import NoAnswer, Streamed, deliver, faulty
+from lmi_deploy.emulator.faults.middleware import FaultyResponse, NoResponse, deliver, faulty
 from lmi_deploy.emulator.faults.rules import Call, FaultRules, Rule
 from tests.support.hub.server import HOST, listen
 
@@ -74,7 +74,7 @@ class Proxy:
         self.log.clear()
         self.tamper = self.alter = None
 
-    def seen(self, method: str, part: str = "") -> list[Passed]:
+    def requests(self, method: str, part: str = "") -> list[Passed]:
         """The requests of a method whose path and query contain `part`."""
         return [passed for passed in self.log if passed.method == method and part in passed.path]
 
@@ -118,7 +118,7 @@ def _app(proxy: Proxy, session: aiohttp.ClientSession) -> web.Application:
         passed = Passed(request.method, request.raw_path, dict(request.headers))
         proxy.log.append(passed)
         response: web.StreamResponse = await handler(request)  # type: ignore[misc]
-        passed.status = 0 if isinstance(response, NoAnswer) else response.status
+        passed.status = 0 if isinstance(response, NoResponse) else response.status
         passed.size = int(request.headers.get("Content-Length") or 0)
         return response
 
@@ -144,10 +144,10 @@ async def _forward(proxy: Proxy, session: aiohttp.ClientSession, request: web.Re
         data=io.BytesIO(body),
         allow_redirects=False,
         skip_auto_headers=_OURS,
-    ) as answer:
-        content = await answer.read()
-    headers = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP}
-    reply = Reply(answer.status, {"Content-Length": str(len(content)), **headers}, content)
+    ) as response:
+        content = await response.read()
+    headers = {name: value for name, value in response.headers.items() if name.lower() not in _HOP}
+    reply = Reply(response.status, {"Content-Length": str(len(content)), **headers}, content)
     if proxy.alter is not None:
         reply = proxy.alter(Call(request.method, request.raw_path, request.headers), reply)
     return _response(reply, request.method)
@@ -155,9 +155,9 @@ async def _forward(proxy: Proxy, session: aiohttp.ClientSession, request: web.Re
 
 def _response(reply: Reply, method: str) -> web.StreamResponse:
     headers, content = dict(reply.headers), reply.content
-    told = headers.pop("Content-Length", None)
-    if method == "HEAD" or content or told is None:
-        pieces = (content[first : first + _LARGE] for first in range(0, len(content), _LARGE))
-        length = None if told is None else int(told)
-        return Streamed(pieces, length=length, headers=headers, status=reply.status)
+    output = headers.pop("Content-Length", None)
+    if method == "HEAD" or content or output is None:
+        chunks = (content[first : first + _LARGE] for first in range(0, len(content), _LARGE))
+        length = None if output is None else int(output)
+        return FaultyResponse(chunks, length=length, headers=headers, status=reply.status)
     return web.Response(status=reply.status, headers=headers)

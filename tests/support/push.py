@@ -8,22 +8,22 @@ from lmi_deploy.domain.weights import Manifest
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
-from lmi_deploy.weights.push import Way, push
+from lmi_deploy.weights.push import PushContext, push
 from lmi_deploy.weights.settings import TransferSettings
 
 
-def way(source: Source, store: ObjectStore, **settings: int) -> Way:
-    return Way(source=source, store=store, clock=SystemClock(), settings=TransferSettings(**settings))
+def push_context(source: Source, store: ObjectStore, **settings: int) -> PushContext:
+    return PushContext(source=source, store=store, clock=SystemClock(), settings=TransferSettings(**settings))
 
 
 def pushed(
-    listing: ModelListing, by: Way, *, files: tuple[FileEntry, ...] | None = None
+    listing: ModelListing, by: PushContext, *, files: tuple[FileEntry, ...] | None = None
 ) -> tuple[Manifest, list[Event]]:
     """The manifest, and all that was said on the way."""
-    pushing, said = push(listing, files or listing.files, way=by, key="weights"), []
+    pushing, events = push(listing, files or listing.files, push_context=by, key="weights"), []
     try:
         while True:
-            said.append(next(pushing))
+            events.append(next(pushing))
     except StopIteration as end:
         manifest: Manifest = end.value
-        return manifest, said
+        return manifest, events

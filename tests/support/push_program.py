@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.sources.hub import HubSettings, HuggingFaceHub
-from tests.support.push import pushed, way
+from tests.support.push import push_context, pushed
 from tests.support.s3_servers import S3Server
 
 
@@ -16,7 +16,7 @@ def main(hub: str, s3: str, bucket: str, home: str) -> None:
     source = HuggingFaceHub(settings, SystemClock())
     account = "111122223333"
     store = S3Server(url=s3, access=account, owner=account).store(bucket, clock=SystemClock())
-    manifest, _ = pushed(source.listing("org/m", "main"), way(source, store, streams=2))
+    manifest, _ = pushed(source.listing("org/m", "main"), push_context(source, store, streams=2))
     print(manifest.name)
 
 

@@ -55,11 +55,11 @@ def change_header(random: Random, reply: Reply) -> tuple[Reply, str]:
 
 
 def lose_field(random: Random, reply: Reply) -> tuple[Reply, str]:
-    return _with_field(random, reply, lose=True)
+    return _with_field(random, reply, fail=True)
 
 
 def change_field(random: Random, reply: Reply) -> tuple[Reply, str]:
-    return _with_field(random, reply, lose=False)
+    return _with_field(random, reply, fail=False)
 
 
 def cut_off(random: Random, reply: Reply) -> tuple[Reply, str]:
@@ -96,19 +96,19 @@ def _with_body(reply: Reply, content: bytes, *, status: int = 0) -> Reply:
     return Reply(status or reply.status, headers, content)
 
 
-def _with_field(random: Random, reply: Reply, *, lose: bool) -> tuple[Reply, str]:
+def _with_field(random: Random, reply: Reply, *, fail: bool) -> tuple[Reply, str]:
     try:
         tree = json.loads(reply.content)
     except ValueError:
-        return _with_element(random, reply, lose=lose)
+        return _with_element(random, reply, fail=fail)
     places = list(_places(tree))
     if not places:
         return reply, "nothing"
-    holder, key = random.choice(places)
-    if lose:
-        del holder[key]
+    owner, key = random.choice(places)
+    if fail:
+        del owner[key]
     else:
-        holder[key] = random.choice(OTHERS)
+        owner[key] = random.choice(OTHERS)
     return _with_body(reply, json.dumps(tree).encode()), str(key)
 
 
@@ -119,13 +119,13 @@ def _places(node: Any) -> Any:
         yield from _places(value)
 
 
-def _with_element(random: Random, reply: Reply, *, lose: bool) -> tuple[Reply, str]:
+def _with_element(random: Random, reply: Reply, *, fail: bool) -> tuple[Reply, str]:
     """Of XML: an element that holds text alone."""
     found = list(_ELEMENT.finditer(reply.content))
     if not found:
         return reply, "nothing"
     hit = random.choice(found)
     text = random.choice((b"", b"x", b"-1", hit[2][:-1]))
-    instead = b"" if lose else b"<%s>%s</%s>" % (hit[1], text, hit[1])
+    instead = b"" if fail else b"<%s>%s</%s>" % (hit[1], text, hit[1])
     content = reply.content[: hit.start()] + instead + reply.content[hit.end() :]
     return _with_body(reply, content), hit[1].decode()

@@ -25,7 +25,7 @@ from tests.support.emulator_process import Emulated
 from tests.support.fakes import model_files
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 240.0
+TIMEOUT = 240.0
 """Real seconds that one `lmi` may take, on a machine that is busy."""
 LOCK_SECONDS = "2"
 """How long a lock is good for without being renewed: a process that is suspended for longer loses it."""
@@ -58,25 +58,29 @@ CHANGES = (
 class Ran:
     argv: tuple[str, ...]
     code: int
-    said: str
+    output: str
 
 
 @dataclass
 class Outcome:
-    """`struck` counts signals (or rounds of faults) that met a running process."""
+    """`crashed` counts signals (or rounds of faults) that met a running process."""
 
     seed: int
-    struck: int = 0
+    crashed: int = 0
     hits: dict[str, int] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
-    def blame(self, what: str, ran: Ran | None = None) -> None:
-        said = f"\n    $ lmi {' '.join(ran.argv)}: exit {ran.code}\n{_indented(ran.said)}" if ran else ""
-        self.wrong.append(f"seed {self.seed}: {what}{said}")
+    def blame(self, what: str, result: Ran | None = None) -> None:
+        output = (
+            f"\n    $ lmi {' '.join(result.argv)}: exit {result.code}\n{_indented(result.output)}"
+            if result
+            else ""
+        )
+        self.wrong.append(f"seed {self.seed}: {what}{output}")
 
 
-class Life:
+class KilledLifecycle:
     """One deployment with a name, a folder and a home of its own, in an account that it may share."""
 
     def __init__(self, aws: Emulated, folder: Path, seed: int) -> None:
@@ -114,31 +118,31 @@ class Life:
     def finish(self, process: subprocess.Popen[str], argv: Sequence[str], lines: list[str]) -> Ran:
         """`lines` are filled as they come."""
         assert process.stdout is not None
-        stop = threading.Timer(PATIENCE, process.kill)
+        stop = threading.Timer(TIMEOUT, process.kill)
         stop.start()
         lines.extend(iter(process.stdout.readline, ""))
         process.stdout.close()
         process.wait()
         stop.cancel()
-        ran = Ran(tuple(argv), process.returncode, "".join(lines))
-        if ran.code == BUG or (_TRACEBACK in ran.said and "KeyboardInterrupt" not in ran.said):
-            self.outcome.blame("a bug of lmi", ran)
-        return ran
+        result = Ran(tuple(argv), process.returncode, "".join(lines))
+        if result.code == BUG or (_TRACEBACK in result.output and "KeyboardInterrupt" not in result.output):
+            self.outcome.blame("a bug of lmi", result)
+        return result
 
     def run(self, *argv: str) -> Ran:
         return self.finish(self.start(*argv), argv, [])
 
     def converge(self, *argv: str) -> None:
         """The same command again, until nobody holds the lock any more: it must succeed."""
-        deadline = time.monotonic() + PATIENCE
-        while (ran := self.run(*argv)).code == 5 and "locked by" in ran.said:
+        deadline = time.monotonic() + TIMEOUT
+        while (result := self.run(*argv)).code == 5 and "locked by" in result.output:
             if time.monotonic() > deadline:
                 break
             time.sleep(0.5)
-        if ran.code != 0:
-            self.outcome.blame("it does not converge", ran)
+        if result.code != 0:
+            self.outcome.blame("it does not converge", result)
 
-    def strike(self, argv: Sequence[str], within: float) -> None:
+    def crash(self, argv: Sequence[str], within: float) -> None:
         """One signal at a random moment; a suspended process wakes up later.
 
         Most moments are counted from the first action, as the time before it changes nothing, and is the longer.
@@ -147,28 +151,28 @@ class Life:
         is_at_work = self.random.random() < AT_WORK
         nap, rival = self.random.uniform(0.2, 4.0), self.random.random() < 0.4
         process = self.start(*argv)
-        held: list[Ran] = []
+        existing: list[Ran] = []
         lines: list[str] = []
-        reader = threading.Thread(target=lambda: held.append(self.finish(process, argv, lines)))
+        reader = threading.Thread(target=lambda: existing.append(self.finish(process, argv, lines)))
         reader.start()
         while is_at_work and process.poll() is None and not any(line.startswith("... ") for line in lines):
             time.sleep(0.005)
-        begun = time.monotonic()
-        while process.poll() is None and time.monotonic() - begun < moment * (WORKING if is_at_work else 1):
+        started = time.monotonic()
+        while process.poll() is None and time.monotonic() - started < moment * (WORKING if is_at_work else 1):
             time.sleep(0.005)
         hit = process.poll() is None
         if hit:
             self._signal(process, name, nap, rival=rival)
         reader.join()
-        (ran,) = held
+        (result,) = existing
         if hit:
-            self.outcome.struck += 1
+            self.outcome.crashed += 1
             self.outcome.hits[name] = self.outcome.hits.get(name, 0) + 1
         good = (0, *DIED[name]) if hit else (0,)
-        if ran.code not in good and not (hit and _was_starting(ran, name)):
-            self.outcome.blame(f"{name} after {moment:.2f} s: exit {ran.code}, expected {good}", ran)
-        if hit and name in ("SIGINT", "SIGTERM") and ran.code == 130 and not ran.said.strip():
-            self.outcome.blame(f"{name} after {moment:.2f} s: nothing was said", ran)
+        if result.code not in good and not (hit and _was_starting(result, name)):
+            self.outcome.blame(f"{name} after {moment:.2f} s: exit {result.code}, expected {good}", result)
+        if hit and name in ("SIGINT", "SIGTERM") and result.code == 130 and not result.output.strip():
+            self.outcome.blame(f"{name} after {moment:.2f} s: nothing was said", result)
         self._require_no_process(process.pid)
 
     def _signal(self, process: subprocess.Popen[str], name: str, nap: float, *, rival: bool) -> None:
@@ -177,9 +181,9 @@ class Life:
             return
         time.sleep(nap)
         if rival and nap > float(LOCK_SECONDS):
-            ran = self.run(*self.down)
-            if ran.code not in (0, 5):
-                self.outcome.blame(f"`down` beside a suspended process: exit {ran.code}", ran)
+            result = self.run(*self.down)
+            if result.code not in (0, 5):
+                self.outcome.blame(f"`down` beside a suspended process: exit {result.code}", result)
         process.send_signal(signal.SIGCONT)
 
     def _require_no_process(self, session: int) -> None:
@@ -192,23 +196,23 @@ class Life:
             time.sleep(0.1)
 
     def require_nothing_left(self) -> None:
-        ours = re.compile(rf"{self.name}(?![0-9])")
+        own = re.compile(rf"{self.name}(?![0-9])")
         found = {
-            kind: [name for name in names if ours.search(name)] for kind, names in standing(self.aws).items()
+            kind: [name for name in names if own.search(name)] for kind, names in remaining(self.aws).items()
         }
         if left := {kind: names for kind, names in found.items() if names}:
             self.outcome.blame(f"left in the account: {left}")
         known = self.run("ls", "--json")
-        if self.name in known.said:
+        if self.name in known.output:
             self.outcome.blame("lmi still knows of it", known)
 
 
-def _was_starting(ran: Ran, name: str) -> bool:
+def _was_starting(result: Ran, name: str) -> bool:
     """Ended by Python itself, which had not come to `lmi` yet: nothing was done, and nobody could say so."""
-    return ran.code == -signal.Signals[name] and (not ran.said or _TRACEBACK in ran.said)
+    return result.code == -signal.Signals[name] and (not result.output or _TRACEBACK in result.output)
 
 
-def standing(aws: Emulated) -> dict[str, list[str]]:
+def remaining(aws: Emulated) -> dict[str, list[str]]:
     """The names of all that the account has, but its buckets and roles."""
     sagemaker, s3 = aws.client("sagemaker", fresh=True), aws.client("s3", fresh=True)
     scaling = aws.client("application-autoscaling", fresh=True)
@@ -251,37 +255,37 @@ def _indented(text: str) -> str:
     return "\n".join(f"    | {line}" for line in text.splitlines()[-40:])
 
 
-def killed_life(aws: Emulated, folder: Path, seed: int, *, strikes: int = 3) -> Outcome:
+def killed_lifecycle(aws: Emulated, folder: Path, seed: int, *, strikes: int = 3) -> Outcome:
     """Up to `strikes` signals, over `up`, a changed `up` and `down`; each command then converges."""
-    life, begun = Life(aws, folder, seed), time.monotonic()
-    change = life.random.choice(CHANGES)
-    within = _usual(life)
-    for number, (more, argv) in enumerate((("", life.up), (change, life.up), (change, life.down))):
+    run, started = KilledLifecycle(aws, folder, seed), time.monotonic()
+    change = run.random.choice(CHANGES)
+    within = _usual(run)
+    for number, (more, argv) in enumerate((("", run.up), (change, run.up), (change, run.down))):
         if number >= strikes:
             break
-        life.recipe(more)
-        life.strike(argv, within[argv is life.down])
-        if argv is life.up and life.random.random() < 0.7:
-            life.converge(*argv)
-            plan = life.run("plan", "recipe.yaml", "--exit-code")
+        run.recipe(more)
+        run.crash(argv, within[argv is run.down])
+        if argv is run.up and run.random.random() < 0.7:
+            run.converge(*argv)
+            plan = run.run("plan", "recipe.yaml", "--exit-code")
             if plan.code != 0:
-                life.outcome.blame("after `up` a plan has changes", plan)
-    life.converge(*life.up)
-    life.converge(*life.down)
-    life.require_nothing_left()
-    life.outcome.seconds = time.monotonic() - begun
-    return life.outcome
+                run.outcome.blame("after `up` a plan has changes", plan)
+    run.converge(*run.up)
+    run.converge(*run.down)
+    run.require_nothing_left()
+    run.outcome.seconds = time.monotonic() - started
+    return run.outcome
 
 
-def _usual(life: Life) -> tuple[float, float]:
+def _usual(run: KilledLifecycle) -> tuple[float, float]:
     """Seconds within which `up` and `down` are struck: about as long as they take here now."""
-    begun = time.monotonic()
-    life.run("--version")
-    start = time.monotonic() - begun
+    started = time.monotonic()
+    run.run("--version")
+    start = time.monotonic() - started
     return 4 + 4 * start, 2 + 3 * start
 
 
-ANSWERS: tuple[Mapping[str, Any], ...] = (
+RESPONSES: tuple[Mapping[str, Any], ...] = (
     {"answer": {"status": 500, "body": "<html>oops</html>"}},
     {"answer": {"status": 503, "body": '{"__type": "ServiceUnavailable", "message": "no"}'}},
     {"answer": {"status": 400, "body": '{"__type": "ThrottlingException", "message": "Rate exceeded"}'}},
@@ -326,26 +330,26 @@ WHERE: tuple[Mapping[str, Any], ...] = (
 
 def faulty_round(aws: Emulated, folder: Path, seed: int) -> Outcome:
     """`up`, a changed `up` and `down` under faults, each then without; alone in its account, as faults strike all."""
-    life, begun = Life(aws, folder, seed), time.monotonic()
-    for more, argv in (("", life.up), (life.random.choice(CHANGES), life.up), ("", life.down)):
-        if argv is life.up:
-            life.recipe(more)
-        rules = [_rule(life.random) for _ in range(life.random.randint(1, 3))]
+    run, started = KilledLifecycle(aws, folder, seed), time.monotonic()
+    for more, argv in (("", run.up), (run.random.choice(CHANGES), run.up), ("", run.down)):
+        if argv is run.up:
+            run.recipe(more)
+        rules = [_rule(run.random) for _ in range(run.random.randint(1, 3))]
         aws.fault(*rules)
-        ran = life.run(*argv)
+        result = run.run(*argv)
         aws.no_faults()
-        life.outcome.struck += 1
-        if ran.code not in (0, 1, 5, 6):
-            life.outcome.blame(f"under {rules}: exit {ran.code}", ran)
-        elif ran.code and "next: " not in ran.said:
-            life.outcome.blame(f"under {rules}: it does not say what to do", ran)
-        life.converge(*argv)
-    life.require_nothing_left()
-    life.outcome.seconds = time.monotonic() - begun
-    return life.outcome
+        run.outcome.crashed += 1
+        if result.code not in (0, 1, 5, 6):
+            run.outcome.blame(f"under {rules}: exit {result.code}", result)
+        elif result.code and "next: " not in result.output:
+            run.outcome.blame(f"under {rules}: it does not say what to do", result)
+        run.converge(*argv)
+    run.require_nothing_left()
+    run.outcome.seconds = time.monotonic() - started
+    return run.outcome
 
 
 def _rule(chance: random.Random) -> dict[str, Any]:
     where = chance.choice(WHERE)
     times = chance.choice((1, 1, 2, 3, 6))
-    return {"do": chance.choice(ANSWERS), **where, "nth": chance.randint(1, 6), "times": times}
+    return {"do": chance.choice(RESPONSES), **where, "nth": chance.randint(1, 6), "times": times}

@@ -6,12 +6,12 @@ import socket
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 CLOSING = 0.05  # how long a server may take to close a connection that it said it would close
 
 
 @dataclass
-class Seen:
+class RawResponse:
     """One answer; `none` says why there is none."""
 
     none: str = ""
@@ -19,7 +19,7 @@ class Seen:
     headers: list[tuple[str, str]] = field(default_factory=list)
     body: bytes = b""
     chunks: list[bytes] | None = None
-    whole: bool = True
+    is_complete: bool = True
     closed: bool = False
 
     def header(self, name: str) -> str | None:
@@ -27,80 +27,80 @@ class Seen:
 
 
 def converse(
-    port: int, raw: bytes, *, method: str = "GET", later: bytes = b"", patience: float = PATIENCE
-) -> Seen:
+    port: int, raw: bytes, *, method: str = "GET", later: bytes = b"", timeout: float = TIMEOUT
+) -> RawResponse:
     """Send `raw` on a new connection and read one answer; `later` is sent after an interim answer."""
     try:
-        line = socket.create_connection(("127.0.0.1", port), timeout=patience)
+        line = socket.create_connection(("127.0.0.1", port), timeout=timeout)
     except ConnectionRefusedError:
-        return Seen(none="connection refused")
+        return RawResponse(none="connection refused")
     with line, line.makefile("rb") as reader:
         try:
             line.sendall(raw)
             if later:
                 _status_and_headers(reader)
                 line.sendall(later)
-            seen = _answer(reader, method)
+            response = _read_response(reader, method)
         except TimeoutError:
-            return Seen(none=f"no response within {patience:.0f}s")
+            return RawResponse(none=f"no response within {timeout:.0f}s")
         except (ConnectionError, EOFError):
-            return Seen(none="connection reset without a response", closed=True)
-        seen.closed = seen.closed or _closed(line, reader)
-        return seen
+            return RawResponse(none="connection reset without a response", closed=True)
+        response.closed = response.closed or _closed(line, reader)
+        return response
 
 
-def pipeline(port: int, raws: list[bytes], methods: list[str]) -> list[Seen]:
+def pipeline(port: int, raws: list[bytes], methods: list[str]) -> list[RawResponse]:
     """All requests in one write on one connection, and the answers as they come."""
-    found: list[Seen] = []
+    found: list[RawResponse] = []
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as line,
+        socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT) as line,
         line.makefile("rb") as reader,
     ):
         line.sendall(b"".join(raws))
         for method in methods:
             try:
-                found.append(_answer(reader, method))
+                found.append(_read_response(reader, method))
             except (ConnectionError, EOFError):
-                found.append(Seen(none="connection reset without a response", closed=True))
+                found.append(RawResponse(none="connection reset without a response", closed=True))
         found[-1].closed = found[-1].closed or _closed(line, reader)
     return found
 
 
-def _status_and_headers(reader: BinaryIO) -> Seen:
+def _status_and_headers(reader: BinaryIO) -> RawResponse:
     first = reader.readline().decode("latin-1").rstrip("\r\n")
     if not first:
         raise EOFError
-    seen = Seen(status=first.removeprefix("HTTP/1.1 "))
+    response = RawResponse(status=first.removeprefix("HTTP/1.1 "))
     while text := reader.readline().decode("latin-1").rstrip("\r\n"):
         name, _, value = text.partition(": ")
-        seen.headers.append((name, value))
-    return seen
+        response.headers.append((name, value))
+    return response
 
 
-def _answer(reader: BinaryIO, method: str) -> Seen:
-    seen = _status_and_headers(reader)
-    length = seen.header("content-length")
+def _read_response(reader: BinaryIO, method: str) -> RawResponse:
+    response = _status_and_headers(reader)
+    length = response.header("content-length")
     if method == "HEAD":
-        return seen
-    if (seen.header("transfer-encoding") or "").lower() == "chunked":
-        _chunks(reader, seen)
-    elif length is not None and seen.status[:3] not in ("204", "304"):
-        seen.body = reader.read(int(length))
-    return seen
+        return response
+    if (response.header("transfer-encoding") or "").lower() == "chunked":
+        _chunks(reader, response)
+    elif length is not None and response.status[:3] not in ("204", "304"):
+        response.body = reader.read(int(length))
+    return response
 
 
-def _chunks(reader: BinaryIO, seen: Seen) -> None:
-    seen.chunks = []
+def _chunks(reader: BinaryIO, response: RawResponse) -> None:
+    response.chunks = []
     try:
         while size := int(reader.readline() or b"-1", 16):
             if size < 0:
                 raise EOFError
-            seen.chunks.append(reader.read(size))
+            response.chunks.append(reader.read(size))
             reader.readline()
         reader.readline()
     except (ConnectionError, EOFError):
-        seen.whole, seen.closed = False, True
-    seen.body = b"".join(seen.chunks)
+        response.is_complete, response.closed = False, True
+    response.body = b"".join(response.chunks)
 
 
 def _closed(line: socket.socket, reader: BinaryIO) -> bool:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.listening_program import Listening, listening
+from tests.support.listening_program import PortListener, listening
 from tests.support.running_server import worker_python
 
 
 @contextmanager
-def installed(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iterator[Listening]:
+def installed(folder: Path, *arguments: str, environ: Mapping[str, str]) -> Iterator[PortListener]:
     """Takes what our own server is given."""
     given = dict(zip(arguments[::2], arguments[1::2], strict=True))
     config = Path(given["--config"])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.raw_http import Seen
+from tests.support.raw_http import RawResponse
 
 LEAVES_AFTER = 0.2
 
@@ -28,16 +28,16 @@ class Difference:
     request: str
     field: str
     recorded: str = ""
-    ours: str = ""
+    actual: str = ""
 
     def __str__(self) -> str:
         where = f"{self.scenario} | {self.request} | {self.field}"
-        return f"{where}\n    recorded {self.recorded}\n    ours     {self.ours}"
+        return f"{where}\n    recorded {self.recorded}\n    ours     {self.actual}"
 
 
-def differing(name: str, recorded: object, ours: object) -> Iterator[tuple[str, str, str]]:
-    if recorded != ours:
-        yield name, str(recorded), str(ours)
+def differing(name: str, recorded: object, own: object) -> Iterator[tuple[str, str, str]]:
+    if recorded != own:
+        yield name, str(recorded), str(own)
 
 
 def grouped(steps: list[Step]) -> Iterator[list[Step]]:
@@ -72,8 +72,8 @@ def request_bytes(step: Step, fill: Callable[[str], str]) -> tuple[bytes, bytes]
     headers = send.get("headers", [["Host", "127.0.0.1"], ["Content-Length", str(len(body))]])
     if step.get("interim"):
         given = {name.lower() for name, _ in headers}
-        ours = [["Host", "127.0.0.1"], ["Content-Length", str(len(body))]]
-        headers = [*headers, *(pair for pair in ours if pair[0].lower() not in given)]
+        own = [["Host", "127.0.0.1"], ["Content-Length", str(len(body))]]
+        headers = [*headers, *(pair for pair in own if pair[0].lower() not in given)]
     loose = "${" in send.get("body", "")
     filled = [(n, str(len(body)) if loose and n.lower() == "content-length" else fill(v)) for n, v in headers]
     start = f"{send['method']} {fill(send['path'])} {send.get('version', 'HTTP/1.1')}\r\n"
@@ -81,7 +81,7 @@ def request_bytes(step: Step, fill: Callable[[str], str]) -> tuple[bytes, bytes]
     return (head, body) if step.get("interim") else (head + body, b"")
 
 
-def leave(port: int, raw: bytes) -> Seen:
+def leave(port: int, raw: bytes) -> RawResponse:
     """Ask, and be gone before there is an answer. In the background: others ask meanwhile."""
 
     def go() -> None:
@@ -91,12 +91,12 @@ def leave(port: int, raw: bytes) -> Seen:
 
     threading.Thread(target=go).start()
     time.sleep(LEAVES_AFTER / 2)
-    return Seen(none="not asked")
+    return RawResponse(none="not asked")
 
 
-def loading(seen: Seen) -> bool:
+def loading(response: RawResponse) -> bool:
     """An answer of a server that is still loading: at which moments one is seen is chance."""
-    return seen.status.startswith("200")
+    return response.status.startswith("200")
 
 
 def free_port() -> int:

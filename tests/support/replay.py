@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.support.djl_engine import engine_dir
-from tests.support.raw_http import PATIENCE, Seen, converse, pipeline
+from tests.support.raw_http import TIMEOUT, RawResponse, converse, pipeline
 from tests.support.recording import (
     Difference,
     Step,
@@ -33,7 +33,7 @@ from tests.support.running_server import launched
 STAGGER = 0.05
 SIGNAL_AFTER = 0.5
 ENGINE = "${CACHE}/python/0.36.0"
-ASKING = [["Host", "127.0.0.1"], ["Content-Type", "application/json"], ["Content-Length", "2"]]
+REQUEST_HEADERS = [["Host", "127.0.0.1"], ["Content-Type", "application/json"], ["Content-Length", "2"]]
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _MODULE = re.compile(r"\bmodel_[0-9a-f]{8}\b")  # named after the path of model.py
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
@@ -82,7 +82,7 @@ class Replay:
             .replace("${MANAGEMENT_PORT}", str(management))
         )
         config.write_text(text.replace("${H}", str(self.folder)), encoding="latin-1")
-        begun = time.monotonic()
+        started = time.monotonic()
         arguments = ("--port", str(port), "--config", str(config), "--drain-seconds", "4")
         with self.launch(self._model(), *arguments, environ=self._environment()) as served:
             if not self._watches_the_start():
@@ -92,46 +92,46 @@ class Replay:
             )
             if "signal" in self.recording:
                 signalled.start()
-            found = list(self._play(port, management, begun))
+            found = list(self._play(port, management, started))
             if "worker" in self.recording:
                 found += self._worker(port, str(served.run_dir))
             ended = self.recording["exit"]
-            if ended is not None and (code := served.process.wait(PATIENCE)) != ended:
+            if ended is not None and (code := served.process.wait(TIMEOUT)) != ended:
                 found.append(Difference(self.recording["name"], "", "exit", str(ended), str(code)))
         return found
 
     def _environment(self) -> dict[str, str]:
         stated: dict[str, str] = self.recording["environment"]
-        told = self.recording.get("jvm_options")
-        return {**stated, "JAVA_OPTS": told} if told else stated
+        result = self.recording.get("jvm_options")
+        return {**stated, "JAVA_OPTS": result} if result else stated
 
     def _worker(self, port: int, run_dir: str) -> Iterator[Difference]:
         """What the Python process was given: its handler tells it all when it is asked anything."""
         step = {
-            "send": {"method": "POST", "path": "/invocations", "headers": ASKING, "body": "{}"},
+            "send": {"method": "POST", "path": "/invocations", "headers": REQUEST_HEADERS, "body": "{}"},
             "answer": {},
         }
-        told = self._ask(step, port).body.decode()
-        for ours, recorded in ((str(self.engine(self.folder)), ENGINE), (run_dir, "${H}/tmp")):
-            told = told.replace(ours, recorded)
-        seen = json.loads(self._plain(told))
+        output = self._send_request(step, port).body.decode()
+        for own, recorded in ((str(self.engine(self.folder)), ENGINE), (run_dir, "${H}/tmp")):
+            output = output.replace(own, recorded)
+        observed = json.loads(self._plain(output))
         worker = self.recording["worker"]
         pairs = {
-            "argv": (worker["argv"], seen["argv"]),
-            "cwd": (worker["cwd"], seen["cwd"]),
-            "initialise": (worker["initialise"], seen["init"]["properties"]),
+            "argv": (worker["argv"], observed["argv"]),
+            "cwd": (worker["cwd"], observed["cwd"]),
+            "initialise": (worker["initialise"], observed["init"]["properties"]),
             "inference": (
                 [[k, self._plain(v), t] for k, v, t in worker["inference"]],
-                seen["now"]["properties"],
+                observed["now"]["properties"],
             ),
             "environment": (
                 worker["environment"],
-                {name: seen["env"].get(name) for name in worker["environment"]},
+                {name: observed["env"].get(name) for name in worker["environment"]},
             ),
         }
-        for name, (recorded, ours) in pairs.items():
-            if recorded != ours:
-                yield Difference(self.recording["name"], "worker", name, str(recorded), str(ours))
+        for name, (recorded, own) in pairs.items():
+            if recorded != own:
+                yield Difference(self.recording["name"], "worker", name, str(recorded), str(own))
 
     def _wait(self, wait_for: Callable[[str], None]) -> None:
         try:
@@ -156,145 +156,151 @@ class Replay:
             content = (self.handlers / text[1:]).read_text() if text.startswith("@") else text
             path.write_text(content.replace("${H}", str(self.folder)), encoding="utf-8")
 
-    def _play(self, port: int, management: int, begun: float) -> Iterator[Difference]:
-        event = begun
+    def _play(self, port: int, management: int, started: float) -> Iterator[Difference]:
+        event = started
         phases: set[str] = set()
         for group in grouped(self.recording["requests"]):
             label = group[0]["label"]
             if at := _SINCE_START.search(label):
-                sleep_until(begun + float(at[1]))
+                sleep_until(started + float(at[1]))
             elif after := _SINCE_EVENT.search(label):
                 sleep_until(event + float(after[1]))
             time.sleep(group[0].get("wait", 0))
-            answers = self._ask_all(group, {"management": management}.get(group[0].get("port", ""), port))
+            responses = self._send_all(group, {"management": management}.get(group[0].get("port", ""), port))
             if not _SINCE_EVENT.search(label):
                 event = time.monotonic()
-            for step, seen in self._matched(group, answers):
-                yield from self._compare(step, seen)
+            for step, response in self._matched(group, responses):
+                yield from self._compare(step, response)
                 if _SINCE_START.search(step["label"]):
-                    phases.add(self._phase(step, seen.none or seen.status, self._plain(seen.body.decode())))
-        yield from self._unseen_phases(phases)
+                    phases.add(
+                        self._phase(
+                            step, response.none or response.status, self._plain(response.body.decode())
+                        )
+                    )
+        yield from self._missing_phases(phases)
 
     def _phase(self, step: Step, status: str, body: str) -> str:
         return f"{step['send']['path']} {status} {''.join(body.split())}"
 
-    def _unseen_phases(self, phases: set[str]) -> Iterator[Difference]:
+    def _missing_phases(self, phases: set[str]) -> Iterator[Difference]:
         """What the real server was seen to answer while it loaded must be seen of ours, too, in any moment."""
         timed = [step for step in self.recording["requests"] if _SINCE_START.search(step["label"])]
         for step in timed:
-            answer = step["answer"]
-            phase = self._phase(step, answer.get("none") or answer["status"], self._body(answer))
+            response = step["answer"]
+            phase = self._phase(step, response.get("none") or response["status"], self._body(response))
             if phase not in phases and "refused" not in phase:
                 phases.add(phase)
                 yield Difference(self.recording["name"], "while loading", "phase", phase, str(sorted(phases)))
 
-    def _matched(self, group: list[Step], answers: list[Seen]) -> list[tuple[Step, Seen]]:
+    def _matched(self, group: list[Step], responses: list[RawResponse]) -> list[tuple[Step, RawResponse]]:
         """Which of several equal requests got which answer is chance: they are paired so that most agree."""
         if len({json.dumps(step["send"]) for step in group}) > 1:
-            return list(zip(group, answers, strict=True))
-        left = list(answers)
+            return list(zip(group, responses, strict=True))
+        left = list(responses)
         pairs = []
         for step in sorted(group, key=lambda step: str(step["answer"].get("status"))):
-            best = min(left, key=lambda seen: len(list(self._fields(step["answer"], seen))))
+            best = min(left, key=lambda response: len(list(self._fields(step["answer"], response))))
             left.remove(best)
             pairs.append((step, best))
         return pairs
 
-    def _ask_all(self, group: list[Step], port: int) -> list[Seen]:
+    def _send_all(self, group: list[Step], port: int) -> list[RawResponse]:
         if pipelined(group[0]):
             raws = [request_bytes(step, self._filled)[0] for step in group]
             return pipeline(port, raws, [step["send"]["method"] for step in group])
-        answers: list[Seen] = [Seen(none="not asked")] * len(group)
+        responses: list[RawResponse] = [RawResponse(none="not asked")] * len(group)
 
-        def ask(number: int) -> None:
-            answers[number] = self._ask(group[number], port)
+        def send(number: int) -> None:
+            responses[number] = self._send_request(group[number], port)
 
-        threads = [threading.Thread(target=ask, args=(number,)) for number in range(len(group))]
+        threads = [threading.Thread(target=send, args=(number,)) for number in range(len(group))]
         for thread in threads:
             thread.start()
             time.sleep(self.recording.get("stagger", STAGGER) if len(threads) > 1 else 0)
         for thread in threads:
             thread.join()
-        return answers
+        return responses
 
-    def _ask(self, step: Step, port: int) -> Seen:
+    def _send_request(self, step: Step, port: int) -> RawResponse:
         within = _NONE_WITHIN.search(step["answer"].get("none", ""))
-        patience = float(within[1]) if within else PATIENCE
+        timeout = float(within[1]) if within else TIMEOUT
         raw, later = request_bytes(step, self._filled)
         if step.get("leaves"):
             return leave(port, raw)
-        return converse(port, raw, method=step["send"]["method"], later=later, patience=patience)
+        return converse(port, raw, method=step["send"]["method"], later=later, timeout=timeout)
 
     def _filled(self, text: str) -> str:
-        for recorded, ours in self.tokens.items():
-            text = text.replace(recorded, ours)
+        for recorded, own in self.tokens.items():
+            text = text.replace(recorded, own)
         return text.replace("${H}", str(self.folder))
 
-    def _compare(self, step: Step, seen: Seen) -> Iterator[Difference]:
+    def _compare(self, step: Step, response: RawResponse) -> Iterator[Difference]:
         """While a server loads, the moments differ: there any of the answers that were seen then will do."""
         candidates = [step]
         if _SINCE_START.search(step["label"]):
-            alike = [s for s in self.recording["requests"] if s["send"]["path"] == step["send"]["path"]]
-            candidates += [*alike, {"label": "", "send": {}, "answer": {"none": "connection refused"}}]
-            candidates += [{"label": "", "send": {}, "answer": {"none": seen.none or seen.status}}] * loading(
-                seen
-            )
-        outcomes = [list(self._fields(candidate["answer"], seen)) for candidate in candidates]
+            equal = [s for s in self.recording["requests"] if s["send"]["path"] == step["send"]["path"]]
+            candidates += [*equal, {"label": "", "send": {}, "answer": {"none": "connection refused"}}]
+            candidates += [
+                {"label": "", "send": {}, "answer": {"none": response.none or response.status}}
+            ] * loading(response)
+        outcomes = [list(self._fields(candidate["answer"], response)) for candidate in candidates]
         if all(outcomes):
-            for name, recorded, ours in outcomes[0]:
-                yield Difference(self.recording["name"], step["label"], name, recorded[:900], ours[:900])
+            for name, recorded, own in outcomes[0]:
+                yield Difference(self.recording["name"], step["label"], name, recorded[:900], own[:900])
 
-    def _fields(self, answer: dict[str, Any], seen: Seen) -> Iterator[tuple[str, str, str]]:
-        recorded = answer.get("none") or answer["status"]
-        ours = seen.none or seen.status
-        if recorded != ours:
-            yield "status", recorded, ours
-        if recorded != ours or answer.get("none") or "headers" not in answer:
+    def _fields(self, reply: dict[str, Any], response: RawResponse) -> Iterator[tuple[str, str, str]]:
+        recorded = reply.get("none") or reply["status"]
+        own = response.none or response.status
+        if recorded != own:
+            yield "status", recorded, own
+        if recorded != own or reply.get("none") or "headers" not in reply:
             return
-        if (recorded_token := dict(answer["headers"]).get("x-next-token")) and (
-            token := seen.header("x-next-token")
+        if (recorded_token := dict(reply["headers"]).get("x-next-token")) and (
+            token := response.header("x-next-token")
         ):
             self.tokens.setdefault(recorded_token, token)
-        varying = {name.lower() for name in answer.get("varies", ())}
+        varying = {name.lower() for name in reply.get("varies", ())}
         yield from differing(
-            "headers", self._headers(answer, varying), self._seen_headers(seen, varying, answer)
+            "headers", self._headers(reply, varying), self._observed_headers(response, varying, reply)
         )
-        if "chunks" in answer:
-            ours_too = [self._plain(chunk.decode("utf-8", "replace")) for chunk in seen.chunks or []]
+        if "chunks" in reply:
+            ours_too = [self._plain(chunk.decode("utf-8", "replace")) for chunk in response.chunks or []]
             yield from differing(
                 "chunks",
-                ([self._plain(c) for c in answer["chunks"]], answer["whole"]),
-                (ours_too, seen.whole),
+                ([self._plain(c) for c in reply["chunks"]], reply["whole"]),
+                (ours_too, response.is_complete),
             )
         else:
             yield from differing(
-                "body", self._body(answer), self._plain(seen.body.decode("utf-8", "replace"))
+                "body", self._body(reply), self._plain(response.body.decode("utf-8", "replace"))
             )
-        if "closed" in answer:
-            yield from differing("closed", answer["closed"], seen.closed)
+        if "closed" in reply:
+            yield from differing("closed", reply["closed"], response.closed)
 
-    def _headers(self, answer: dict[str, Any], varying: set[str]) -> list[tuple[str, str]]:
-        loose = self._loose(answer)
+    def _headers(self, response: dict[str, Any], varying: set[str]) -> list[tuple[str, str]]:
+        loose = self._loose(response)
         return [
             (n, "*" if n.lower() in varying or (loose and n == "content-length") else v)
-            for n, v in answer["headers"]
+            for n, v in response["headers"]
         ]
 
-    def _seen_headers(self, seen: Seen, varying: set[str], answer: dict[str, Any]) -> list[tuple[str, str]]:
-        loose = self._loose(answer)
+    def _observed_headers(
+        self, response: RawResponse, varying: set[str], reply: dict[str, Any]
+    ) -> list[tuple[str, str]]:
+        loose = self._loose(reply)
         return [
             (n, "*" if n.lower() in varying or (loose and n == "content-length") else v)
-            for n, v in seen.headers
+            for n, v in response.headers
         ]
 
-    def _loose(self, answer: dict[str, Any]) -> bool:
-        body = answer.get("body", "")
-        return bool(answer.get("body_varies")) or "${" in body or body.startswith("# HELP")
+    def _loose(self, response: dict[str, Any]) -> bool:
+        body = response.get("body", "")
+        return bool(response.get("body_varies")) or "${" in body or body.startswith("# HELP")
 
-    def _body(self, answer: dict[str, Any]) -> str:
-        if "body64" in answer:
-            return base64.b64decode(answer["body64"]).decode("utf-8", "replace")
-        return self._plain(answer.get("body", ""))
+    def _body(self, response: dict[str, Any]) -> str:
+        if "body64" in response:
+            return base64.b64decode(response["body64"]).decode("utf-8", "replace")
+        return self._plain(response.get("body", ""))
 
     def _plain(self, text: str) -> str:
         text = text.replace(str(self.folder / "store"), "${H}").replace(str(self.folder), "${H}")

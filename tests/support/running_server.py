@@ -19,7 +19,7 @@ from typing import Any
 
 from tests.support.djl_engine import engine_dir
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 """Seconds; an upper bound, for a machine that does much else."""
 
 
@@ -38,7 +38,7 @@ def write_model(
 
 
 @dataclass
-class Served:
+class RunningServer:
     """A running server."""
 
     process: subprocess.Popen[bytes]
@@ -48,24 +48,24 @@ class Served:
 
     @property
     def port(self) -> int:
-        return int(self.ask({"do": "status"})["port"])
+        return int(self.send_request({"do": "status"})["port"])
 
     @property
     def text(self) -> str:
         return self.log.read_text(encoding="utf-8")
 
-    def ask(self, said: Mapping[str, object]) -> dict[str, Any]:
+    def send_request(self, response: Mapping[str, object]) -> dict[str, Any]:
         """One line to the control socket, one line back."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
-            line.settimeout(PATIENCE)
+            line.settimeout(TIMEOUT)
             line.connect(str(self.run_dir / "control.sock"))
-            line.sendall(json.dumps(said).encode() + b"\n")
-            answer = line.makefile("rb").readline()
-        result: dict[str, Any] = json.loads(answer)
+            line.sendall(json.dumps(response).encode() + b"\n")
+            reply = line.makefile("rb").readline()
+        result: dict[str, Any] = json.loads(reply)
         return result
 
     def connect(self, port: int = 0) -> http.client.HTTPConnection:
-        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=TIMEOUT)
         self.connections.append(connection)
         return connection
 
@@ -83,14 +83,14 @@ class Served:
         return response.status, response.read()
 
     def wait(self) -> int:
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
     def wait_for(self, phase: str) -> None:
         """Until the server says it is in that phase, or has ended."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
-                if self.ask({"do": "status"})["phase"] == phase:
+                if self.send_request({"do": "status"})["phase"] == phase:
                     return
             except (OSError, ValueError):
                 pass
@@ -99,20 +99,20 @@ class Served:
 
     def wait_in_flight(self, count: int) -> None:
         """Until so many inference requests have reached the server and are not answered."""
-        deadline = time.monotonic() + PATIENCE
-        while self.ask({"do": "status"})["requests"]["in_flight"] < count:
+        deadline = time.monotonic() + TIMEOUT
+        while self.send_request({"do": "status"})["requests"]["in_flight"] < count:
             assert time.monotonic() < deadline, self.text
             time.sleep(0.01)
 
     def failure(self) -> dict[str, Any]:
-        told: dict[str, Any] = json.loads((self.run_dir / "failure.json").read_text())
-        return told
+        response: dict[str, Any] = json.loads((self.run_dir / "failure.json").read_text())
+        return response
 
 
 @contextmanager
 def launched(
     folder: Path, *arguments: str, environ: Mapping[str, str] | None = None, python: str = ""
-) -> Iterator[Served]:
+) -> Iterator[RunningServer]:
     """The server's process, ended and cleaned up after the test."""
     run_dir = Path(tempfile.mkdtemp(prefix="lmi-t-", dir="/tmp"))
     log = run_dir / "server.log"
@@ -122,7 +122,7 @@ def launched(
     ]
     with log.open("wb") as sink:
         process = subprocess.Popen(command, stdout=sink, stderr=sink, env={**os.environ, **(environ or {})})
-    served = Served(process, run_dir, log)
+    served = RunningServer(process, run_dir, log)
     try:
         yield served
     finally:
@@ -138,7 +138,9 @@ def launched(
 
 
 @contextmanager
-def serving(folder: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> Iterator[Served]:
+def serving(
+    folder: Path, *arguments: str, environ: Mapping[str, str] | None = None
+) -> Iterator[RunningServer]:
     """As `launched`, once it is ready."""
     with launched(folder, *arguments, environ=environ) as served:
         served.wait_for("ready")

@@ -11,11 +11,11 @@ from typing import Any
 
 import boto3
 
-from lmi_deploy.aws.retry import Tell, silent
-from lmi_deploy.aws.s3 import Place, S3Settings, S3Store
+from lmi_deploy.aws.retry import Notify, ignore
+from lmi_deploy.aws.s3 import BucketLocation, S3Settings, S3Store
 from lmi_deploy.aws.session import SessionFactory
 from lmi_deploy.ports.clock import Clock
-from tests.support.frozen_clock import StillClock
+from tests.support.frozen_clock import FrozenClock
 from tests.support.versitygw import running
 
 REGION = "us-east-1"
@@ -38,7 +38,7 @@ class S3Server:
             aws_access_key_id=self.access, aws_secret_access_key=self.secret, region_name=self.region
         )
 
-    def behind(self, url: str) -> S3Server:
+    def behind_proxy(self, url: str) -> S3Server:
         """The same, reached by another way."""
         return replace(self, url=url)
 
@@ -56,15 +56,15 @@ class S3Server:
         clock: Clock | None = None,
         settings: S3Settings | None = None,
         owner: str = "",
-        tell: Tell = silent,
+        notify: Notify = ignore,
     ) -> S3Store:
-        asked = settings or S3Settings(attempts=1, stall_seconds=5.0)
+        requests = settings or S3Settings(attempts=1, stall_seconds=5.0)
         return S3Store(
             lambda: _session(self),
-            Place(bucket=bucket, owner=owner or self.owner),
-            clock=clock or StillClock(),
-            settings=replace(asked, endpoint_url=self.url),
-            tell=tell,
+            BucketLocation(bucket=bucket, owner=owner or self.owner),
+            clock=clock or FrozenClock(),
+            settings=replace(requests, endpoint_url=self.url),
+            notify=notify,
         )
 
 

@@ -10,13 +10,13 @@ from typing import Any
 import boto3
 import pytest
 
-from lmi_deploy.aws.client import Access
+from lmi_deploy.aws.client import AwsConnection
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 from lmi_deploy.composition.aws import open_cloud
 from lmi_deploy.domain.sagemaker.settings import TAG, EndpointConfigSettings, ModelSettings
 from lmi_deploy.ports.cloud import Cloud
 from tests.support.emulator_process import ACCOUNT, IMAGE, REGION, Emulated, emulator
-from tests.support.frozen_clock import StillClock
+from tests.support.frozen_clock import FrozenClock
 
 SECRET = "canary-7d1f-secret-key"
 KEY = {"AccessKeyId": "any", "SecretAccessKey": SECRET}
@@ -54,15 +54,15 @@ def chain(aws: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def cloud(chain: None) -> Cloud:
-    return open_cloud("", StillClock(), os.environ)
+    return open_cloud("", FrozenClock(), os.environ)
 
 
 @dataclass
-class Told:
+class Recorder:
     """An adapter's surroundings: what it said, how long it waited, and what it sent."""
 
     url: str
-    clock: Any = field(default_factory=StillClock)
+    clock: Any = field(default_factory=FrozenClock)
     notes: list[str] = field(default_factory=list)
     key: Mapping[str, str] = field(default_factory=lambda: KEY, repr=False)
     sessions: int = 0
@@ -75,41 +75,41 @@ class Told:
             region_name=REGION,
         )
 
-    def access(self, **more: Any) -> Access:
-        return Access(
+    def access(self, **more: Any) -> AwsConnection:
+        return AwsConnection(
             session=self.session,
             clock=self.clock,
-            tell=self.notes.append,
+            notify=self.notes.append,
             **{"attempts": 1, "manner": "standard", **more},
         )
 
 
 @pytest.fixture
-def told(aws: Emulated, chain: None) -> Iterator[Told]:
-    yield Told(aws.url)
+def recorder(aws: Emulated, chain: None) -> Iterator[Recorder]:
+    yield Recorder(aws.url)
     aws.no_faults()
 
 
 @pytest.fixture
-def hosting(told: Told) -> SageMakerHosting:
-    return SageMakerHosting(told.access(), account=ACCOUNT)
+def hosting(recorder: Recorder) -> SageMakerHosting:
+    return SageMakerHosting(recorder.access(), account=ACCOUNT)
 
 
 def model_settings(aws: Emulated, **more: Any) -> ModelSettings:
     """Of a model that the emulator takes."""
-    asked = {
+    requests = {
         "role": aws.role(),
         "image": IMAGE,
         "environment": (("A", "1"), ("SERVING_FAIL_FAST", "true")),
         "artifact": aws.upload("artifacts/chat/one", {"serving.properties": "engine=Python\n"}),
         **more,
     }
-    return ModelSettings(**asked)
+    return ModelSettings(**requests)
 
 
 def config_settings(model: str, **more: Any) -> EndpointConfigSettings:
-    asked = {"instance": "ml.g5.xlarge", "count": 1, "model_download": 600, "startup": 300, **more}
-    return EndpointConfigSettings(model=model, **asked)
+    requests = {"instance": "ml.g5.xlarge", "count": 1, "model_download": 600, "startup": 300, **more}
+    return EndpointConfigSettings(model=model, **requests)
 
 
 @pytest.fixture

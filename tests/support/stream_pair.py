@@ -13,14 +13,14 @@ from lmi_deploy.server.http.stream import Stream
 @asynccontextmanager
 async def stream_of(raw: bytes) -> AsyncIterator[tuple[Stream, socket.socket]]:
     """A stream whose other side sent `raw` and nothing more, and that other side."""
-    here, there = socket.socketpair()
-    there.sendall(raw)
-    there.shutdown(socket.SHUT_WR)
+    local, existing = socket.socketpair()
+    existing.sendall(raw)
+    existing.shutdown(socket.SHUT_WR)
     stream = Stream()
-    await asyncio.get_running_loop().create_connection(lambda: stream, sock=here)
+    await asyncio.get_running_loop().create_connection(lambda: stream, sock=local)
     try:
-        yield stream, there
+        yield stream, existing
     finally:
         stream.close()
         await stream.closed()
-        there.close()
+        existing.close()

@@ -7,13 +7,13 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Literal
 
-from lmi_deploy.aws.s3.uploaders.external_program import Errand
+from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
 from lmi_deploy.aws.s3.uploaders.obstore import Obstore
 from lmi_deploy.aws.s3.uploaders.s5cmd import S5cmd
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.weights import Manifest, Travel
 from lmi_deploy.host.clock import SystemClock
-from lmi_deploy.sources.local_folder import FolderFiles, ModelFolder
+from lmi_deploy.sources.local_folder import LocalModel, LocalModelFiles
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.settings import TransferSettings
 from tests.support.s3_servers import S3Server
@@ -22,9 +22,9 @@ ACCOUNT = "111122223333"
 Engine = Literal["own", "s5cmd", "obstore"]
 
 
-def bringing(server: S3Server, bucket: str, folder: Path, engine: Engine) -> Generator[Event, None, Manifest]:
-    errand = Errand(region=server.region, endpoint=server.url, owner=server.owner, retries=1)
-    carrying: tuple[Any, ...] = (server.session(), errand, {"PATH": "/usr/bin:/bin"})
+def uploader(server: S3Server, bucket: str, folder: Path, engine: Engine) -> Generator[Event, None, Manifest]:
+    target = UploadTarget(region=server.region, endpoint=server.url, owner=server.owner, retries=1)
+    carrying: tuple[Any, ...] = (server.session(), target, {"PATH": "/usr/bin:/bin"})
     weights = BucketWeights(
         store=server.store(bucket, clock=SystemClock()),
         owner=server.owner,
@@ -33,14 +33,16 @@ def bringing(server: S3Server, bucket: str, folder: Path, engine: Engine) -> Gen
         where=bucket,
         carriers={"s5cmd": S5cmd(*carrying), "obstore": Obstore(*carrying)},
     )
-    hub, travel = ModelFolder(), Travel(engine=engine)
+    hub, transfer_options = LocalModel(), Travel(engine=engine)
     listing = hub.listing(str(folder), "main")
-    return weights.bring(listing, listing.files, hub, travel=travel, here=FolderFiles, key="push")
+    return weights.upload(
+        listing, listing.files, hub, transfer_options=transfer_options, local=LocalModelFiles, key="push"
+    )
 
 
-def brought(server: S3Server, bucket: str, folder: Path, engine: Engine) -> str:
+def upload(server: S3Server, bucket: str, folder: Path, engine: Engine) -> str:
     """The weights' name."""
-    going = bringing(server, bucket, folder, engine)
+    going = uploader(server, bucket, folder, engine)
     while True:
         try:
             next(going)
@@ -49,7 +51,7 @@ def brought(server: S3Server, bucket: str, folder: Path, engine: Engine) -> str:
 
 
 def main(s3: str, bucket: str, folder: str, engine: Engine) -> None:
-    print(brought(S3Server(url=s3, access=ACCOUNT, owner=ACCOUNT), bucket, Path(folder), engine))
+    print(upload(S3Server(url=s3, access=ACCOUNT, owner=ACCOUNT), bucket, Path(folder), engine))
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ class _Usage(BaseModel):
     completion_tokens: int
 
 
-class _Answer(BaseModel):
+class _Response(BaseModel):
     id: str
     object: str
     model: str | None
@@ -118,7 +118,7 @@ class _Answer(BaseModel):
 @dataclass
 class AsyncLLMEngine:
     args: EngineArgs
-    asked: list[Any] = field(default_factory=list)
+    requests: list[Any] = field(default_factory=list)
 
     @classmethod
     def from_engine_args(cls, args: EngineArgs) -> "AsyncLLMEngine":
@@ -165,8 +165,8 @@ class OpenAIServingChat:
             return refusal
         if request.stream:
             return _events(request, "chat.completion.chunk", lambda word: {"delta": {"content": word}})
-        said = {"role": "assistant", "content": "".join(request.words)}
-        return _whole(request, "chat.completion", {"message": said})
+        response = {"role": "assistant", "content": "".join(request.words)}
+        return _full_response(request, "chat.completion", {"message": response})
 
 
 class OpenAIServingCompletion:
@@ -180,26 +180,26 @@ class OpenAIServingCompletion:
             return _events(
                 request, "text_completion", lambda word: {"text": word, "logprobs": _logprobs(word)}
             )
-        return _whole(request, "text_completion", {"text": "".join(request.words)})
+        return _full_response(request, "text_completion", {"text": "".join(request.words)})
 
 
 def _logprobs(word: str) -> dict[str, Any]:
     return {"tokens": [f"token_id:{WORDS.index(word)}"], "token_logprobs": [-0.5]}
 
 
-def _whole(request: _Request, kind: str, said: dict[str, Any]) -> Any:
-    choice = _Choice(index=0, finish_reason=request.finish, **said)
+def _full_response(request: _Request, kind: str, response: dict[str, Any]) -> Any:
+    choice = _Choice(index=0, finish_reason=request.finish, **response)
     usage = _Usage(prompt_tokens=3, completion_tokens=len(request.words))
-    return _Answer(id="x", object=kind, model=request.model, choices=[choice], usage=usage)
+    return _Response(id="x", object=kind, model=request.model, choices=[choice], usage=usage)
 
 
-async def _events(request: _Request, kind: str, said: Any) -> Any:
+async def _events(request: _Request, kind: str, output: Any) -> Any:
     """Server-sent events, as vLLM writes them; DJL's service makes lines of them."""
     options = request.stream_options or {}
     for number, word in enumerate(request.words):
         last = number == len(request.words) - 1
         finish = request.finish if last else None
-        choice = {"index": 0, "finish_reason": finish, "stop_reason": None, **said(word)}
+        choice = {"index": 0, "finish_reason": finish, "stop_reason": None, **output(word)}
         usage = (
             {"prompt_tokens": 3, "completion_tokens": number}
             if options.get("continuous_usage_stats")
@@ -213,7 +213,7 @@ async def _events(request: _Request, kind: str, said: Any) -> Any:
 
 
 AsyncEngineArgs = EngineArgs
-CompletionResponse = ChatCompletionResponse = _Answer
+CompletionResponse = ChatCompletionResponse = _Response
 CompletionLogProbs = TokensPrompt = TextPrompt = CompletionOutput = RequestOutput = LoRARequest = object
 Logprob = AnyTokenizer = object
 

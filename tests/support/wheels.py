@@ -38,8 +38,8 @@ def fetched(requirement: str) -> Path:
     name, _, version = requirement.partition("==")
     kept = cache_home() / "samples" / "wheels"
     pattern = f"{name.replace('-', '_')}-{version or '*'}-*.whl"
-    here = sorted(kept.glob(pattern)) if version else []
-    if not here:
+    local = sorted(kept.glob(pattern)) if version else []
+    if not local:
         wheelhouse = os.environ.get("LMI_WHEELHOUSE")
         source = ["--no-index", "--find-links", wheelhouse] if wheelhouse else []
         with tempfile.TemporaryDirectory() as scratch:
@@ -47,7 +47,7 @@ def fetched(requirement: str) -> Path:
             subprocess.run([*pip, *source, "--dest", scratch, requirement], check=True)
             (wheel,) = Path(scratch).glob("*.whl")
             kept.mkdir(parents=True, exist_ok=True)
-            beside = kept / f".{os.getpid()}-{wheel.name}"
-            shutil.copy(wheel, beside)
-            here = [beside.replace(kept / wheel.name)]
-    return here[0]
+            extra = kept / f".{os.getpid()}-{wheel.name}"
+            shutil.copy(wheel, extra)
+            local = [extra.replace(kept / wheel.name)]
+    return local[0]

@@ -17,8 +17,8 @@ FILES = sorted(RESULTS.glob("*.json"))
 
 
 def read(file: Path) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-    return told
+    response: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return response
 
 
 def test_the_table_in_the_docs_is_the_one_of_the_results() -> None:
@@ -26,29 +26,29 @@ def test_the_table_in_the_docs_is_the_one_of_the_results() -> None:
     assert table.with_table(text) == text, "python -m benchmarks.table --write"
 
 
-def test_every_benchmark_has_left_its_result_and_no_other_is_there() -> None:
+def test_every_benchmark_has_left_its_result_and_no_other_exists() -> None:
     assert {file.stem for file in FILES} == set(table.ORDER)
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_a_result_says_what_where_and_how_it_was_measured(file: Path) -> None:
-    told = read(file)
-    assert told["command"] == f"python -m benchmarks {file.stem}"
-    assert told["what"]
-    assert told["date"]
-    assert {"cpu", "cores", "memory_gb", "kernel", "python"} <= set(told["machine"])
-    assert "lmi-deploy" in told["versions"]
-    assert told["figures"]
+def test_a_result_reports_what_where_and_how_it_was_measured(file: Path) -> None:
+    response = read(file)
+    assert response["command"] == f"python -m benchmarks {file.stem}"
+    assert response["what"]
+    assert response["date"]
+    assert {"cpu", "cores", "memory_gb", "kernel", "python"} <= set(response["machine"])
+    assert "lmi-deploy" in response["versions"]
+    assert response["figures"]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_the_verdict_on_a_figure_follows_from_its_value_and_its_aim(file: Path) -> None:
-    for told in read(file)["figures"]:
-        known = {key: told[key] for key in ("what", "value", "unit", "runs")}
-        again = Figure(**known, **told["aim"]).fields()
-        assert again["met"] == told["met"]
-        if told["runs"]:
-            assert told["min"] <= told["median"] <= told["max"]
+    for result in read(file)["figures"]:
+        known = {key: result[key] for key in ("what", "value", "unit", "runs")}
+        again = Figure(**known, **result["aim"]).fields()
+        assert again["met"] == result["met"]
+        if result["runs"]:
+            assert result["min"] <= result["median"] <= result["max"]
 
 
 @pytest.mark.parametrize(

@@ -44,13 +44,13 @@ def test_every_command_takes_json() -> None:
 
 def test_nothing_in_the_repo_reads_what_lies_outside_of_it() -> None:
     marks = re.compile(r"\.\./shared|/work/|/root/")
-    here = Path(__file__).resolve()
+    local = Path(__file__).resolve()
     wrong = [
         str(path.relative_to(ROOT))
         for folder in ("src", "tests", "tools", "templates", "recipes", "benchmarks", "docs", ".ci")
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and path.suffix in {".py", ".md", ".yaml", ".json", ".txt", ".jinja", ""}
-        and path != here
+        and path != local
         and "__pycache__" not in path.parts
         and marks.search(path.read_text(encoding="utf-8", errors="replace"))
     ]  # fmt: skip

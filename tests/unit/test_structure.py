@@ -150,10 +150,10 @@ def imported(tree: ast.Module) -> Iterator[tuple[str, int]]:
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert not node.level, "imports are absolute"
-            whole = {f"{node.module}.{alias.name}" for alias in node.names}
-            inside = {name for name in whole if name.removeprefix("lmi_deploy.") in NAMES}
+            full = {f"{node.module}.{alias.name}" for alias in node.names}
+            inside = {name for name in full if name.removeprefix("lmi_deploy.") in NAMES}
             yield from ((name, node.lineno) for name in sorted(inside))
-            if len(inside) < len(whole):
+            if len(inside) < len(full):
                 yield node.module, node.lineno
 
 
@@ -264,7 +264,7 @@ def test_functions_and_files_are_small() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_there_is_no_import_cycle_between_packages() -> None:
+def test_without_import_cycle_between_packages() -> None:
     edges: dict[str, set[str]] = {}
     for path, package, tree in modules():
         if package != "__init__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Final
 
-from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.domain.sagemaker.settings import VARIANT, Scaling
 from lmi_deploy.errors import NotFound
 
@@ -15,12 +15,12 @@ _NAMESPACE: Final = "sagemaker"
 _DIMENSION: Final = "sagemaker:variant:DesiredInstanceCount"
 
 
-class AwsScalers:
-    def __init__(self, access: Access) -> None:
+class AwsAutoscaling:
+    def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "application-autoscaling")
 
     def scaling(self, endpoint: str) -> Scaling | None:
-        asked = {"ServiceNamespace": _NAMESPACE, "ScalableDimension": _DIMENSION}
+        requested = {"ServiceNamespace": _NAMESPACE, "ScalableDimension": _DIMENSION}
         targets = list(
             self._api.pages(
                 "describe_scalable_targets",
@@ -28,7 +28,7 @@ class AwsScalers:
                 token="NextToken",
                 items="ScalableTargets",
                 ResourceIds=[_variant(endpoint)],
-                **asked,
+                **requested,
             )
         )
         if not targets:
@@ -39,7 +39,7 @@ class AwsScalers:
             token="NextToken",
             items="ScalingPolicies",
             ResourceId=_variant(endpoint),
-            **asked,
+            **requested,
         )
         invocations = next((_target(policy) for policy in policies if policy["PolicyName"] == _POLICY), 0)
         target = targets[0]

@@ -15,7 +15,7 @@ Kind = Literal["again", "skewed", "expired", "damaged", "contested", "mute", "ga
 """`mute`: a refusal without a code, as HEAD gives it, which may be about the clock. `garbled`: a success that cannot be
 read, so that nobody knows what was done."""
 
-_AGAIN: Final = frozenset(
+_RETRYABLE: Final = frozenset(
     {
         "BandwidthLimitExceeded",
         "ConcurrentUpdateException",
@@ -60,7 +60,7 @@ _RESOURCE: Final = re.compile(r"on resource: \"?([^\s\"]+)\"?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class AwsError:
     """`resent`: the request went out more than once, so an earlier one may have been carried out."""
 
     kind: Kind
@@ -68,7 +68,7 @@ class Fault:
     status: int = 0
     message: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
-    told: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
     resent: bool = False
 
     @property
@@ -91,7 +91,7 @@ class Fault:
     @property
     def region(self) -> str:
         """Where the bucket is, as far as the answer says."""
-        return self.headers.get("x-amz-bucket-region") or self.told.get("Region", "")
+        return self.headers.get("x-amz-bucket-region") or self.fields.get("Region", "")
 
 
 def _found(pattern: re.Pattern[str], text: str) -> str:
@@ -99,16 +99,16 @@ def _found(pattern: re.Pattern[str], text: str) -> str:
     return match[1].rstrip(".") if match else ""
 
 
-def read_fault(exc: Exception) -> Fault:
+def read_error(exc: Exception) -> AwsError:
     """From a ClientError or another error of botocore."""
     response = getattr(exc, "response", None)
     if isinstance(response, dict):
         return _answered(response)
     name = type(exc).__name__
     if is_unreadable(exc):
-        return Fault(kind="garbled", code=GARBLED, message=_unreadable(exc), resent=True)
+        return AwsError(kind="garbled", code=GARBLED, message=_unreadable(exc), resent=True)
     text = " ".join(str(exc).split())[:300]
-    return Fault(kind="final" if name in _NO_CONNECTION else "again", code=name, message=text, resent=True)
+    return AwsError(kind="final" if name in _NO_CONNECTION else "again", code=name, message=text, resent=True)
 
 
 def is_unreadable(exc: BaseException) -> bool:
@@ -134,18 +134,18 @@ def _unreadable(exc: Exception) -> str:
     return "with a body that cannot be read (a web page?)"
 
 
-def _answered(response: dict[str, Any]) -> Fault:
-    told = {key: str(value) for key, value in response.get("Error", {}).items()}
+def _answered(response: dict[str, Any]) -> AwsError:
+    fields = {key: str(value) for key, value in response.get("Error", {}).items()}
     about = response.get("ResponseMetadata", {})
     status = int(about.get("HTTPStatusCode") or 0)
-    code = told.get("Code", "") or str(status)
-    return Fault(
-        kind=_kind(code, status, told.get("Message", "")),
+    code = fields.get("Code", "") or str(status)
+    return AwsError(
+        kind=_kind(code, status, fields.get("Message", "")),
         code=code,
         status=status,
-        message=" ".join(told.get("Message", "").split()),
+        message=" ".join(fields.get("Message", "").split()),
         headers=about.get("HTTPHeaders", {}),
-        told=told,
+        fields=fields,
         resent=int(about.get("RetryAttempts") or 0) > 0,
     )
 
@@ -161,6 +161,6 @@ def _kind(code: str, status: int, message: str) -> Kind:
         return "damaged"
     if code == "ConditionalRequestConflict":
         return "contested"
-    if code in _AGAIN or status in (429, 500, 502, 503, 504):
+    if code in _RETRYABLE or status in (429, 500, 502, 503, 504):
         return "again"
     return "final"

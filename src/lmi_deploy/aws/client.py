@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from lmi_deploy import __version__
-from lmi_deploy.aws.aws_error import Fault
+from lmi_deploy.aws.aws_error import AwsError
 from lmi_deploy.aws.client_factory import Clients
-from lmi_deploy.aws.clock_skew import Skew
-from lmi_deploy.aws.error_messages import Subject, explain
+from lmi_deploy.aws.clock_skew import ClockSkew
+from lmi_deploy.aws.error_messages import AwsCallContext, explain
 from lmi_deploy.aws.lease_guard import LeaseGuard
-from lmi_deploy.aws.retry import Line, Tell, always, silent
+from lmi_deploy.aws.retry import Notify, RetryingClient, always, ignore
 from lmi_deploy.aws.session import SessionFactory, region_of
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.clock import Clock
@@ -32,20 +32,20 @@ NAMES: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class AwsConnection:
     """How every service of one account and region is reached. `attempts` are botocore's own within one of our
     `rounds`; one service's clock is every service's."""
 
     session: SessionFactory
     clock: Clock
-    tell: Tell = silent
+    notify: Notify = ignore
     attempts: int = 4
     rounds: int = 5
     connect_seconds: float = 10.0
     read_seconds: float = 60.0
     manner: Literal["adaptive", "standard"] = "adaptive"
     """Of botocore's tries: a client that is throttled slows down by itself, or only tries again."""
-    skew: Skew = field(default_factory=Skew)
+    skew: ClockSkew = field(default_factory=ClockSkew)
     guard: LeaseGuard | None = None
     """Asked before each request that changes something."""
 
@@ -55,23 +55,23 @@ class Service:
 
     def __init__(
         self,
-        access: Access,
+        access: AwsConnection,
         name: str,
         *,
         region: str = "",
         url: str = "",
-        repeatable: Callable[[Fault], bool] = always,
+        repeatable: Callable[[AwsError], bool] = always,
     ) -> None:
         self._access = access
         self._name = name
         self._region = region
         self._url = url
-        self._line = Line(
-            clients=Clients(access.session, self._client, skew=access.skew, guard=access.guard),
+        self._line = RetryingClient(
+            clients=Clients(access.session, self._client, clock_skew=access.skew, guard=access.guard),
             clock=access.clock,
             service=NAMES[name],
-            rounds=access.rounds,
-            tell=access.tell,
+            max_retries=access.rounds,
+            notify=access.notify,
             repeatable=repeatable,
         )
 
@@ -99,7 +99,7 @@ class Service:
             call,
             given,
             what=what,
-            explain=lambda fault: self.explained(fault, call, what, resource),
+            explain=lambda error: self.explained(error, call, what, resource),
             needs=needs,
         )
 
@@ -110,16 +110,16 @@ class Service:
         more: dict[str, Any] = {}
         while True:
             # An answer that was cut off reads as one without items: nothing found is told by an empty list.
-            answer = self(call, what, resource=resource, needs=items, **given, **more)
-            yield from answer[items]
-            if not answer.get(token) or answer[token] == more.get(token):
+            response = self(call, what, resource=resource, needs=items, **given, **more)
+            yield from response[items]
+            if not response.get(token) or response[token] == more.get(token):
                 return
-            more = {token: answer[token]}
+            more = {token: response[token]}
 
-    def explained(self, fault: Fault, call: str, what: str, resource: str) -> LmiError:
+    def explained(self, error: AwsError, call: str, what: str, resource: str) -> LmiError:
         clients = self._line.clients
         operation = clients.api.meta.method_to_api_mapping[call]
-        subject = Subject(
+        subject = AwsCallContext(
             service=NAMES[self._name],
             what=what,
             action=f"{clients.api.meta.service_model.signing_name}:{operation}",
@@ -127,7 +127,7 @@ class Service:
             region=clients.region,
             endpoint=clients.endpoint,
         )
-        return explain(fault, subject)
+        return explain(error, subject)
 
     def _client(self, session: Any) -> Any:
         from botocore.config import Config

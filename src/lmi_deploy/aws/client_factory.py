@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from lmi_deploy.aws.clock_skew import Skew
+from lmi_deploy.aws.clock_skew import ClockSkew
 from lmi_deploy.aws.lease_guard import LeaseGuard
 from lmi_deploy.aws.session import SessionFactory, credentials_explained, fresh_session
 
@@ -22,25 +22,25 @@ class Clients:
         session: SessionFactory,
         make: Callable[[Any], Any],
         *,
-        skew: Skew | None = None,
+        clock_skew: ClockSkew | None = None,
         guard: LeaseGuard | None = None,
     ) -> None:
         self._factory = session
         self._make = make
-        self.skew = skew or Skew()
+        self.skew = clock_skew or ClockSkew()
         self._guard = guard
         self.reached = False
         """Whether anything ever answered: an address that never did is not asked for long."""
         self._lock = threading.Lock()
-        self._made: Any = None
+        self._created: Any = None
         self._session: Any = None
 
     @property
     def api(self) -> Any:
         with self._lock:
-            if self._made is None:
+            if self._created is None:
                 self._open(self._factory)
-            return self._made
+            return self._created
 
     @property
     def region(self) -> str:
@@ -58,7 +58,7 @@ class Clients:
     def renew(self, stale: Any) -> None:
         """A client with credentials read anew, in the place of `stale`; another thread may have made it already."""
         with self._lock:
-            if self._made is stale:
+            if self._created is stale:
                 self._open(lambda: fresh_session(self._factory, self._session))
 
     def _open(self, session: SessionFactory) -> None:
@@ -68,4 +68,4 @@ class Clients:
         self.skew.attach(client)
         if self._guard is not None:
             self._guard.attach(client)
-        self._made = client
+        self._created = client

@@ -17,7 +17,7 @@ _STAMP: Final = "%Y%m%dT%H%M%SZ"
 FORGIVEN: Final = timedelta(minutes=15)
 
 
-class Skew:
+class ClockSkew:
     """How far the service's clock is from ours, once it has said so."""
 
     def __init__(self) -> None:
@@ -26,10 +26,10 @@ class Skew:
     def learn(self, date: str, now: datetime, least: timedelta) -> bool:
         """From the Date header of its answer; False where that says nothing new, or tells of less than `least`."""
         try:
-            theirs = parsedate_to_datetime(date)
+            other = parsedate_to_datetime(date)
         except ValueError:
             return False
-        offset = theirs.astimezone(UTC) - now
+        offset = other.astimezone(UTC) - now
         if abs(offset - self.offset) < max(least, timedelta(seconds=30)):
             return False
         self.offset = offset
@@ -39,7 +39,7 @@ class Skew:
         """Every request that `client` signs from now on takes the offset of its time into account."""
         service = client.meta.service_model.service_id.hyphenize()
         client.meta.events.register_first(f"choose-signer.{service}", self._choose)
-        client.meta.events.register(f"before-sign.{service}", self._mark)
+        client.meta.events.register(f"before-sign.{service}", self._sign_with_offset)
 
     def _choose(self, signature_version: Any, signing_name: str, **_: Any) -> str | None:
         # Only where a shift is known: every other request is signed exactly as botocore would.
@@ -47,7 +47,7 @@ class Skew:
             return None
         return _scheme("s3v4" if signing_name == "s3" else signature_version)
 
-    def _mark(self, request: Any, **_: Any) -> None:
+    def _sign_with_offset(self, request: Any, **_: Any) -> None:
         request.context[_SHIFT] = self.offset
 
 
@@ -62,8 +62,8 @@ def _scheme(signature_version: str) -> str:
         """The time of the signature is read after it was set and before it is used."""
 
         def _modify_request_before_signing(self, request: Any) -> None:
-            ours = datetime.strptime(request.context["timestamp"], _STAMP)
-            shifted = ours + request.context.get(_SHIFT, timedelta(0))
+            own = datetime.strptime(request.context["timestamp"], _STAMP)
+            shifted = own + request.context.get(_SHIFT, timedelta(0))
             request.context["timestamp"] = shifted.strftime(_STAMP)
             super()._modify_request_before_signing(request)
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from lmi_deploy.errors import AccessError, LmiError, NoCredentials, UsageRefused
 
-AGAIN: Final = "run the same command again: what is done is kept"
-_LOG_IN: Final = f"log in again (`aws sso login`, or new keys), then {AGAIN}"
+LOG_IN_AGAIN: Final = "run the same command again: what is done is kept"
+_LOG_IN: Final = f"log in again (`aws sso login`, or new keys), then {LOG_IN_AGAIN}"
 ABSENT: Final = (
     "set AWS_PROFILE, log in with `aws sso login`, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 )
@@ -57,7 +57,7 @@ _LOCAL: Final[Mapping[str, tuple[type[LmiError], str]]] = {
 }
 
 
-def credential_trouble(exc: Exception) -> LmiError | None:
+def credential_error(exc: Exception) -> LmiError | None:
     """What botocore found before it sent anything; None where it is about something else."""
     for kind in type(exc).__mro__:
         if kind.__name__ in _LOCAL:
@@ -72,5 +72,5 @@ def refused_credentials(code: str) -> AccessError | None:
     if code in EXPIRED:
         return AccessError("AWS credentials: they have expired", hint=_LOG_IN)
     if code in _REFUSED:
-        return AccessError(f"AWS credentials: {_REFUSED[code]}", hint=f"{ABSENT}; then {AGAIN}")
+        return AccessError(f"AWS credentials: {_REFUSED[code]}", hint=f"{ABSENT}; then {LOG_IN_AGAIN}")
     return None

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lmi_deploy.aws.aws_error import Fault
-from lmi_deploy.aws.credentials import AGAIN, refused_credentials
+from lmi_deploy.aws.aws_error import AwsError
+from lmi_deploy.aws.credentials import LOG_IN_AGAIN, refused_credentials
 from lmi_deploy.errors import (
     AccessError,
     CloudError,
@@ -32,15 +32,15 @@ _QUOTA: Final = re.compile(
     re.DOTALL,
 )
 _ABSENT_ARN: Final = re.compile(r'Could not find [a-z ]+ "(arn:[^"\s]+)"')
-_ELSEWHERE: Final = (
+_OTHER_SERVICES: Final = (
     "something else answers in its place: log in to the network (a captive portal?), look whether HTTPS_PROXY and "
-    f"AWS_ENDPOINT_URL are right; then {AGAIN}"
+    f"AWS_ENDPOINT_URL are right; then {LOG_IN_AGAIN}"
 )
 _EXPLICIT_DENY: Final = re.compile(r"explicit deny in an? ([a-z -]+?) ?policy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class AwsCallContext:
     """What was asked of which service: `what` for people, `action` and `resource` as IAM names them."""
 
     service: str
@@ -56,30 +56,31 @@ class Subject:
         return self.service if ".amazonaws.com" in self.endpoint else f"{self.service} at {self.endpoint}"
 
 
-def explain(fault: Fault, subject: Subject) -> LmiError:
+def explain(aws_error: AwsError, subject: AwsCallContext) -> LmiError:
     """The error that ends the call."""
-    if fault.kind == "skewed":
+    if aws_error.kind == "skewed":
         return skewed(subject.endpoint, subject.service)
-    told = refused_credentials(fault.code)
-    if told is not None:
-        return told
-    if fault.status == 0:
-        return unreachable(fault, what=subject.what, endpoint=subject.endpoint, region=subject.region)
-    if fault.code in _DENIED:
-        return _denied(fault, subject)
-    if fault.code.isdigit():
-        return _not_aws(fault, subject)
-    if fault.code in _BY_CODE:
-        return _BY_CODE[fault.code](fault, subject)
-    for said, error in _BY_WORDS.items():
-        if said in fault.message:
-            return error(fault, subject)
-    if fault.kind == "again":
+    explained = refused_credentials(aws_error.code)
+    if explained is not None:
+        return explained
+    if aws_error.status == 0:
+        return unreachable(aws_error, what=subject.what, endpoint=subject.endpoint, region=subject.region)
+    if aws_error.code in _DENIED:
+        return _denied(aws_error, subject)
+    if aws_error.code.isdigit():
+        return _not_aws(aws_error, subject)
+    if aws_error.code in _BY_CODE:
+        return _BY_CODE[aws_error.code](aws_error, subject)
+    for output, error in _BY_WORDS.items():
+        if output in aws_error.message:
+            return error(aws_error, subject)
+    if aws_error.kind == "again":
         return CloudError(
-            f"{subject.what}: {subject.at} did not do it, and was asked again: {words(fault)}", hint=AGAIN
+            f"{subject.what}: {subject.at} did not do it, and was asked again: {words(aws_error)}",
+            hint=LOG_IN_AGAIN,
         )
     return CloudError(
-        f"{subject.what}: {subject.at} refused {subject.action}: {words(fault)}",
+        f"{subject.what}: {subject.at} refused {subject.action}: {words(aws_error)}",
         hint="what is refused does not pass by being asked again: change what the message names",
     )
 
@@ -94,119 +95,119 @@ def skewed(endpoint: str, service: str) -> AccessError:
     forgiven = 15 if service == "S3" else 5
     return AccessError(
         f"{endpoint}: the clock of this machine is wrong by more than {forgiven} minutes, and {service} says so",
-        hint=f"set the clock (timedatectl set-ntp true), then {AGAIN}",
+        hint=f"set the clock (timedatectl set-ntp true), then {LOG_IN_AGAIN}",
     )
 
 
-def unreachable(fault: Fault, *, what: str, endpoint: str, region: str = "") -> LmiError:
+def unreachable(error: AwsError, *, what: str, endpoint: str, region: str = "") -> LmiError:
     """Nothing came back that is the service's: no connection, one that broke, or somebody else's answer."""
-    if fault.kind == "garbled":
+    if error.kind == "garbled":
         return CloudError(
-            f"{what}: {endpoint} answered {fault.message}, and not as AWS does", hint=_ELSEWHERE
+            f"{what}: {endpoint} answered {error.message}, and not as AWS does", hint=_OTHER_SERVICES
         )
-    if fault.code in ("SSLError", "InvalidProxiesConfigError", "ProxyConnectionError"):
+    if error.code in ("SSLError", "InvalidProxiesConfigError", "ProxyConnectionError"):
         return AccessError(
-            f"{endpoint}: no connection: {fault.message}",
+            f"{endpoint}: no connection: {error.message}",
             hint="a proxy that opens TLS needs AWS_CA_BUNDLE; see also HTTPS_PROXY and AWS_ENDPOINT_URL",
         )
-    if fault.is_unreachable:
+    if error.is_unreachable:
         spelled = f"the region ({region}), " if region else ""
         return AccessError(
-            f"{endpoint}: cannot be reached: {fault.message}",
-            hint=f"check {spelled}the network, HTTPS_PROXY and AWS_ENDPOINT_URL; then {AGAIN}",
+            f"{endpoint}: cannot be reached: {error.message}",
+            hint=f"check {spelled}the network, HTTPS_PROXY and AWS_ENDPOINT_URL; then {LOG_IN_AGAIN}",
         )
     return CloudError(
-        f"{what}: the connection to {endpoint} broke, time and again: {fault.message}", hint=AGAIN
+        f"{what}: the connection to {endpoint} broke, time and again: {error.message}", hint=LOG_IN_AGAIN
     )
 
 
-def words(fault: Fault) -> str:
-    return f"{fault.code}: {fault.message}" if fault.message else fault.code
+def words(error: AwsError) -> str:
+    return f"{error.code}: {error.message}" if error.message else error.code
 
 
-def _denied(fault: Fault, subject: Subject) -> LmiError:
-    who = fault.principal or "these credentials"
-    action, resource = fault.action or subject.action, fault.resource or subject.resource
+def _denied(error: AwsError, subject: AwsCallContext) -> LmiError:
+    who = error.principal or "these credentials"
+    action, resource = error.action or subject.action, error.resource or subject.resource
     hint = policy_hint(action, resource)
-    if denying := _EXPLICIT_DENY.search(fault.message):
+    if denying := _EXPLICIT_DENY.search(error.message):
         hint = f"no permission overrides it: whoever keeps the {denying[1]} policy must lift the deny"
     return AccessError(f"{subject.what}: access denied: {who} may not {action} on {resource}", hint=hint)
 
 
-def _not_aws(fault: Fault, subject: Subject) -> LmiError:
+def _not_aws(error: AwsError, subject: AwsCallContext) -> LmiError:
     return AccessError(
-        f"{subject.what}: {subject.endpoint} answered {fault.status}, and not as {subject.service} does",
-        hint=f"look whether a proxy is in between (HTTPS_PROXY) or AWS_ENDPOINT_URL is right; then {AGAIN}",
+        f"{subject.what}: {subject.endpoint} answered {error.status}, and not as {subject.service} does",
+        hint=f"look whether a proxy is in between (HTTPS_PROXY) or AWS_ENDPOINT_URL is right; then {LOG_IN_AGAIN}",
     )
 
 
-def _quota(fault: Fault, subject: Subject) -> LmiError:
-    told = _QUOTA.search(fault.message)
-    if told is None:
+def _quota(error: AwsError, subject: AwsCallContext) -> LmiError:
+    match = _QUOTA.search(error.message)
+    if match is None:
         return QuotaExceeded(
-            f"{subject.what}: over a quota of the account: {fault.message}",
+            f"{subject.what}: over a quota of the account: {error.message}",
             hint="ask for more: https://console.aws.amazon.com/servicequotas/home/services/sagemaker/quotas",
         )
-    name, value, held, wanted = (told[group] for group in ("name", "value", "held", "wanted"))
+    name, value, existing, required = (match[group] for group in ("name", "value", "held", "wanted"))
     return QuotaExceeded(
-        f'{subject.what}: the quota "{name}" is {value} in {subject.region}; {held} are in use and {wanted} more '
+        f'{subject.what}: the quota "{name}" is {value} in {subject.region}; {existing} are in use and {required} more '
         "would be needed",
-        hint=quota_remedy(name, float(held) + float(wanted), subject.region),
+        hint=quota_remedy(name, float(existing) + float(required), subject.region),
     )
 
 
-def quota_remedy(name: str, wanted: float, region: str) -> str:
+def quota_remedy(name: str, needed: float, region: str) -> str:
     """How to ask for more: the console, and one line for a shell."""
     return (
-        f"another instance type may have a quota left; or ask for {wanted:g}, at "
+        f"another instance type may have a quota left; or ask for {needed:g}, at "
         f"https://{region}.console.aws.amazon.com/servicequotas/home/services/sagemaker/quotas or by: "
         f"aws service-quotas request-service-quota-increase --region {region} --service-code sagemaker "
-        f"--desired-value {wanted:g} --quota-code $(aws service-quotas list-aws-default-service-quotas "
+        f"--desired-value {needed:g} --quota-code $(aws service-quotas list-aws-default-service-quotas "
         f"--region {region} --service-code sagemaker --output text "
         f"--query \"Quotas[?QuotaName=='{name}'].QuotaCode\")"
     )
 
 
-def _no_capacity(fault: Fault, subject: Subject) -> LmiError:
+def _no_capacity(error: AwsError, subject: AwsCallContext) -> LmiError:
     return NoCapacity(
-        f"{subject.what}: AWS has no such instance to give in {subject.region}: {fault.message}",
+        f"{subject.what}: AWS has no such instance to give in {subject.region}: {error.message}",
         hint="try again later, or give instance_type a list: the next one is then taken",
     )
 
 
-def _exists(fault: Fault, subject: Subject) -> LmiError:
-    return Conflict(f"{subject.what}: it exists already: {fault.message}", hint="look whether it is ours")
+def _exists(error: AwsError, subject: AwsCallContext) -> LmiError:
+    return Conflict(f"{subject.what}: it exists already: {error.message}", hint="look whether it is ours")
 
 
-def _in_progress(fault: Fault, subject: Subject) -> LmiError:
+def _in_progress(error: AwsError, subject: AwsCallContext) -> LmiError:
     return Conflict(
-        f"{subject.what}: it is in progress already: {fault.message}", hint="wait until it has settled"
+        f"{subject.what}: it is in progress already: {error.message}", hint="wait until it has settled"
     )
 
 
-def _absent(fault: Fault, subject: Subject) -> LmiError:
+def _absent(error: AwsError, subject: AwsCallContext) -> LmiError:
     return NotFound(
-        f"{subject.what}: not found in {subject.region}: {fault.message}",
+        f"{subject.what}: not found in {subject.region}: {error.message}",
         hint="check its name and the region (endpoint.region, AWS_REGION)",
-        arn=told[1] if (told := _ABSENT_ARN.search(fault.message)) else "",
+        arn=match[1] if (match := _ABSENT_ARN.search(error.message)) else "",
     )
 
 
-def _not_assumable(fault: Fault, subject: Subject) -> LmiError:
+def _not_assumable(error: AwsError, subject: AwsCallContext) -> LmiError:
     return RoleNotAssumable(
-        f"{subject.what}: {subject.at} refused {subject.action}: {fault.message}",
+        f"{subject.what}: {subject.at} refused {subject.action}: {error.message}",
         hint="check the role's name and its trust policy: `lmi iam RECIPE` prints it",
     )
 
 
-_BY_CODE: Final[Mapping[str, Callable[[Fault, Subject], LmiError]]] = {
+_BY_CODE: Final[Mapping[str, Callable[[AwsError, AwsCallContext], LmiError]]] = {
     "ResourceLimitExceeded": _quota,
     "LimitExceededException": _quota,
     "InsufficientInstanceCapacity": _no_capacity,
     "ResourceInUse": _exists,
     **dict.fromkeys(_ABSENT, _absent),
 }
-_BY_WORDS: Final[Mapping[str, Callable[[Fault, Subject], LmiError]]] = {
+_BY_WORDS: Final[Mapping[str, Callable[[AwsError, AwsCallContext], LmiError]]] = {
     "Could not find": _absent,
     "Could not assume role": _not_assumable,
     "already existing": _exists,

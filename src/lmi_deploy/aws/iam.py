@@ -6,9 +6,9 @@ import fnmatch
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.errors import AccessError, NotFound
-from lmi_deploy.ports.iam import Right
+from lmi_deploy.ports.iam import Permission
 
 Context = tuple[tuple[str, str], ...]
 SERVICE: Final = "sagemaker.amazonaws.com"
@@ -17,12 +17,12 @@ _TRUST: Final = f'{{"Effect": "Allow", "Principal": {{"Service": "{SERVICE}"}}, 
 
 
 class IamRoles:
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "iam")
 
     def assumable(self, role: str) -> str:
-        told = self._role(role)
-        statements = _many(told.get("AssumeRolePolicyDocument", {}).get("Statement", ()))
+        response = self._role(role)
+        statements = _many(response.get("AssumeRolePolicyDocument", {}).get("Statement", ()))
         lets = [statement for statement in statements if _is_about_us(statement)]
         if any(statement.get("Effect") == "Deny" and "Condition" not in statement for statement in lets):
             return f"its trust policy denies {SERVICE} to assume it"
@@ -30,16 +30,16 @@ class IamRoles:
             return f"its trust policy does not let {SERVICE} assume it; it needs the statement {_TRUST}"
         return ""
 
-    def lacking(self, principal: str, rights: Sequence[Right]) -> tuple[Right, ...]:
+    def lacking(self, principal: str, rights: Sequence[Permission]) -> tuple[Permission, ...]:
         source = self._source(principal)
         if source is None:
             return ()
-        alike: dict[tuple[str, Context], list[Right]] = {}
+        equal: dict[tuple[str, Context], list[Permission]] = {}
         for right in rights:
-            alike.setdefault((right.resource, right.context), []).append(right)
-        return tuple(right for group in alike.values() for right in self._refused(source, group))
+            equal.setdefault((right.resource, right.context), []).append(right)
+        return tuple(right for group in equal.values() for right in self._refused(source, group))
 
-    def _refused(self, source: str, rights: Sequence[Right]) -> Iterator[Right]:
+    def _refused(self, source: str, rights: Sequence[Permission]) -> Iterator[Permission]:
         """Of rights on one resource and in one context."""
         known = {"iam:PassedToService": SERVICE, **dict(rights[0].context)}
         results = self._api.pages(
@@ -74,22 +74,22 @@ class IamRoles:
         """By its ARN or its name; a path is no part of the name."""
         name = role.rpartition("/")[2]
         try:
-            answer = self._api("get_role", f"role {name}", resource=role, needs="Role", RoleName=name)
+            response = self._api("get_role", f"role {name}", resource=role, needs="Role", RoleName=name)
         except NotFound as exc:
             raise NotFound(
                 f"role {name}: there is no such role in the account",
                 hint="name one in the recipe, or make it: `lmi iam RECIPE` prints its policies",
             ) from exc
-        told: Mapping[str, Any] = answer["Role"]
-        return told
+        fields: Mapping[str, Any] = response["Role"]
+        return fields
 
 
 def _is_about_us(statement: Mapping[str, Any]) -> bool:
     principal = statement.get("Principal", {})
     services = _many(principal.get("Service", ()) if isinstance(principal, Mapping) else ())
-    meant = principal == "*" or SERVICE in services or "*" in services
+    suggestion = principal == "*" or SERVICE in services or "*" in services
     actions = (str(action) for action in _many(statement.get("Action", ())))
-    return meant and any(fnmatch.fnmatch(_ASSUME.lower(), action.lower()) for action in actions)
+    return suggestion and any(fnmatch.fnmatch(_ASSUME.lower(), action.lower()) for action in actions)
 
 
 def _many(value: Any) -> Sequence[Any]:

@@ -7,17 +7,17 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
-from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.errors import NotFound
 
 ENDPOINTS: Final = "/aws/sagemaker/Endpoints/"
 _EVERY: Final = 2.0
-_LATE: Final = 30_000
+_INGESTION_DELAY: Final = 30_000
 """Milliseconds by which a line may come after those that are younger."""
 
 
 class CloudWatchLogs:
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "logs")
 
     def group(self, endpoint: str) -> str:
@@ -37,18 +37,18 @@ class CloudWatchLogs:
 
     def follow(self, group: str, *, start: str = "") -> Iterator[str]:
         """The empty text comes after everything that is there now; who asks on at once is made to wait."""
-        since, seen, clock = _since(start), dict[str, int](), self._api.clock
+        since, actual, clock = _since(start), dict[str, int](), self._api.clock
         while True:
-            looked = clock.monotonic()
+            observed = clock.monotonic()
             with suppress(NotFound):  # the group comes with the first line
                 for event in self._events(group, since):
-                    if event["eventId"] not in seen:
-                        seen[event["eventId"]] = int(event["timestamp"])
+                    if event["eventId"] not in actual:
+                        actual[event["eventId"]] = int(event["timestamp"])
                         yield from (line or " " for line in _lines(event))
-            since = max(since, max(seen.values(), default=0) - _LATE)
-            seen = {key: at for key, at in seen.items() if at >= since}
+            since = max(since, max(actual.values(), default=0) - _INGESTION_DELAY)
+            actual = {key: at for key, at in actual.items() if at >= since}
             yield ""
-            clock.sleep(max(0.0, looked + _EVERY - clock.monotonic()))
+            clock.sleep(max(0.0, observed + _EVERY - clock.monotonic()))
 
     def remove(self, group: str) -> None:
         with suppress(NotFound):

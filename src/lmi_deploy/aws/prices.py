@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.domain.observed import Price
 from lmi_deploy.errors import AccessError, CloudError
 from lmi_deploy.ports.prices import Use
@@ -20,7 +20,9 @@ _AT: Final = "us-east-1"
 class AwsPrices:
     """Asks once an instance type; where the list cannot be had, the packaged table tells."""
 
-    def __init__(self, access: Access, *, region: str, partition: str, packaged: PackagedPrice) -> None:
+    def __init__(
+        self, access: AwsConnection, *, region: str, partition: str, packaged: PackagedPrice
+    ) -> None:
         # A price is good to know, and not worth waiting for.
         self._api = Service(replace(access, attempts=2, rounds=1, read_seconds=15.0), "pricing", region=_AT)
         self._region = region
@@ -32,13 +34,13 @@ class AwsPrices:
         key = (instance, use)
         if key not in self._known:
             # Processing costs what hosting does, wherever both are known.
-            self._known[key] = self._ask(instance, use) or self._packaged(instance, self._region)
+            self._known[key] = self._request_price(instance, use) or self._packaged(instance, self._region)
         return self._known[key]
 
-    def _ask(self, instance: str, use: Use) -> Price | None:
+    def _request_price(self, instance: str, use: Use) -> Price | None:
         if not self._listed:
             return None
-        wanted = {"instanceName": instance, "regionCode": self._region}
+        required = {"instanceName": instance, "regionCode": self._region}
         try:
             products = list(
                 self._api.pages(
@@ -48,7 +50,8 @@ class AwsPrices:
                     items="PriceList",
                     ServiceCode="AmazonSageMaker",
                     Filters=[
-                        {"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in wanted.items()
+                        {"Type": "TERM_MATCH", "Field": key, "Value": value}
+                        for key, value in required.items()
                     ],
                 )
             )

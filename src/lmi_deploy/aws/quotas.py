@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
-from lmi_deploy.aws.client import Access, Service
-from lmi_deploy.ports.quotas import Quota
+from lmi_deploy.aws.client import AwsConnection, Service
+from lmi_deploy.ports.quotas import ServiceQuota
 
 
-class AwsLimits:
+class AwsQuotas:
     """The list is read to the instance that is asked for, and no page twice."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "service-quotas")
-        self._known: dict[str, Quota] = {}
+        self._known: dict[str, ServiceQuota] = {}
         # Only what was ever set for the account is in the first; the rest has its default.
         self._more = chain(
             self._list("list_service_quotas"),
             self._list("list_aws_default_service_quotas"),
         )
 
-    def endpoint_instances(self, instance: str) -> Quota | None:
+    def endpoint_instances(self, instance: str) -> ServiceQuota | None:
         name = f"{instance} for endpoint usage"
         while name not in self._known:
             quota = next(self._more, None)
@@ -30,7 +30,7 @@ class AwsLimits:
             self._known.setdefault(quota.name, quota)
         return self._known[name]
 
-    def _list(self, call: str) -> Iterator[Quota]:
+    def _list(self, call: str) -> Iterator[ServiceQuota]:
         for quota in self._api.pages(
             call,
             "quotas of SageMaker",
@@ -39,4 +39,4 @@ class AwsLimits:
             ServiceCode="sagemaker",
             MaxResults=100,
         ):
-            yield Quota(name=quota["QuotaName"], code=quota["QuotaCode"], value=float(quota["Value"]))
+            yield ServiceQuota(name=quota["QuotaName"], code=quota["QuotaCode"], value=float(quota["Value"]))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
-from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.sagemaker.resource_fields import tag_pairs
 from lmi_deploy.domain.sagemaker.settings import TAG, Resource, ResourceKind
 
 _KINDS: Final[tuple[ResourceKind, ...]] = get_args(ResourceKind)
 
 
-class AwsTagged:
-    def __init__(self, access: Access) -> None:
+class AwsResourceTags:
+    def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "resourcegroupstaggingapi")
 
     def of(self, deployment: str) -> tuple[Resource, ...]:
@@ -22,13 +22,13 @@ class AwsTagged:
     def all(self) -> tuple[Resource, ...]:
         return self._found({"Key": TAG})
 
-    def _found(self, wanted: Mapping[str, Any]) -> tuple[Resource, ...]:
+    def _found(self, required: Mapping[str, Any]) -> tuple[Resource, ...]:
         found = self._api.pages(
             "get_resources",
             f"resources tagged {TAG}",
             token="PaginationToken",
             items="ResourceTagMappingList",
-            TagFilters=[wanted],
+            TagFilters=[required],
             ResourceTypeFilters=[f"sagemaker:{kind}" for kind in _KINDS],
         )
         resources = (_resource(item["ResourceARN"], tag_pairs(item.get("Tags", ()))) for item in found)

@@ -108,7 +108,7 @@ class UnexpectedResponse(Exception):
     """An answer of 200 that is not the service's; the text says what is wrong with it."""
 
 
-def defect_of(api: Any, service: str, call: str, answer: Mapping[str, Any]) -> str:
+def defect_of(api: Any, service: str, call: str, response: Mapping[str, Any]) -> str:
     """What makes the answer to `call` unreadable, in a few words; empty where all that is read is there."""
     shape = api.meta.service_model.operation_model(api.meta.method_to_api_mapping[call]).output_shape
     if shape is None:
@@ -117,15 +117,15 @@ def defect_of(api: Any, service: str, call: str, answer: Mapping[str, Any]) -> s
     absent = (
         defect
         for path, pattern in fields.items()
-        for defect in _defects(answer, shape, path.split("."), pattern)
+        for defect in _defects(response, shape, path.split("."), pattern)
     )
-    return next(chain(_misfits(answer, shape, ""), absent), "")
+    return next(chain(_misfits(response, shape, ""), absent), "")
 
 
 def _misfits(value: Any, shape: Any, name: str) -> Iterator[str]:
     """What is of another type than its shape says, at any depth. A body that is read later is none of JSON's types."""
     if isinstance(value, _PLAIN) and not _is_a(value, shape):
-        yield f"with {name} {_shown(value)}"
+        yield f"with {name} {_repr(value)}"
     elif shape.name == _POLICY:
         return
     elif isinstance(value, dict):
@@ -150,22 +150,24 @@ def _defects(node: Mapping[str, Any], shape: Any, steps: list[str], pattern: str
             yield f"without {name}"
         return
     if not _is_a(value, member):
-        yield f"with {name} {_shown(value)}"
+        yield f"with {name} {_repr(value)}"
         return
     for item in value if each else (value,):
         inner = member.member if each else member
         if not _is_a(item, inner):
-            yield f"with {name} {_shown(item)}"
+            yield f"with {name} {_repr(item)}"
         elif len(steps) > 1:
             yield from _defects(item, inner, steps[1:], pattern)
         elif pattern and not re.fullmatch(pattern, str(item)):
-            yield f"with {name} {_shown(item)}"
+            yield f"with {name} {_repr(item)}"
 
 
 def _is_a(value: Any, shape: Any) -> bool:
-    wanted = (dict,) if shape.name == _POLICY else _TYPES.get(shape.type_name)
-    return wanted is None or (isinstance(value, wanted) and (bool in wanted or not isinstance(value, bool)))
+    required = (dict,) if shape.name == _POLICY else _TYPES.get(shape.type_name)
+    return required is None or (
+        isinstance(value, required) and (bool in required or not isinstance(value, bool))
+    )
 
 
-def _shown(value: Any) -> str:
+def _repr(value: Any) -> str:
     return repr(value)[:60]

@@ -8,36 +8,36 @@ from datetime import timedelta
 from random import Random
 from typing import Any, Final
 
-from lmi_deploy.aws.aws_error import Fault, is_unreadable, read_fault
+from lmi_deploy.aws.aws_error import AwsError, is_unreadable, read_error
 from lmi_deploy.aws.client_factory import Clients
 from lmi_deploy.aws.clock_skew import FORGIVEN
-from lmi_deploy.aws.credentials import credential_trouble
+from lmi_deploy.aws.credentials import credential_error
 from lmi_deploy.aws.response_fields import UnexpectedResponse, defect_of
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.notify import Tell as Tell
-from lmi_deploy.ports.notify import silent as silent
+from lmi_deploy.ports.notify import Notify as Notify
+from lmi_deploy.ports.notify import ignore as ignore
 
 _LONGEST_WAIT: Final = 20.0
 _DAMAGED_TRIES: Final = 2
 _random: Final = Random()
 
 
-def always(fault: Fault) -> bool:
+def always(fault: AwsError) -> bool:
     """Every request may be sent again: carried out twice, it does what it does once."""
     return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class RetryingClient:
     """One service's client, and how patient the calls over it are. `service` is its name for people."""
 
     clients: Clients
     clock: Clock
     service: str
-    rounds: int
-    tell: Tell = silent
-    repeatable: Callable[[Fault], bool] = always
+    max_retries: int
+    notify: Notify = ignore
+    repeatable: Callable[[AwsError], bool] = always
     """Whether what failed for a while may be sent again."""
 
     def run(
@@ -46,7 +46,7 @@ class Line:
         given: dict[str, Any],
         *,
         what: str,
-        explain: Callable[[Fault], LmiError],
+        explain: Callable[[AwsError], LmiError],
         needs: str = "",
     ) -> dict[str, Any]:
         """The answer of `call`, a method of boto3's client, or the LmiError that ends it.
@@ -55,12 +55,12 @@ class Line:
         """
         from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
-        tries = _Tries(self, what, explain)
+        tries = _Attempts(self, what, explain)
         while True:
             api = tries.next(given)
             try:
-                answer: dict[str, Any] = getattr(api, call)(**given)
-                self._require_readable(api, call, answer, needs)
+                response: dict[str, Any] = getattr(api, call)(**given)
+                self._require_readable(api, call, response, needs)
             except ParamValidationError:
                 raise
             except (ClientError, BotoCoreError) as exc:
@@ -71,13 +71,13 @@ class Line:
                 tries.failed(exc, api)
             else:
                 self.clients.reached = True
-                return answer
+                return response
 
     @staticmethod
-    def _require_readable(api: Any, call: str, answer: dict[str, Any], needs: str) -> None:
-        absent = f"without {needs}" if needs and needs not in answer else ""
-        if defect := absent or defect_of(api, api.meta.service_model.service_name, call, answer):
-            body = answer.get("Body")
+    def _require_readable(api: Any, call: str, response: dict[str, Any], needs: str) -> None:
+        absent = f"without {needs}" if needs and needs not in response else ""
+        if defect := absent or defect_of(api, api.meta.service_model.service_name, call, response):
+            body = response.get("Body")
             if hasattr(body, "close"):
                 body.close()  # type: ignore[union-attr]
             raise UnexpectedResponse(defect)
@@ -87,29 +87,29 @@ class Line:
         longest = min(_LONGEST_WAIT, 0.5 * 2**count)
         self.clock.sleep(_random.uniform(longest / 2, longest))
 
-    def learn_skew(self, fault: Fault, least: timedelta = timedelta(0)) -> bool:
+    def learn_skew(self, error: AwsError, least: timedelta = timedelta(0)) -> bool:
         """Whether the answer told the service's time, by which requests are signed from now on."""
-        skew = self.clients.skew
-        if not skew.learn(fault.headers.get("date", ""), self.clock.now(), least):
+        clock_skew = self.clients.skew
+        if not clock_skew.learn(error.headers.get("date", ""), self.clock.now(), least):
             return False
-        minutes = skew.offset.total_seconds() / 60
+        minutes = clock_skew.offset.total_seconds() / 60
         way = "behind" if minutes > 0 else "ahead"
-        self.tell(
+        self.notify(
             f"this machine's clock is {abs(minutes):.0f} minutes {way} of {self.service}'s: requests are signed by "
             f"{self.service}'s clock"
         )
         return True
 
     def renew(self, stale: Any) -> bool:
-        self.tell("the AWS credentials have expired: reading them again")
+        self.notify("the AWS credentials have expired: reading them again")
         self.clients.renew(stale)
         return True
 
 
-class _Tries:
+class _Attempts:
     """How many tries of which kind there were, and whether there is another."""
 
-    def __init__(self, line: Line, what: str, explain: Callable[[Fault], LmiError]) -> None:
+    def __init__(self, line: RetryingClient, what: str, explain: Callable[[AwsError], LmiError]) -> None:
         self._line = line
         self._what = what
         self._explain = explain
@@ -123,38 +123,38 @@ class _Tries:
 
     def failed(self, exc: Exception, api: Any) -> None:
         """Wait as long as is due, or raise what ends the call."""
-        trouble = credential_trouble(exc)
-        if trouble is not None:
-            raise trouble from exc
-        fault = read_fault(exc)
-        self._line.clients.reached |= fault.status != 0
-        count = self._counts[fault.kind] = self._counts.get(fault.kind, 0) + 1
-        if not self._another(fault, count, api):
-            raise self._explain(self._counted(fault)) from exc
-        if fault.kind in ("again", "contested", "garbled"):
-            why = f"an answer {fault.message}" if fault.kind == "garbled" else fault.code
-            self._line.tell(f"{self._what}: trying again: {why}")
+        failure = credential_error(exc)
+        if failure is not None:
+            raise failure from exc
+        error = read_error(exc)
+        self._line.clients.reached |= error.status != 0
+        count = self._counts[error.kind] = self._counts.get(error.kind, 0) + 1
+        if not self._another(error, count, api):
+            raise self._explain(self._counted(error)) from exc
+        if error.kind in ("again", "contested", "garbled"):
+            why = f"an answer {error.message}" if error.kind == "garbled" else error.code
+            self._line.notify(f"{self._what}: trying again: {why}")
             self._line.pause(count)
 
-    def _another(self, fault: Fault, count: int, api: Any) -> bool:
+    def _another(self, error: AwsError, count: int, api: Any) -> bool:
         line = self._line
-        match fault.kind:
+        match error.kind:
             case "again" | "contested":
-                nobody = fault.is_unreachable and not line.clients.reached
-                return count < line.rounds and not nobody and line.repeatable(fault)
+                unknown = error.is_unreachable and not line.clients.reached
+                return count < line.max_retries and not unknown and line.repeatable(error)
             case "garbled":
-                return count <= _DAMAGED_TRIES and line.repeatable(fault)
+                return count <= _DAMAGED_TRIES and line.repeatable(error)
             case "damaged":
                 return count <= _DAMAGED_TRIES
             case "skewed":
-                return count == 1 and line.learn_skew(fault)
+                return count == 1 and line.learn_skew(error)
             case "mute":
-                return count == 1 and line.learn_skew(fault, least=FORGIVEN)
+                return count == 1 and line.learn_skew(error, least=FORGIVEN)
             case "expired":
-                elsewhere = fault.region not in ("", line.clients.region)
-                return count == 1 and not elsewhere and line.renew(api)
+                other_location = error.region not in ("", line.clients.region)
+                return count == 1 and not other_location and line.renew(api)
             case "final":
                 return False
 
-    def _counted(self, fault: Fault) -> Fault:
-        return replace(fault, resent=fault.resent or sum(self._counts.values()) > 1)
+    def _counted(self, error: AwsError) -> AwsError:
+        return replace(error, resent=error.resent or sum(self._counts.values()) > 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.session import SessionFactory
 from lmi_deploy.domain.secret import Secret
 from lmi_deploy.errors import NotFound, UsageRefused
@@ -10,22 +10,22 @@ from lmi_deploy.host.clock import SystemClock
 
 
 class AwsSecrets:
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "secretsmanager")
 
     def exists(self, name: str) -> bool:
         try:
-            told = self._api("describe_secret", f"secret {name}", resource=name, SecretId=name)
+            response = self._api("describe_secret", f"secret {name}", resource=name, SecretId=name)
         except NotFound:
             return False
-        return "DeletedDate" not in told
+        return "DeletedDate" not in response
 
 
 def read_secret(session: SessionFactory, name: str) -> Secret:
     """The text of a secret; NotFound, AccessError. For a job that reads it with its own role, and for nobody else."""
-    api = Service(Access(session=session, clock=SystemClock()), "secretsmanager")
-    told = api("get_secret_value", f"secret {name}", resource=name, SecretId=name)
-    text = str(told.get("SecretString", "")).strip()
+    api = Service(AwsConnection(session=session, clock=SystemClock()), "secretsmanager")
+    response = api("get_secret_value", f"secret {name}", resource=name, SecretId=name)
+    text = str(response.get("SecretString", "")).strip()
     if not text:
         raise UsageRefused(f"secret {name}: it holds no text", hint="keep the token as its plain text")
     return Secret(text)

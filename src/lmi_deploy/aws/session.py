@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from lmi_deploy.aws.credentials import ABSENT, credential_trouble
+from lmi_deploy.aws.credentials import ABSENT, credential_error
 from lmi_deploy.errors import NoCredentials, UsageRefused
 from lmi_deploy.errors.url_credentials import is_http_address
 
@@ -59,11 +59,11 @@ def fresh_session(factory: SessionFactory, stale: Any) -> Any:
 
 
 def _watching(watch: Watch) -> Callable[..., None]:
-    def told(event_name: str, **_: Any) -> None:
+    def response(event_name: str, **_: Any) -> None:
         _before, service, operation = event_name.split(".")
         watch(service, operation)
 
-    return told
+    return response
 
 
 @contextmanager
@@ -74,10 +74,10 @@ def credentials_explained() -> Iterator[None]:
     try:
         yield
     except BotoCoreError as exc:
-        trouble = credential_trouble(exc)
-        if trouble is None:
+        failure = credential_error(exc)
+        if failure is None:
             raise
-        raise trouble from exc
+        raise failure from exc
     except ValueError as exc:
         if not str(exc).startswith("Invalid endpoint"):  # botocore has no class of its own for it
             raise

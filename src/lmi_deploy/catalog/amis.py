@@ -39,7 +39,7 @@ _OF_CUDA: Final = {
 driver of its own age, 470 on some, which is too old for both."""
 
 
-def wanted(cuda: str, kind: Kind) -> str:
+def required_ami(cuda: str, kind: Kind) -> str:
     """The host image that an image of this CUDA needs; empty: SageMaker's default will do, or nobody knows better."""
     return _OF_CUDA.get(_major(cuda), "") if kind == "gpu" else ""
 

@@ -85,12 +85,12 @@ def image(family: str, version: str, region: str, *, device: str = "gpu") -> Ima
     `version` may be an alias, or a tag (or the start of one, up to a dot) that AWS published beside those of the SDK:
     `0.36.0-lmi20`. `device` matters only for a family that has images for several.
     """
-    found, held = _entry(family, version)
-    tags: Mapping[str, str] = held["tags"]
+    found, existing = _entry(family, version)
+    tags: Mapping[str, str] = existing["tags"]
     made_for = device if device in tags else next(iter(tags))
     if len(tags) > 1 and device not in tags:
         raise Unresolvable(f"{family} {found} has no image for {device}", hint=f"it has {', '.join(tags)}")
-    account = _table()["registries"][held["registries"]].get(region)
+    account = _table()["registries"][existing["registries"]].get(region)
     if account is None:
         raise Unresolvable(
             f"AWS publishes no {family} {found} in {region or 'no region'}",
@@ -101,7 +101,7 @@ def image(family: str, version: str, region: str, *, device: str = "gpu") -> Ima
         family=family,
         version=found,
         device=made_for,
-        repository=held["repository"],
+        repository=existing["repository"],
         tag=tags[made_for],
         account=account,
         region=region,
@@ -110,9 +110,9 @@ def image(family: str, version: str, region: str, *, device: str = "gpu") -> Ima
 
 def published(family: str, region: str) -> Iterator[Image]:
     """Every image of a family in a region, newest first."""
-    for version, held in _family(family)["versions"].items():
-        if region in _table()["registries"][held["registries"]]:
-            for device in held["tags"]:
+    for version, existing in _family(family)["versions"].items():
+        if region in _table()["registries"][existing["registries"]]:
+            for device in existing["tags"]:
                 yield image(family, version, region, device=device)
 
 
@@ -145,33 +145,35 @@ def host_suffix(region: str) -> str:
     return next((suffix for start, suffix in _HOSTS.items() if region.startswith(start)), "amazonaws.com")
 
 
-def _entry(family: str, wanted: str) -> tuple[str, dict[str, Any]]:
-    held = _family(family)["versions"]
-    version = aliases(family).get(wanted or "latest", wanted)
-    if version in held:
-        return version, held[version]
-    known = {entry["tags"][device]: entry for entry in held.values() for device in entry["tags"]}
+def _entry(family: str, required: str) -> tuple[str, dict[str, Any]]:
+    existing = _family(family)["versions"]
+    version = aliases(family).get(required or "latest", required)
+    if version in existing:
+        return version, existing[version]
+    known = {entry["tags"][device]: entry for entry in existing.values() for device in entry["tags"]}
     for tag, entry in (known | _unlisted(family)).items():
         if tag == version or tag.startswith(f"{version}."):
             return tag, entry
-    said = f": {_ENDED[family]}" if family in _ENDED else ""
-    raise Unresolvable(f"{family} has no image of version {wanted}{said}", hint=f"it has {', '.join(held)}")
+    output = f": {_ENDED[family]}" if family in _ENDED else ""
+    raise Unresolvable(
+        f"{family} has no image of version {required}{output}", hint=f"it has {', '.join(existing)}"
+    )
 
 
 def _unlisted(family: str) -> dict[str, dict[str, Any]]:
     """Tags that AWS published beside those of the SDK, in the registries of their server's version."""
     found = {}
     for tag in _table()["unlisted"].get(family, ()):
-        beside = _family(family)["versions"][tag.partition("-")[0]]
-        found[tag] = {**beside, "tags": {"cpu" if "-cpu-" in tag else "gpu": tag}}
+        extra = _family(family)["versions"][tag.partition("-")[0]]
+        found[tag] = {**extra, "tags": {"cpu" if "-cpu-" in tag else "gpu": tag}}
     return found
 
 
 def _family(family: str) -> dict[str, Any]:
-    held: dict[str, Any] | None = _table()["families"].get(family)
-    if held is None:
+    existing: dict[str, Any] | None = _table()["families"].get(family)
+    if existing is None:
         raise Unresolvable(f"no image family {family!r}", hint=f"there are: {', '.join(families())}")
-    return held
+    return existing
 
 
 @cache

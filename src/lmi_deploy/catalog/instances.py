@@ -92,37 +92,37 @@ def instance(name: str) -> Instance | None:
     if name not in names():
         return None
     family = name.split(".")[1]
-    held = _table()["types"].get(name)
+    existing = _table()["types"].get(name)
     architecture: Architecture = "arm64" if _is_arm(family) else "x86_64"
-    if held is None:
+    if existing is None:
         kind = _KINDS.get(family, "cpu")
         return Instance(name=name, kind=kind, architecture=architecture, known=False)
-    accelerators = _accelerators(held)
+    accelerators = _accelerators(existing)
     return Instance(
         name=name,
         kind=accelerators.kind if accelerators else "cpu",
         architecture=architecture,
         known=True,
-        vcpu=held["vcpu"],
-        memory=held["memory_gib"] * _GIB,
-        nvme=held["nvme_gb"] * 10**9,
-        network_gbps=held.get("network_gbps"),
+        vcpu=existing["vcpu"],
+        memory=existing["memory_gib"] * _GIB,
+        nvme=existing["nvme_gb"] * 10**9,
+        network_gbps=existing.get("network_gbps"),
         accelerators=accelerators,
     )
 
 
-def _accelerators(held: dict[str, Any]) -> Accelerators | None:
-    name = held.get("accelerator")
+def _accelerators(existing: dict[str, Any]) -> Accelerators | None:
+    name = existing.get("accelerator")
     if name is None:
         return None
     device = _table()["accelerators"][name]
-    seen = device.get("torch_gib")
+    observed = device.get("torch_gib")
     return Accelerators(
         kind=device["kind"],
         name=name,
-        count=held["count"],
+        count=existing["count"],
         memory=device["memory_mib"] * 2**20,
-        usable=int(seen[0] * _GIB) if seen else None,
+        usable=int(observed[0] * _GIB) if observed else None,
         compute_capability=device.get("compute_capability"),
         cores=device.get("cores"),
     )
@@ -149,7 +149,7 @@ def chosen(recipe: Recipe) -> tuple[Instance, ...]:
 
 def devices(machine: Instance) -> int | None:
     """Over how many devices a model can be cut: GPUs or NeuronCores, 0 without any. None: the catalog does not know."""
-    held = machine.accelerators
-    if held is not None:
-        return held.count * (held.cores or 1)
+    existing = machine.accelerators
+    if existing is not None:
+        return existing.count * (existing.cores or 1)
     return 0 if machine.kind == "cpu" else None

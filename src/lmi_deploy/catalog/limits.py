@@ -34,7 +34,7 @@ def bounds(key: str) -> tuple[int, int]:
     return low, high
 
 
-def text_mistake(kind: str, text: str) -> str:
+def text_error(kind: str, text: str) -> str:
     """Why SageMaker would refuse `text` as this kind of text, or an empty string."""
     rule = _table()["texts"][kind]
     if not rule["min"] <= len(text) <= rule["max"]:

@@ -71,7 +71,7 @@ _BOOLEANS = ("true", "false", "1", "0", "yes", "no", "on", "off", "t", "f", "y",
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OptionStatus:
     """What a version makes of an option. `edge`: the version that removed it, or the first that has it."""
 
     state: State
@@ -120,20 +120,20 @@ def names(engine: str, version: str) -> tuple[str, ...]:
     return tuple(sorted(known | set(_server())))
 
 
-def standing(engine: str, name: str, version: str) -> Standing:
+def option_status(engine: str, name: str, version: str) -> OptionStatus:
     """What `version` makes of the option `name`."""
     spans = [span for table in _classes(engine) for span in table.get(name, ())]
     now = _now(spans, version)
     if now:
         kinds = [span[2] for span in now if span[2]]
-        return Standing("known", values=_values(kinds, version), kind=_plain(kinds))
+        return OptionStatus("known", values=_values(kinds, version), kind=_plain(kinds))
     instead = _table()["replaced"].get(name, "") if engine == "vllm" else ""
-    gone = [span[1] for span in spans if span[1] and _order(span[1]) <= _order(version)]
-    if gone:
-        return Standing("removed", edge=max(gone, key=_order), instead=instead)
+    missing = [span[1] for span in spans if span[1] and _order(span[1]) <= _order(version)]
+    if missing:
+        return OptionStatus("removed", edge=max(missing, key=_order), instead=instead)
     if spans:
-        return Standing("later", edge=min((span[0] for span in spans), key=_order))
-    return Standing("unknown", instead=instead)
+        return OptionStatus("later", edge=min((span[0] for span in spans), key=_order))
+    return OptionStatus("unknown", instead=instead)
 
 
 def template_names() -> tuple[str, ...]:
@@ -169,8 +169,8 @@ def _classes(engine: str) -> Iterator[dict[str, list[list[Any]]]]:
 
 
 def _now(spans: list[list[Any]], version: str) -> list[list[Any]]:
-    here = _order(version)
-    return [s for s in spans if _order(s[0]) <= here and (s[1] is None or here < _order(s[1]))]
+    local = _order(version)
+    return [s for s in spans if _order(s[0]) <= local and (s[1] is None or local < _order(s[1]))]
 
 
 def _values(kinds: list[str], version: str) -> tuple[str, ...]:

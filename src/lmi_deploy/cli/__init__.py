@@ -8,7 +8,7 @@ import sys
 
 from lmi_deploy.cli.signals import end_as_ctrl_c, ignore_at_exit
 
-SELDOM = 50_000
+GC_THRESHOLD = 50_000
 """Objects more than before, until circles are searched for among them (Python's own: 700)."""
 
 
@@ -31,7 +31,7 @@ def main() -> None:
         streams.open_outputs()
         if any(command in COMMANDS and not COMMANDS[command].reads for command in sys.argv[1:2]):
             streams.discard_when_closed()
-        spare_the_collector()
+        tune_gc()
         code = run(lmi, sys.argv[1:])
     except KeyboardInterrupt:  # before the boundary stood, or behind it
         from lmi_deploy.cli.exit_codes import interrupted
@@ -41,8 +41,8 @@ def main() -> None:
     sys.exit(code)
 
 
-def spare_the_collector() -> None:
+def tune_gc() -> None:
     """A command that asks AWS loads a million objects of botocore and drops next to none of them: to search these
     for circles again and again, and once more at the end, takes 200 ms of the half second that it needs to start."""
-    gc.set_threshold(SELDOM)
+    gc.set_threshold(GC_THRESHOLD)
     atexit.register(gc.freeze)

@@ -12,19 +12,21 @@ from lmi_deploy.domain.events import Event, Started
 from lmi_deploy.errors import RECORDED, Interrupted, LmiError
 from lmi_deploy.ui.selection import open_view
 from lmi_deploy.ui.view import View
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class CommandContext:
     """Opened once a command."""
 
     view: View
-    deps: Deps
+    deps: Dependencies
 
-    def play(self, events: Iterable[Event], note: Callable[[Event], None] = lambda event: None) -> None:
+    def show_events(
+        self, events: Iterable[Event], note: Callable[[Event], None] = lambda event: None
+    ) -> None:
         """Show what happens as it happens. A failure tells no line again that went by a moment ago."""
         try:
             for event in events:
@@ -41,22 +43,22 @@ class Room:
         finally:
             self.view.close()
 
-    def carry_out(self, events: Iterable[Event]) -> None:
+    def run(self, events: Iterable[Event]) -> None:
         """The same, for what is recorded as it is done: Ctrl-C says whether anything is recorded yet."""
-        begun: list[str] = []
+        started: list[str] = []
 
         def note(event: Event) -> None:
             if isinstance(event, Started):
-                begun.append(event.key.partition(":")[0])
+                started.append(event.key.partition(":")[0])
 
         try:
-            self.play(events, note)
+            self.show_events(events, note)
         except KeyboardInterrupt:
-            if not begun:
+            if not started:
                 raise
-            from lmi_deploy.targets.plan import FOUNDING
+            from lmi_deploy.targets.plan import BOOTSTRAP
 
-            founded = {*begun} <= {kind.__name__ for kind in FOUNDING}
+            founded = {*started} <= {kind.__name__ for kind in BOOTSTRAP}
             hint = "the bucket is made, and nothing else was begun: run it again" if founded else RECORDED
             raise Interrupted("interrupted", hint=hint) from None
 
@@ -67,24 +69,24 @@ class Room:
         def kept() -> Iterator[Event]:
             values.append((yield from events))
 
-        self.play(kept())
+        self.show_events(kept())
         return values[0]
 
 
-def open_room(*, as_json: bool) -> Room:
+def open_context(*, as_json: bool) -> CommandContext:
     """The view, and the Deps that wiring makes, or those that a test put on the context."""
     context = click.get_current_context(silent=True)
-    given = context.find_object(DepsFactory) if context else None
+    given = context.find_object(DependenciesFactory) if context else None
     if given is not None:
-        return Room(open_view(as_json=as_json), given.make())
+        return CommandContext(open_view(as_json=as_json), given.make())
     from lmi_deploy.composition.local import wire
 
     view = open_view(as_json=as_json)
-    return Room(view, wire(tell=view.note))
+    return CommandContext(view, wire(notify=view.note))
 
 
 @dataclass(frozen=True, slots=True)
-class DepsFactory:
+class DependenciesFactory:
     """What a test passes as the context's object, in place of wiring."""
 
-    make: Callable[[], Deps]
+    make: Callable[[], Dependencies]

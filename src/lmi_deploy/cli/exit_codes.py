@@ -23,7 +23,7 @@ _COMPLETION = "_LMI_COMPLETE"
 def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int:
     """Run one command line; what went wrong is told in the form that the command line asked for.
 
-    `given` is the context's object: a `DepsFactory` in place of wiring.
+    `given` is the context's object: a `DependenciesFactory` in place of wiring.
     """
     _open_streams()
     if {*argv} == {"--version", JSON_FLAG}:
@@ -33,10 +33,10 @@ def run(group: click.Group, argv: Sequence[str], *, given: object = None) -> int
         return _flushed(outcome if isinstance(outcome, int) else 0)
     except click.exceptions.Exit as end:
         return end.exit_code
-    except click.ClickException as mistake:
-        return _usage(mistake, argv)
+    except click.ClickException as problem:
+        return _usage(problem, argv)
     except LmiError as error:
-        return _told(error, argv)
+        return _report_error(error, argv)
     except (KeyboardInterrupt, EOFError, click.Abort):
         return interrupted(argv)
     except BrokenPipeError:
@@ -80,7 +80,7 @@ def _flushed(code: int) -> int:
     return code
 
 
-def _told(error: LmiError, argv: Sequence[str]) -> int:
+def _report_error(error: LmiError, argv: Sequence[str]) -> int:
     from lmi_deploy.cli.streams import discard_when_closed
     from lmi_deploy.ui.selection import open_view
 
@@ -112,14 +112,14 @@ def _version() -> int:
     return 0
 
 
-def _usage(mistake: click.ClickException, argv: Sequence[str]) -> int:
+def _usage(error: click.ClickException, argv: Sequence[str]) -> int:
     if JSON_FLAG in argv:
         from lmi_deploy.errors import UsageRefused
 
-        misplaced = isinstance(mistake, click.NoSuchOption) and mistake.option_name == JSON_FLAG
+        misplaced = isinstance(error, click.NoSuchOption) and error.option_name == JSON_FLAG
         hint = f"{JSON_FLAG} goes behind the command: lmi COMMAND {JSON_FLAG}" if misplaced else "lmi --help"
-        return _told(UsageRefused(mistake.format_message(), hint=hint), argv)
-    mistake.show()
+        return _report_error(UsageRefused(error.format_message(), hint=hint), argv)
+    error.show()
     return 2
 
 
@@ -129,7 +129,7 @@ def interrupted(argv: Sequence[str]) -> int:
 
     # What had begun by then has been told as an error of its own (`Room.carry_out`).
     hint = UNBEGUN if {*argv[:1]} & {"up", "down", "wait", "rollback"} else ""
-    return _told(Interrupted("interrupted", hint=hint), argv)
+    return _report_error(Interrupted("interrupted", hint=hint), argv)
 
 
 def _closed_pipe() -> int:
@@ -152,7 +152,7 @@ def _full(bug: Exception, argv: Sequence[str]) -> int:
         _discard(sys.stdout)
     place = bug.filename or "a disk of this machine, or what stdout goes to"
     hint = "see that there is room (`df -h`), then run it again"
-    return _told(DiskRefused(f"{place}: {bug.strerror}", hint=hint), argv)
+    return _report_error(DiskRefused(f"{place}: {bug.strerror}", hint=hint), argv)
 
 
 def _not_installed(missing: ModuleNotFoundError, argv: Sequence[str]) -> int:
@@ -160,7 +160,7 @@ def _not_installed(missing: ModuleNotFoundError, argv: Sequence[str]) -> int:
     from lmi_deploy.errors import EXTRAS, NotInstalled
 
     package = (missing.name or "").partition(".")[0]
-    return _told(NotInstalled(package), argv) if package in EXTRAS else _bug(missing, argv)
+    return _report_error(NotInstalled(package), argv) if package in EXTRAS else _bug(missing, argv)
 
 
 def _bug(bug: Exception, argv: Sequence[str]) -> int:
@@ -171,4 +171,4 @@ def _bug(bug: Exception, argv: Sequence[str]) -> int:
         report = f"{EXIT_CODES[3]}: {write_report(bug, argv)}; nothing in it is secret, please send it to us"
     except OSError as reason:
         report = f"a bug of lmi, please tell us; no report could be written: {reason.strerror}"
-    return _told(Bug(f"{type(bug).__name__}: {bug}", hint=report), argv)
+    return _report_error(Bug(f"{type(bug).__name__}: {bug}", hint=report), argv)

@@ -11,18 +11,18 @@ from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NoCredentials, UsageRefused
 
 if TYPE_CHECKING:  # `lmi validate` has no use for the ports, and importing them is a third of its time
-    from lmi_deploy.workflows.dependencies import Deps
+    from lmi_deploy.workflows.dependencies import Dependencies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
+class TargetOptions:
     """What the command line says of a deployment's place; empty where it says nothing."""
 
     target: TargetName | None = None
     region: str = ""
 
 
-ANYWHERE = Where()
+ANYWHERE = TargetOptions()
 
 
 def ref_fields(ref: DeploymentRef) -> dict[str, str]:
@@ -30,7 +30,7 @@ def ref_fields(ref: DeploymentRef) -> dict[str, str]:
     return {"deployment": ref.name, "target": ref.target, "account": ref.account, "region": ref.region}
 
 
-def find_deployment(name: str | None, deps: Deps, where: Where = ANYWHERE) -> DeploymentRef:
+def find_deployment(name: str | None, deps: Dependencies, where: TargetOptions = ANYWHERE) -> DeploymentRef:
     """By name or by recipe; the only one there is when nothing was said."""
     if name is None:
         return _only_deployment(deps, where)
@@ -42,30 +42,30 @@ def find_deployment(name: str | None, deps: Deps, where: Where = ANYWHERE) -> De
     return _by_name(name, deps, where)
 
 
-def _by_name(name: str, deps: Deps, where: Where) -> DeploymentRef:
+def _by_name(name: str, deps: Dependencies, where: TargetOptions) -> DeploymentRef:
     """Among those known here; else where the command line says, else in the cloud, else here, where it is absent."""
-    near = _in_our_account([ref for ref in known(deps, where) if ref.name == name], deps)
-    if len(near) == 1:
-        return near[0]
-    if near:
-        places = ", ".join(sorted(f"{ref.target} {ref.region} {ref.account}".strip() for ref in near))
-        raise UsageRefused(f"{name}: known in {len(near)} places: {places}", hint="say --target or --region")
+    local = _in_our_account([ref for ref in known(deps, where) if ref.name == name], deps)
+    if len(local) == 1:
+        return local[0]
+    if local:
+        places = ", ".join(sorted(f"{ref.target} {ref.region} {ref.account}".strip() for ref in local))
+        raise UsageRefused(f"{name}: known in {len(local)} places: {places}", hint="say --target or --region")
     if where.target or where.region:
         target = where.target or "sagemaker"
         return DeploymentRef(name=name, target=target, region=where.region)
-    elsewhere = DeploymentRef(name=name, target="sagemaker")
-    return elsewhere if _reachable(deps) else replace(elsewhere, target="local")
+    other_location = DeploymentRef(name=name, target="sagemaker")
+    return other_location if _reachable(deps) else replace(other_location, target="local")
 
 
-def _in_our_account(near: list[DeploymentRef], deps: Deps) -> list[DeploymentRef]:
+def _in_our_account(local: list[DeploymentRef], deps: Dependencies) -> list[DeploymentRef]:
     """Of several of one name those of the account that the credentials are of, and those that are here."""
-    if len({ref.account for ref in near} - {""}) < 2:
-        return near
-    ours = [ref for ref in near if ref.account in ("", deps.cloud(ref.region).caller.account)]
-    return ours or near
+    if len({ref.account for ref in local} - {""}) < 2:
+        return local
+    own = [ref for ref in local if ref.account in ("", deps.cloud(ref.region).caller.account)]
+    return own or local
 
 
-def _reachable(deps: Deps) -> bool:
+def _reachable(deps: Dependencies) -> bool:
     """Whether there is a cloud to look in: a machine without any credentials has its own deployments only.
 
     Credentials that are refused, or a network that is down, are errors: what cannot be looked at is not absent.
@@ -76,23 +76,23 @@ def _reachable(deps: Deps) -> bool:
         return False
 
 
-def known(deps: Deps, where: Where = ANYWHERE) -> tuple[DeploymentRef, ...]:
+def known(deps: Dependencies, where: TargetOptions = ANYWHERE) -> tuple[DeploymentRef, ...]:
     """Every deployment of every target that can be listed from here."""
     return tuple(
         ref
         for target in deps.targets.values()
-        for ref in target.known()
+        for ref in target.list_known()
         if where.target in (None, ref.target) and where.region in ("", ref.region)
     )
 
 
-def _only_deployment(deps: Deps, where: Where) -> DeploymentRef:
-    here = known(deps, where)
-    if len(here) == 1:
-        return here[0]
-    if not here and len(recipes_here()) == 1:
+def _only_deployment(deps: Dependencies, where: TargetOptions) -> DeploymentRef:
+    local = known(deps, where)
+    if len(local) == 1:
+        return local[0]
+    if not local and len(recipes_here()) == 1:
         return find_deployment(recipes_here()[0], deps, where)
-    if not here:
+    if not local:
         raise UsageRefused("which deployment? none is known here", hint="`lmi up RECIPE` makes one")
-    names = ", ".join(ref.name for ref in here)
-    raise UsageRefused(f"which deployment? {len(here)} are known here: {names}", hint="name one of them")
+    names = ", ".join(ref.name for ref in local)
+    raise UsageRefused(f"which deployment? {len(local)} are known here: {names}", hint="name one of them")

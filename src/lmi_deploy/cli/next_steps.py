@@ -6,18 +6,18 @@ from typing import Any
 
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import LocalPlace, SageMakerPlace
-from lmi_deploy.workflows.up import Case
+from lmi_deploy.workflows.up import DeploymentPlan
 
 
-def how_to_ask(spec: Spec, address: str) -> str:
+def how_to_invoke(spec: Spec, address: str) -> str:
     """Where it runs, how to ask it from a shell and from Python, how to end it."""
     match spec.place:
         case LocalPlace() as place:
             where = f"{address} (runtime {place.runtime}, {place.device})"
-            asked = _asked_here(spec, address)
+            requested = _invoke_locally(spec, address)
         case SageMakerPlace() as place:
             where = address
-            asked = _asked_on_sagemaker(spec, place, address)
+            requested = _invoke_on_sagemaker(spec, place, address)
     name, body = spec.name, spec.probe.body
     prompt = '"What is the capital of France?"' if spec.probe.prompt else f"--body {_quoted(body)}"
     return f"""
@@ -25,13 +25,13 @@ def how_to_ask(spec: Spec, address: str) -> str:
 
 Ask it:
   lmi invoke {name} {prompt}
-{asked}
+{requested}
 Watch it, end it:
   lmi status {name}    lmi logs {name} -f    lmi down {name}
 """
 
 
-def _asked_here(spec: Spec, address: str) -> str:
+def _invoke_locally(spec: Spec, address: str) -> str:
     body, kind = spec.probe.body, spec.probe.content_type
     return f"""\
   curl -s {address} -H 'Content-Type: {kind}' -d {_quoted(body)}
@@ -51,7 +51,7 @@ def aws_cli_command(name: str, region: str, content_type: str, body: str) -> str
     )
 
 
-def _asked_on_sagemaker(spec: Spec, place: SageMakerPlace, address: str) -> str:
+def _invoke_on_sagemaker(spec: Spec, place: SageMakerPlace, address: str) -> str:
     name, body, kind, region = spec.name, spec.probe.body, spec.probe.content_type, place.region
     return f"""\
   {aws_cli_command(name, region, kind, body)}
@@ -66,17 +66,17 @@ From Python:
   print(answer["Body"].read().decode())"""
 
 
-def how_to_ask_fields(case: Case, address: str) -> dict[str, Any]:
+def how_to_invoke_fields(deployment: DeploymentPlan, address: str) -> dict[str, Any]:
     """The same for a program."""
     return {
-        "deployment": case.spec.name,
-        "target": case.spec.target,
+        "deployment": deployment.spec.name,
+        "target": deployment.spec.target,
         "address": address,
-        **_place_fields(case.spec),
-        "changed": not case.plan.empty,
-        "model": case.spec.model.model_id,
-        "commit": case.spec.model.commit,
-        "artifact": case.artifact.digest,
+        **_place_fields(deployment.spec),
+        "changed": not deployment.plan.empty,
+        "model": deployment.spec.model.model_id,
+        "commit": deployment.spec.model.commit,
+        "artifact": deployment.artifact.digest,
     }
 
 

@@ -8,27 +8,27 @@ from typing import Final
 
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.workflows.dependencies import Deps
-from lmi_deploy.workflows.deployment_plan import Case
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 from lmi_deploy.workflows.saved_plan import read_plan, resume, saved_plan
 
 PLAN_SUFFIX: Final = ".json"
 
 
-def save(case: Case, path: str) -> None:
+def save(deployment: DeploymentPlan, path: str) -> None:
     """For its owner's eyes only: a plan holds the user's own code and settings."""
     if not path.endswith(PLAN_SUFFIX):
         raise UsageRefused(
             f"--out {path}: a plan's name ends with {PLAN_SUFFIX}", hint=f"--out plan{PLAN_SUFFIX}"
         )
-    text = saved_plan(case)
+    text = saved_plan(deployment)
     with writing(path):
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
 
 
-def load_plan(path: str, deps: Deps, *, probe: bool) -> Case:
+def load_plan(path: str, deps: Dependencies, *, probe: bool) -> DeploymentPlan:
     """Refused where the world is not what the plan was made for."""
     try:
         text = Path(path).read_bytes()

@@ -7,7 +7,7 @@ import sys
 from lmi_deploy.errors import Interrupted, UsageRefused
 
 
-def confirm(question: str, *, yes: bool, free: bool = False, kept: str = "nothing was changed") -> None:
+def confirm(prompt: str, *, yes: bool, free: bool = False, kept: str = "nothing was changed") -> None:
     """Ask on a terminal; where there is none, the answer must have been given.
 
     Enter alone agrees only to what is `free`: what is billed or taken away wants a word. `kept` is what a refusal
@@ -18,15 +18,15 @@ def confirm(question: str, *, yes: bool, free: bool = False, kept: str = "nothin
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageRefused("there is no terminal to ask on", hint="add --yes to agree in advance")
     # Not click's own, of which some versions put a blank on stdout.
-    sys.stderr.write(f"{question} {'[Y/n]' if free else '[y/N]'} ")
+    sys.stderr.write(f"{prompt} {'[Y/n]' if free else '[y/N]'} ")
     sys.stderr.flush()
     ended: KeyboardInterrupt | None = None
     try:
-        answer = sys.stdin.readline()
+        reply = sys.stdin.readline()
     except KeyboardInterrupt as end:
-        answer, ended = "", end
-    if not answer:  # Ctrl-D or Ctrl-C: the cursor still stands behind the question
+        reply, ended = "", end
+    if not reply:  # Ctrl-D or Ctrl-C: the cursor still stands behind the question
         sys.stderr.write("\n")
-    word = answer.strip().lower()
-    if word not in ("y", "yes") and not (free and answer and not word):
+    word = reply.strip().lower()
+    if word not in ("y", "yes") and not (free and reply and not word):
         raise Interrupted(f"you did not agree: {kept}", hint="run it again to agree") from ended

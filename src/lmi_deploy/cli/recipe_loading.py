@@ -23,7 +23,7 @@ def read_recipe(
     from lmi_deploy.recipe.reader import Purpose
 
     origin = path or _only_recipe()
-    purpose = Purpose(deploying=deploying, unread=lambda name: _unread(Path(origin).parent / name))
+    purpose = Purpose(deploying=deploying, file_error=lambda name: _unread(Path(origin).parent / name))
     return parse(read(origin), origin, overlay=overlay, sets=sets, purpose=purpose)
 
 
@@ -46,19 +46,19 @@ def read(origin: str) -> bytes:
         with Path(origin).open("rb") as file:
             return file.read(_READ_LIMIT)
     except OSError as reason:
-        near = recipes_here()
-        hint = f"recipes here: {', '.join(near)}" if near else "`lmi init MODEL` writes one"
+        local = recipes_here()
+        hint = f"recipes here: {', '.join(local)}" if local else "`lmi init MODEL` writes one"
         raise UsageRefused(f"{origin}: {reason.strerror}", hint=hint) from None
 
 
 def _only_recipe() -> str:
-    here = recipes_here()
-    if len(here) == 1:
-        return here[0]
-    if not here:
+    local = recipes_here()
+    if len(local) == 1:
+        return local[0]
+    if not local:
         raise UsageRefused("which recipe? there is none in this folder", hint="`lmi init MODEL` writes one")
     raise UsageRefused(
-        f"which recipe? {len(here)} lie in this folder: {', '.join(here)}", hint="name one of them"
+        f"which recipe? {len(local)} lie in this folder: {', '.join(local)}", hint="name one of them"
     )
 
 

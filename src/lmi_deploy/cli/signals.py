@@ -52,17 +52,17 @@ def end_as_ctrl_c(argv: Sequence[str]) -> None:
     """A signal that whoever started us had ignored (nohup) stays so."""
     if {*argv[:1]} & _OWN_ENDING:
         return
-    ending, tell = _Ending(), sys.unraisablehook
+    suffix, notify = _Ending(), sys.unraisablehook
 
     def hook(unraisable: Any) -> None:
         if unraisable.exc_type is not Signalled:
-            tell(unraisable)
+            notify(unraisable)
 
     sys.unraisablehook = hook
-    signal.signal(signal.SIGALRM, ending.check)
+    signal.signal(signal.SIGALRM, suffix.check)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) in _DEFAULTS:
-            signal.signal(number, ending.signalled)
+            signal.signal(number, suffix.signalled)
 
 
 def ignore_at_exit() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-_GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.ENXIO})
+_CLOSED_ERRORS: Final = frozenset({errno.EPIPE, errno.ECONNRESET, errno.EIO, errno.ENXIO})
 """What a pipe, a socket or a terminal says without a reader."""
 
 
@@ -25,7 +25,7 @@ class Output(io.FileIO):
         try:
             return super().write(data)
         except OSError as error:
-            if error.errno not in _GONE:
+            if error.errno not in _CLOSED_ERRORS:
                 raise
             if not Output.discards:
                 raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)) from None

@@ -6,10 +6,10 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from lmi_deploy.composition.weights import Reach, open_bucket, session_at
+from lmi_deploy.composition.weights import BucketContext, open_bucket, session_at
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.cloud import Cloud, Depot
-from lmi_deploy.ports.notify import Tell, silent
+from lmi_deploy.ports.cloud import BucketServices, Cloud
+from lmi_deploy.ports.notify import Notify, ignore
 
 if TYPE_CHECKING:
     from lmi_deploy.aws.lease_guard import LeaseGuard
@@ -24,54 +24,54 @@ def open_cloud(
     clock: Clock,
     environ: Mapping[str, str],
     *,
-    tell: Tell = silent,
+    notify: Notify = ignore,
     guard: LeaseGuard | None = None,
 ) -> Cloud:
     """Who we are and what we act with; AccessError where the credentials are absent or refused."""
     from lmi_deploy.aws.account import AwsAccount
-    from lmi_deploy.aws.autoscaling import AwsScalers
-    from lmi_deploy.aws.client import Access
+    from lmi_deploy.aws.autoscaling import AwsAutoscaling
+    from lmi_deploy.aws.client import AwsConnection
     from lmi_deploy.aws.iam import IamRoles
     from lmi_deploy.aws.logs import CloudWatchLogs
     from lmi_deploy.aws.prices import AwsPrices
-    from lmi_deploy.aws.quotas import AwsLimits
-    from lmi_deploy.aws.resource_tags import AwsTagged
+    from lmi_deploy.aws.quotas import AwsQuotas
+    from lmi_deploy.aws.resource_tags import AwsResourceTags
     from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
     from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
     from lmi_deploy.aws.secrets import AwsSecrets
     from lmi_deploy.catalog.prices import price
 
-    access = Access(session=session_at(region, environ), clock=clock, tell=tell, guard=guard)
-    account = AwsAccount(access.session, clock=clock, tell=tell)
-    caller = account.who()
+    access = AwsConnection(session=session_at(region, environ), clock=clock, notify=notify, guard=guard)
+    account = AwsAccount(access.session, clock=clock, notify=notify)
+    caller = account.get_caller()
     logs = CloudWatchLogs(access)
     return Cloud(
         caller=caller,
         account=account,
         hosting=SageMakerHosting(access, account=caller.account),
-        scalers=AwsScalers(access),
-        tagged=AwsTagged(access),
+        scalers=AwsAutoscaling(access),
+        tagged=AwsResourceTags(access),
         logs=logs,
         prices=AwsPrices(access, region=caller.region, partition=caller.partition, packaged=price),
-        limits=AwsLimits(access),
+        limits=AwsQuotas(access),
         roles=IamRoles(access),
         secrets=AwsSecrets(access),
         jobs=ProcessingJobs(access, logs, account=caller.account),
     )
 
 
-def open_depot(
+def open_bucket_services(
     cloud: Cloud,
     bucket: str,
     clock: Clock,
     environ: Mapping[str, str],
     *,
     memory_mb: int | None = None,
-    tell: Tell = silent,
+    notify: Notify = ignore,
     guard: LeaseGuard | None = None,
-) -> Depot | None:
+) -> BucketServices | None:
     """None: there is no bucket of that name. AccessError: it is somebody else's, or in another region."""
-    from lmi_deploy.aws.s3 import Place
+    from lmi_deploy.aws.s3 import BucketLocation
     from lmi_deploy.aws.s3.journal import BucketRecords
     from lmi_deploy.aws.s3.lease import LASTS, LeaseSettings
     from lmi_deploy.aws.s3.lock import BucketLock
@@ -79,13 +79,13 @@ def open_depot(
     if not cloud.account.has_bucket(bucket):
         return None
     session = session_at(cloud.caller.region, environ)
-    reach = Reach(
-        session=session, account=cloud.account, clock=clock, environ=environ, tell=tell, guard=guard
+    bucket_context = BucketContext(
+        session=session, account=cloud.account, clock=clock, environ=environ, notify=notify, guard=guard
     )
-    place = Place(bucket=bucket, owner=cloud.caller.account)
-    store, weights = open_bucket(reach, place, cloud.tagged, cloud.hosting, memory_mb=memory_mb)
+    place = BucketLocation(bucket=bucket, owner=cloud.caller.account)
+    store, weights = open_bucket(bucket_context, place, cloud.tagged, cloud.hosting, memory_mb=memory_mb)
     settings = LeaseSettings.parse(environ.get(LOCK_SECONDS) or str(LASTS), LOCK_SECONDS)
-    return Depot(
+    return BucketServices(
         bucket=bucket,
         store=store,
         weights=weights,
@@ -94,7 +94,7 @@ def open_depot(
             store,
             clock,
             command=f"lmi {' '.join(sys.argv[1:2])}",
-            tell=tell,
+            notify=notify,
             settings=settings,
             guard=guard,
         ),

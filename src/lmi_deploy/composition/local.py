@@ -10,32 +10,32 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmi_deploy.domain.observed import SeenServer
-from lmi_deploy.domain.record import promised_port
-from lmi_deploy.ports.notify import Tell, silent
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.domain.observed import ObservedServer
+from lmi_deploy.domain.record import reserved_port
+from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.workflows.dependencies import Dependencies
 
 if TYPE_CHECKING:
-    from lmi_deploy.domain.facts import AtHand
+    from lmi_deploy.domain.facts import AvailableRuntimes
     from lmi_deploy.ports.hub import Hub
     from lmi_deploy.ports.local_state import State
     from lmi_deploy.ports.model_server import ModelServer
     from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
-    from lmi_deploy.state.state_dir import StateFolder
+    from lmi_deploy.state.state_dir import StateDir
 
 _SECRET = re.compile(r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)")
 FIRST_PORT = 8080
 HOST = "127.0.0.1"
 
 
-def wire(environ: Mapping[str, str] = os.environ, *, tell: Tell = silent) -> Deps:
-    """Everything a command may need; nothing is opened before it is used. `tell` is for what no event can say."""
+def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) -> Dependencies:
+    """Everything a command may need; nothing is opened before it is used. `notify` is for what no event can say."""
     from lmi_deploy.aws.lease_guard import LeaseGuard
-    from lmi_deploy.composition.targets import Clouds, journals, locks, sagemaker
+    from lmi_deploy.composition.targets import CloudFactory, journals, locks, sagemaker
     from lmi_deploy.composition.weights import open_weights
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.host.machine import machine
-    from lmi_deploy.sources.local_folder import FolderFiles
+    from lmi_deploy.sources.local_folder import LocalModelFiles
     from lmi_deploy.targets.local.target import LocalTarget
 
     clock = SystemClock()
@@ -44,13 +44,15 @@ def wire(environ: Mapping[str, str] = os.environ, *, tell: Tell = silent) -> Dep
     servers = servers_at(environ)
     local = LocalTarget(state=state, servers=servers, environments=environments, clock=clock)
 
-    clouds = Clouds(clock, environ, tell, LeaseGuard())
+    clouds = CloudFactory(clock, environ, notify, LeaseGuard())
     cloud = sagemaker(clouds, state.root / "elsewhere")
 
-    return Deps(
-        hub=_hubs(environ, tell),
-        files=FolderFiles,
-        weights=lambda wish, memory_mb: open_weights(wish, memory_mb, clock, environ, tell=tell),
+    return Dependencies(
+        hub=_hubs(environ, notify),
+        files=LocalModelFiles,
+        weights=lambda bucket_request, memory_mb: open_weights(
+            bucket_request, memory_mb, clock, environ, notify=notify
+        ),
         targets={"local": local, "sagemaker": cloud},
         servers=servers,
         environments=environments,
@@ -59,8 +61,8 @@ def wire(environ: Mapping[str, str] = os.environ, *, tell: Tell = silent) -> Dep
         cloud=clouds.cloud,
         clock=clock,
         machine=lambda: machine(environ),
-        port=lambda name: port_of(name, state, local.look, _first_free),
-        runtimes=lambda image: _at_hand(image, environ),
+        port=lambda name: port_of(name, state, local.status_of, _first_free),
+        runtimes=lambda image: _available_runtimes(image, environ),
         hub_address=lambda: _hub_address(environ),
     )
 
@@ -124,10 +126,10 @@ def _home(environ: Mapping[str, str], own: str, xdg: str, fallback: str) -> Path
     return Path(base, "lmi")
 
 
-def _state(environ: Mapping[str, str]) -> StateFolder:
-    from lmi_deploy.state.state_dir import StateFolder
+def _state(environ: Mapping[str, str]) -> StateDir:
+    from lmi_deploy.state.state_dir import StateDir
 
-    return StateFolder(state_folder(environ))
+    return StateDir(state_folder(environ))
 
 
 def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
@@ -149,13 +151,13 @@ def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
     }
 
 
-def _at_hand(image: str | None, environ: Mapping[str, str]) -> AtHand:
+def _available_runtimes(image: str | None, environ: Mapping[str, str]) -> AvailableRuntimes:
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.host.machine import machine
-    from lmi_deploy.runtimes.availability import Machinery
+    from lmi_deploy.runtimes.availability import RuntimeDetector
 
-    found = Machinery(
+    found = RuntimeDetector(
         processes=LocalProcesses(SystemClock()),
         environ=environ,
         environment=server_environment(environ),
@@ -171,7 +173,7 @@ def _hub_address(environ: Mapping[str, str]) -> str:
     return "" if endpoint == PUBLIC_HUB else endpoint
 
 
-def _hubs(environ: Mapping[str, str], tell: Tell) -> Callable[[str], Hub]:
+def _hubs(environ: Mapping[str, str], notify: Notify) -> Callable[[str], Hub]:
     """The source of a model id: a folder, S3 or the Hub, of which one client lasts as long as the command."""
 
     @cache
@@ -187,35 +189,35 @@ def _hubs(environ: Mapping[str, str], tell: Tell) -> Callable[[str], Hub]:
         from lmi_deploy.composition.s3_models import open_s3_models
         from lmi_deploy.host.clock import SystemClock
 
-        return open_s3_models(cache_folder(environ), SystemClock(), environ, tell=tell)
+        return open_s3_models(cache_folder(environ), SystemClock(), environ, notify=notify)
 
     def source(model_id: str) -> Hub:
         if model_id.startswith("s3://"):
             return s3()
         if model_id.startswith(("/", "./", "../", "~")):
-            from lmi_deploy.sources.local_folder import ModelFolder
+            from lmi_deploy.sources.local_folder import LocalModel
 
-            return ModelFolder()
+            return LocalModel()
         return hub()
 
     return source
 
 
 def port_of(
-    name: str, state: State, look: Callable[[Path], SeenServer], free: Callable[[frozenset[int]], int]
+    name: str, state: State, observe: Callable[[Path], ObservedServer], free: Callable[[frozenset[int]], int]
 ) -> int:
     """The port that the deployment has already, else one that is free and that no other was promised."""
     record = state.read(name)
     # A record may be lost; what it said is seen still.
-    seen = () if record else (look(home) for home in state.servers(name))
-    mine = promised_port(record) or next((s.port for s in seen if s.phase == "ready" and s.port), None)
-    if mine is not None:
-        return mine
-    others = (promised_port(state.read(other)) for other in state.names() if other != name)
+    observed = () if record else (observe(home) for home in state.servers(name))
+    own = reserved_port(record) or next((s.port for s in observed if s.phase == "ready" and s.port), None)
+    if own is not None:
+        return own
+    others = (reserved_port(state.read(other)) for other in state.names() if other != name)
     return free(frozenset(port for port in others if port))
 
 
-def _first_free(taken: frozenset[int]) -> int:
+def _first_free(used: frozenset[int]) -> int:
     from lmi_deploy.host.machine import free_port
 
-    return free_port(HOST, start=FIRST_PORT, taken=taken)
+    return free_port(HOST, start=FIRST_PORT, used=used)

@@ -10,80 +10,82 @@ from typing import TYPE_CHECKING
 
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.lock import Lock
-from lmi_deploy.ports.notify import Tell
+from lmi_deploy.ports.notify import Notify
 
 if TYPE_CHECKING:
     from lmi_deploy.aws.lease_guard import LeaseGuard
-    from lmi_deploy.state.state_dir import StateFolder
+    from lmi_deploy.state.state_dir import StateDir
     from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 
 
 @dataclass(frozen=True, slots=True)
-class Clouds:
+class CloudFactory:
     """Accounts by region and buckets by name, each opened once a command, when it is first used."""
 
     clock: Clock
     environ: Mapping[str, str]
-    tell: Tell
+    notify: Notify
     guard: LeaseGuard
     _clouds: dict[str, Cloud] = field(default_factory=dict)
-    _depots: dict[tuple[str, str], Depot] = field(default_factory=dict)
+    _depots: dict[tuple[str, str], BucketServices] = field(default_factory=dict)
 
     def cloud(self, region: str) -> Cloud:
         from lmi_deploy.composition.aws import open_cloud
 
         if region not in self._clouds:
-            cloud = open_cloud(region, self.clock, self.environ, tell=self.tell, guard=self.guard)
+            cloud = open_cloud(region, self.clock, self.environ, notify=self.notify, guard=self.guard)
             self._clouds[region] = self._clouds[cloud.caller.region] = cloud
         return self._clouds[region]
 
-    def depot(self, cloud: Cloud, bucket: str) -> Depot | None:
+    def depot(self, cloud: Cloud, bucket: str) -> BucketServices | None:
         """A bucket that is not there may be there later: only those that are, are kept."""
-        from lmi_deploy.composition.aws import open_depot
+        from lmi_deploy.composition.aws import open_bucket_services
 
         key = (cloud.caller.region, bucket)
         if key not in self._depots:
-            found = open_depot(cloud, bucket, self.clock, self.environ, tell=self.tell, guard=self.guard)
+            found = open_bucket_services(
+                cloud, bucket, self.clock, self.environ, notify=self.notify, guard=self.guard
+            )
             if found is None:
                 return None
             self._depots[key] = found
         return self._depots[key]
 
 
-def sagemaker(clouds: Clouds, remembered: Path) -> SageMakerTarget:
-    from lmi_deploy.composition.transfer_job import luggage
-    from lmi_deploy.sources.local_folder import FolderFiles
-    from lmi_deploy.state.deployment_index import RememberedFolder
+def sagemaker(clouds: CloudFactory, remembered: Path) -> SageMakerTarget:
+    from lmi_deploy.composition.transfer_job import job_files
+    from lmi_deploy.sources.local_folder import LocalModelFiles
+    from lmi_deploy.state.deployment_index import DeploymentIndexFolder
     from lmi_deploy.targets.sagemaker.target import SageMakerTarget
 
     return SageMakerTarget(
         cloud=clouds.cloud,
         depot=clouds.depot,
-        files=FolderFiles,
-        remembered=RememberedFolder(remembered),
+        files=LocalModelFiles,
+        remembered=DeploymentIndexFolder(remembered),
         clock=clouds.clock,
-        luggage=luggage,
+        job_files=job_files,
     )
 
 
-def journals(state: StateFolder, target: SageMakerTarget) -> Callable[[DeploymentRef], Journal]:
+def journals(state: StateDir, target: SageMakerTarget) -> Callable[[DeploymentRef], Journal]:
     """Where a deployment's record is written: beside what it is made of."""
-    from lmi_deploy.state.state_dir import FolderJournal
+    from lmi_deploy.state.state_dir import FileJournal
 
     places: Mapping[str, Callable[[DeploymentRef], Journal]] = {
-        "local": lambda ref: FolderJournal(folder=state, ref=ref),
+        "local": lambda ref: FileJournal(folder=state, ref=ref),
         "sagemaker": lambda ref: target.opened(ref).records.journal(ref),
     }
     return lambda ref: places[ref.target](ref)
 
 
-def locks(state: StateFolder, target: SageMakerTarget, clock: Clock) -> Callable[[DeploymentRef], Lock]:
-    from lmi_deploy.state.state_dir import FolderLock
+def locks(state: StateDir, target: SageMakerTarget, clock: Clock) -> Callable[[DeploymentRef], Lock]:
+    from lmi_deploy.state.state_dir import FileLock
 
-    lock = FolderLock(state.root, clock, command=f"lmi {' '.join(sys.argv[1:2])}")
+    lock = FileLock(state.root, clock, command=f"lmi {' '.join(sys.argv[1:2])}")
     places: Mapping[str, Callable[[DeploymentRef], Lock]] = {
         "local": lambda ref: lock,
         "sagemaker": lambda ref: target.opened(ref).lock,

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from lmi_deploy.domain.sagemaker.transfer_job import Order
-from lmi_deploy.domain.weights import BucketWish
+from lmi_deploy.domain.sagemaker.transfer_job import JobRequest
+from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import Weights
 
 
-def open_order(order: Order, environ: Mapping[str, str] = os.environ) -> tuple[Weights, Source]:
+def open_order(order: JobRequest, environ: Mapping[str, str] = os.environ) -> tuple[Weights, Source]:
     """AccessError where the bucket is not the account's that ordered, or the secret may not be read."""
     from lmi_deploy.aws.secrets import read_secret
     from lmi_deploy.aws.session import aws_session
@@ -26,12 +26,12 @@ def open_order(order: Order, environ: Mapping[str, str] = os.environ) -> tuple[W
     if order.token_secret:
         token = read_secret(aws_session(region=region), order.token_secret)
         settings = replace(settings, token=token, token_from=f"the secret {order.token_secret}")
-    wish = BucketWish(bucket=order.bucket, region=region, kms_key=order.kms_key)
-    weights = open_weights(wish, order.memory // 1_000_000, clock, environ)
+    bucket_request = BucketRequest(bucket=order.bucket, region=region, kms_key=order.kms_key)
+    weights = open_weights(bucket_request, order.memory // 1_000_000, clock, environ)
     return weights, HuggingFaceHub(settings, clock, ledger=settings.cache / "checked")
 
 
-def luggage() -> Mapping[str, bytes]:
+def job_files() -> Mapping[str, bytes]:
     """What a job needs of us, by file name: the program that starts it, and our packages as wheels."""
     from lmi_deploy.targets.sagemaker.transfer_job import bootstrap
     from lmi_deploy.targets.sagemaker.transfer_job.wheels import wheelhouse

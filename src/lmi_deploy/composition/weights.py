@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmi_deploy import __version__
-from lmi_deploy.domain.buckets import default_bucket, name_mistake
-from lmi_deploy.domain.weights import BucketWish
+from lmi_deploy.domain.buckets import bucket_name_error, default_bucket
+from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.errors.url_credentials import mask_urls
 from lmi_deploy.ports.account import Account
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.hosting import Hosting
-from lmi_deploy.ports.notify import Tell, silent
+from lmi_deploy.ports.notify import Notify, ignore
 from lmi_deploy.ports.object_store import ObjectStore
-from lmi_deploy.ports.resource_tags import Tagged
+from lmi_deploy.ports.resource_tags import ResourceTags
 from lmi_deploy.ports.weights import Weights
 
 if TYPE_CHECKING:
     from lmi_deploy.aws.lease_guard import LeaseGuard
-    from lmi_deploy.aws.s3 import Place
+    from lmi_deploy.aws.s3 import BucketLocation
     from lmi_deploy.aws.session import SessionFactory
 
 REQUESTS = "LMI_AWS_REQUESTS"
@@ -33,52 +33,59 @@ _AWS = ".amazonaws.com"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class BucketContext:
     """What a bucket is opened with: credentials and region in the session, who we are in the account."""
 
     session: SessionFactory
     account: Account
     clock: Clock
     environ: Mapping[str, str]
-    tell: Tell = silent
+    notify: Notify = ignore
     guard: LeaseGuard | None = None
 
 
 def open_weights(
-    wish: BucketWish,
+    bucket_request: BucketRequest,
     memory_mb: int | None,
     clock: Clock,
     environ: Mapping[str, str],
     *,
-    tell: Tell = silent,
+    notify: Notify = ignore,
 ) -> Weights:
     """Looks who we are and whose the bucket is before a byte moves; NotFound where there is none and none is wished."""
     from lmi_deploy.aws.account import AwsAccount
-    from lmi_deploy.aws.client import Access
-    from lmi_deploy.aws.resource_tags import AwsTagged
-    from lmi_deploy.aws.s3 import Place
+    from lmi_deploy.aws.client import AwsConnection
+    from lmi_deploy.aws.resource_tags import AwsResourceTags
+    from lmi_deploy.aws.s3 import BucketLocation
     from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 
-    session = session_at(wish.region, environ, profile=wish.profile)
-    account = AwsAccount(session, clock=clock, tell=tell)
-    caller = account.who()
-    bucket = wish.bucket or default_bucket(caller.account, caller.region)
-    if mistake := name_mistake(bucket):
-        raise UsageRefused(f"{bucket}: {mistake}", hint="aws s3 ls shows yours")
-    _require(bucket, wish, account)
-    reach = Reach(session=session, account=account, clock=clock, environ=environ, tell=tell)
-    place = Place(bucket=bucket, owner=caller.account, kms_key=wish.kms_key)
-    access = Access(session=session, clock=clock, tell=tell)
+    session = session_at(bucket_request.region, environ, profile=bucket_request.profile)
+    account = AwsAccount(session, clock=clock, notify=notify)
+    caller = account.get_caller()
+    bucket = bucket_request.bucket or default_bucket(caller.account, caller.region)
+    if error := bucket_name_error(bucket):
+        raise UsageRefused(f"{bucket}: {error}", hint="aws s3 ls shows yours")
+    _require(bucket, bucket_request, account)
+    bucket_context = BucketContext(
+        session=session, account=account, clock=clock, environ=environ, notify=notify
+    )
+    place = BucketLocation(bucket=bucket, owner=caller.account, kms_key=bucket_request.kms_key)
+    access = AwsConnection(session=session, clock=clock, notify=notify)
     hosting = SageMakerHosting(access, account=caller.account)
-    return open_bucket(reach, place, AwsTagged(access), hosting, memory_mb=memory_mb)[1]
+    return open_bucket(bucket_context, place, AwsResourceTags(access), hosting, memory_mb=memory_mb)[1]
 
 
 def open_bucket(
-    reach: Reach, place: Place, tagged: Tagged, hosting: Hosting, *, memory_mb: int | None
+    bucket_context: BucketContext,
+    place: BucketLocation,
+    resource_tags: ResourceTags,
+    hosting: Hosting,
+    *,
+    memory_mb: int | None,
 ) -> tuple[ObjectStore, Weights]:
     """One that is there and ours: its objects, and the models in it."""
     from lmi_deploy.aws.s3 import S3Settings, S3Store
-    from lmi_deploy.aws.s3.uploaders.external_program import Errand
+    from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
     from lmi_deploy.aws.s3.uploaders.obstore import Obstore
     from lmi_deploy.aws.s3.uploaders.s5cmd import S5cmd
     from lmi_deploy.targets.sagemaker.weights_in_use import served_weights
@@ -86,25 +93,34 @@ def open_bucket(
     from lmi_deploy.weights.settings import TransferSettings
 
     bound = TransferSettings(memory=memory_mb * 1_000_000) if memory_mb else TransferSettings()
-    caller, settings = reach.account.who(), S3Settings(connections=bound.streams)
+    caller, settings = bucket_context.account.get_caller(), S3Settings(connections=bound.streams)
     store = S3Store(
-        reach.session, place, clock=reach.clock, settings=settings, tell=reach.tell, guard=reach.guard
+        bucket_context.session,
+        place,
+        clock=bucket_context.clock,
+        settings=settings,
+        notify=bucket_context.notify,
+        guard=bucket_context.guard,
     )
-    elsewhere = "" if _AWS in store.where else store.where
-    errand = Errand(region=caller.region, endpoint=elsewhere, kms_key=place.kms_key, owner=place.owner)
-    by = f" (at {mask_urls(elsewhere)})" if elsewhere else ""
+    other_location = "" if _AWS in store.where else store.where
+    target = UploadTarget(
+        region=caller.region, endpoint=other_location, kms_key=place.kms_key, owner=place.owner
+    )
+    by = f" (at {mask_urls(other_location)})" if other_location else ""
     weights = BucketWeights(
         store=store,
         owner=caller.account,
-        clock=reach.clock,
+        clock=bucket_context.clock,
         settings=bound,
         where=f"s3://{place.bucket}{by}",
-        served=lambda recorded: served_weights(store, tagged, hosting, recorded=recorded),
-        advise=lambda: reach.account.upload_rule_advice(place.bucket),
+        served=lambda recorded: served_weights(store, resource_tags, hosting, recorded=recorded),
+        advise=lambda: bucket_context.account.upload_rule_advice(place.bucket),
         carriers={
-            "s5cmd": S5cmd(reach.session, errand, reach.environ),
+            "s5cmd": S5cmd(bucket_context.session, target, bucket_context.environ),
             # Its own idea of AWS's addresses knows no FIPS and no dual stack: it is told ours.
-            "obstore": Obstore(reach.session, replace(errand, endpoint=store.where), reach.environ),
+            "obstore": Obstore(
+                bucket_context.session, replace(target, endpoint=store.where), bucket_context.environ
+            ),
         },
     )
     return store, weights
@@ -133,19 +149,19 @@ def _session(region: str, profile: str, requests: str, chain: tuple[tuple[str, s
     return SharedSession(aws_session(profile=profile, region=region, watch=note if requests else None))
 
 
-def _require(bucket: str, wish: BucketWish, account: Account) -> None:
+def _require(bucket: str, bucket_request: BucketRequest, account: Account) -> None:
     if account.has_bucket(bucket):
         return
-    if wish.bucket:
-        make = f"aws s3 mb s3://{bucket} --region {account.who().region}"
+    if bucket_request.bucket:
+        make = f"aws s3 mb s3://{bucket} --region {account.get_caller().region}"
         raise NotFound(
             f"s3://{bucket}: no such bucket",
             hint=f"look at its spelling (aws s3 ls), or make it: {make}; or leave the bucket out: "
             "`lmi weights push --create-bucket` makes the account's default",
         )
-    if not wish.create:
+    if not bucket_request.create:
         raise NotFound(
             f"s3://{bucket}: the account's default bucket is not there yet",
             hint="`lmi up` or `lmi weights push --create-bucket` makes it (private, encrypted, TLS only); or name one",
         )
-    account.make_bucket(bucket, tags=TAGS, kms_key=wish.kms_key)
+    account.make_bucket(bucket, tags=TAGS, kms_key=bucket_request.kms_key)

@@ -25,11 +25,11 @@ class Artifact:
 
     @property
     def digest(self) -> str:
-        seal = hashlib.sha256()
+        hasher = hashlib.sha256()
         for file in self.files:
-            seal.update(f"{len(file.path)}:{file.path}:{len(file.content)}:".encode())
-            seal.update(file.content)
-        return seal.hexdigest()
+            hasher.update(f"{len(file.path)}:{file.path}:{len(file.content)}:".encode())
+            hasher.update(file.content)
+        return hasher.hexdigest()
 
     def filled(self, location: str) -> tuple[ArtifactFile, ...]:
         """The files as the server reads them, with the weights at `location`."""

@@ -26,7 +26,7 @@ def account_of(bucket: str) -> str:
     return found[1] if found else ""
 
 
-def name_mistake(bucket: str) -> str:
+def bucket_name_error(bucket: str) -> str:
     """Why S3 can have no bucket of that name; empty where it may."""
     if "/" in bucket or ":" in bucket:
         return "is an address, and a bucket's name is wanted"
@@ -58,23 +58,23 @@ def with_upload_rule(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The lifecycle rules with one that ends uploads nobody completes; the same ones where such a rule is there."""
     if any(_ends_uploads(rule) for rule in rules):
         return rules
-    ours = {
+    own = {
         "ID": RULE_ID,
         "Status": "Enabled",
         "Filter": {"Prefix": ""},
         "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": ADVISED_DAYS},
     }
-    return [*rules, ours]
+    return [*rules, own]
 
 
 def upload_rule_advice(bucket: str, owner: str, rules: list[dict[str, Any]]) -> str:
     """What to run so that parts of dead uploads are not paid for; empty where a rule sees to it already.
 
     The rules that are there are repeated: S3 replaces them all at once."""
-    wanted = with_upload_rule(rules)
-    if wanted == rules:
+    required = with_upload_rule(rules)
+    if required == rules:
         return ""
-    text = json.dumps({"Rules": wanted}, indent=2, default=str)
+    text = json.dumps({"Rules": required}, indent=2, default=str)
     return (
         f"s3://{bucket} keeps the parts of uploads that nobody completes, and bills them. `lmi gc` removes ours;\n"
         f"a lifecycle rule of the bucket removes them all after {ADVISED_DAYS} days:\n\n"

@@ -37,12 +37,12 @@ def crc32_of(content: bytes | bytearray | memoryview) -> str:
     return crc32_text(crc32(content))
 
 
-def crc32_joined(pieces: Iterable[tuple[str, int]]) -> str:
+def crc32_joined(chunks: Iterable[tuple[str, int]]) -> str:
     """The CRC32 of a whole from the CRC32 and the length of its pieces, in order."""
-    whole = 0
-    for text, length in pieces:
-        whole = _append(whole, crc32_number(text), length)
-    return crc32_text(whole)
+    total = 0
+    for text, length in chunks:
+        total = _append(total, crc32_number(text), length)
+    return crc32_text(total)
 
 
 def _append(first: int, second: int, length: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def money(amount: float, currency: str) -> str:
+def format_price(amount: float, currency: str) -> str:
     """`$1.41`; of another currency `EUR 1.41`."""
     sign = "$" if currency == "USD" else f"{currency} "
     return f"{sign}{amount:,.2f}"

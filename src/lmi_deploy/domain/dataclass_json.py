@@ -103,8 +103,8 @@ def _expect(kind: Any, value: Any, at: str) -> Any:
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:
-        wanted = _WORDS.get(kind, kind.__name__)
-        raise ValueError(f"{_place(at)} is {_WORDS.get(type(value), type(value).__name__)}, not {wanted}")
+        expected = _WORDS.get(kind, kind.__name__)
+        raise ValueError(f"{_place(at)} is {_WORDS.get(type(value), type(value).__name__)}, not {expected}")
     return value
 
 

@@ -57,7 +57,7 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AtHand:
+class AvailableRuntimes:
     """Target local: the runtimes of this machine that can be used, best first; for the others, why not."""
 
     names: tuple[str, ...]
@@ -94,6 +94,6 @@ class Facts:
     machine: Machine | None = None
     port: int | None = None
     """Target local: the port this deployment has already, else one that is free."""
-    runtimes: AtHand = field(default_factory=lambda: AtHand(names=("embedded",)))
+    runtimes: AvailableRuntimes = field(default_factory=lambda: AvailableRuntimes(names=("embedded",)))
     cloud: CloudFacts | None = None
     """Target sagemaker."""

@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class InferenceRequest:
     """A prompt (or several), a chat when `system` is set or `chat` asks for one, or a whole body as it is."""
 
     prompt: str = ""
@@ -30,7 +30,7 @@ class HttpRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class ResponseHead:
     """The first thing that comes back."""
 
     status: int
@@ -42,7 +42,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class Chunk:
     """A decoded part of an answer: text to show, tokens that it stands for, and how generation ended."""
 
     text: str = ""

@@ -36,7 +36,7 @@ def escape_value(value: str) -> str:
     return "\\" + body if body[:1] == " " else body
 
 
-def reads_alike(key: str, value: str) -> bool:
+def is_unambiguous(key: str, value: str) -> bool:
     """Whether the server's own partition parser (no escapes, strips both sides) reads this pair as Java does."""
     line = write_line(key, value)
     if line.startswith("#") or "=" not in line or "\\" in line:
@@ -62,26 +62,26 @@ def _escape_char(char: str) -> str:
 
 def _logical_lines(text: str) -> Iterator[str]:
     """Natural lines joined at odd trailing backslashes; comments and blank lines left out."""
-    held = ""
+    existing = ""
     lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
     for number, natural in enumerate(lines, start=1):
         stripped = natural.lstrip(_BLANK)
-        if not held and (not stripped or stripped[0] in "#!"):
+        if not existing and (not stripped or stripped[0] in "#!"):
             continue
-        line = held + stripped
+        line = existing + stripped
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
-            held = line[:-1]
+            existing = line[:-1]
             if number == len(lines):
                 # Java takes a lone backslash at the end for a pair of empty texts, but not one before CR LF.
-                if held or not text.endswith("\r\n"):
-                    yield held
+                if existing or not text.endswith("\r\n"):
+                    yield existing
                 return
             continue
-        held = ""
+        existing = ""
         yield line
-    if held:
-        yield held
+    if existing:
+        yield existing
 
 
 def _split(line: str) -> tuple[str, str]:

@@ -37,7 +37,7 @@ def short(hex_digest: str, length: int = 10) -> str:
     return hex_digest[:length]
 
 
-def name_mistake(name: str) -> str:
+def name_error(name: str) -> str:
     """Why `name` cannot be a deployment's name, or an empty string (design section 2)."""
     if not NAME.fullmatch(name):
         return "use lower case letters, digits and single dashes between them"
@@ -46,7 +46,7 @@ def name_mistake(name: str) -> str:
     return ""
 
 
-def prefix_mistake(prefix: str, name: str) -> str:
+def prefix_error(prefix: str, name: str) -> str:
     """Why `prefix` cannot stand for names such as `name`, or an empty string."""
     if not NAME.fullmatch(prefix.removesuffix("-")):
         return "use lower case letters, digits and single dashes between them, such as team-a-"

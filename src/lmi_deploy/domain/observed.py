@@ -8,18 +8,18 @@ from typing import Literal
 
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker.settings import (
+    ObservedEndpoint,
+    ObservedEndpointConfig,
     Resource,
     ResourceKind,
     Scaling,
-    SeenEndpoint,
-    SeenEndpointConfig,
 )
-from lmi_deploy.domain.sagemaker.transfer_job import SeenJob
-from lmi_deploy.domain.weights import Flaw
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
+from lmi_deploy.domain.weights import IntegrityIssue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenServer:
+class ObservedServer:
     """A model server as it was found: `phase` is its own word, `gone` when no process answers."""
 
     server: str
@@ -39,7 +39,7 @@ class SeenServer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LocalHeld:
+class LocalInventory:
     """What this machine has already, so that it need not be made again."""
 
     engine: bool
@@ -55,7 +55,7 @@ class LocalObserved:
     exists: bool
     """Whether anything of it was found: a folder, a record, a process."""
     record: Record | None
-    servers: tuple[SeenServer, ...] = ()
+    servers: tuple[ObservedServer, ...] = ()
     artifacts: tuple[str, ...] = ()
     serving: str | None = None
 
@@ -70,13 +70,13 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CloudHeld:
+class CloudInventory:
     """What the account and the region have around a deployment on SageMaker."""
 
     bucket: bool
     weights: bool
     """Whether the manifest of the chosen files is in the bucket, and the bucket lists each of them."""
-    weights_flaws: tuple[Flaw, ...] = ()
+    weights_flaws: tuple[IntegrityIssue, ...] = ()
     """Where the manifest is there, and its files are not as it says."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """By instance type; absent where nobody could tell."""
@@ -94,35 +94,35 @@ class CloudObserved:
 
     ref: DeploymentRef
     record: Record | None
-    endpoint: SeenEndpoint | None
-    config: SeenEndpointConfig | None = None
+    endpoint: ObservedEndpoint | None
+    config: ObservedEndpointConfig | None = None
     """Of the endpoint; None where it was not looked at (`missing` says whether it is gone)."""
     resources: tuple[Resource, ...] = ()
     misnamed: tuple[Resource, ...] = ()
     """What carries its tag and not the form of its names: somebody else's, which is left alone."""
-    stranger: str = ""
+    not_owned_reason: str = ""
     """Why the endpoint of this name is not ours to touch; empty where it is, or where there is none."""
     ownership: str = ""
     """What says that an endpoint without our tag is this deployment's all the same; empty where nothing does."""
     missing: tuple[tuple[ResourceKind, str], ...] = ()
     """Config and models of the endpoint that do not exist any more: SageMaker deletes them under a live endpoint."""
-    jobs: tuple[SeenJob, ...] = ()
+    jobs: tuple[ObservedJob, ...] = ()
     """Transfer jobs of the deployment that have machines, and those that nobody may ask for."""
     expires: str = ""
     """When `lmi gc` may delete the endpoint, by its tag; ISO 8601, empty where it may live on."""
     expired: bool = False
     """Whether that was before now."""
     artifacts: tuple[str, ...] = ()
-    torn: tuple[str, ...] = ()
+    incomplete_artifacts: tuple[str, ...] = ()
     """Artifacts that were not written, or not removed, to the end."""
     stored: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Of each artifact, the files that are there, and their sizes."""
-    weights_lost: str = ""
+    weights_missing_reason: str = ""
     """What its weights lack in the bucket, in words; looked at for `status` alone."""
     scaling: Scaling | None = None
     log_group: str = ""
     """Its name, where CloudWatch has one."""
-    elsewhere: tuple[DeploymentRef, ...] = ()
+    other_locations: tuple[DeploymentRef, ...] = ()
     """Where nothing was found: other accounts and regions in which this machine brought up one of that name."""
     bucket: bool = True
     """Whether the bucket is there, which holds the record and the lock."""
@@ -130,13 +130,20 @@ class CloudObserved:
     @property
     def exists(self) -> bool:
         """Whether anything of ours was found. A log group alone is history, and no deployment."""
-        ours = self.endpoint is not None and not self.stranger
-        return bool(ours or self.record or self.resources or self.jobs or self.artifacts or self.torn)
+        is_owned = self.endpoint is not None and not self.not_owned_reason
+        return bool(
+            is_owned
+            or self.record
+            or self.resources
+            or self.jobs
+            or self.artifacts
+            or self.incomplete_artifacts
+        )
 
     @property
     def serving(self) -> str | None:
         """The endpoint config that answers now."""
-        if self.endpoint is None or self.stranger or self.endpoint.status not in SERVING:
+        if self.endpoint is None or self.not_owned_reason or self.endpoint.status not in SERVING:
             return None
         return self.endpoint.config
 
@@ -145,4 +152,4 @@ SERVING = frozenset({"InService", "Updating", "SystemUpdating", "RollingBack"})
 """Endpoint statuses in which requests are answered."""
 
 Observed = LocalObserved | CloudObserved
-Held = LocalHeld | CloudHeld
+Inventory = LocalInventory | CloudInventory

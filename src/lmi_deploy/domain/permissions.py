@@ -9,7 +9,7 @@ Condition = tuple[str, str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Right:
+class Permission:
     """One action on one resource (an ARN, or *)."""
 
     action: str
@@ -19,7 +19,7 @@ class Right:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Grant:
+class PolicyStatement:
     """One statement of a policy, with the reason for it in words. Several conditions all have to hold."""
 
     sid: str
@@ -29,11 +29,11 @@ class Grant:
     conditions: tuple[Condition, ...] = ()
 
     @property
-    def rights(self) -> tuple[Right, ...]:
+    def rights(self) -> tuple[Permission, ...]:
         """Each action on each resource. A wildcard that stands for digits of a digest becomes such digits."""
-        held = tuple((key, values[0]) for _, key, values in self.conditions)
+        existing = tuple((key, values[0]) for _, key, values in self.conditions)
         return tuple(
-            Right(action=action, resource=resource.replace("?", "0"), context=held)
+            Permission(action=action, resource=resource.replace("?", "0"), context=existing)
             for resource in self.resources
             for action in self.actions
         )

@@ -115,7 +115,7 @@ LocalAction = (
 )
 """The last three, and PutArtifact, are SageMaker's too."""
 Action = LocalAction | CloudAction
-TAKING_AWAY = (StopServer, RemoveArtifact, RemoveDeployment)
+CLEANUP_ACTIONS = (StopServer, RemoveArtifact, RemoveDeployment)
 """Target local's actions that make room on this machine."""
 
 

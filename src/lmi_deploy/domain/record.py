@@ -10,7 +10,7 @@ from lmi_deploy.domain.recipe import TargetName
 SCHEMA = 1
 KEPT_GENERATIONS = 5
 _SENDING = frozenset({"CreateEndpoint", "UpdateEndpoint"})
-Standing = Literal["in-step", "drifted", "absent", "failed", "starting"]
+DeploymentStatus = Literal["in-step", "drifted", "absent", "failed", "starting"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,19 +81,19 @@ class Record:
 
     def silent(self, server: str) -> bool:
         """Local: whether it was asked for an answer, and gave none."""
-        asked = (i for i in self.intents if i.action == "ProbeServer" and i.names.get("server") == server)
-        return any(intent.outcome is None for intent in asked)
+        requests = (i for i in self.intents if i.action == "ProbeServer" and i.names.get("server") == server)
+        return any(intent.outcome is None for intent in requests)
 
     def sent(self, server: str) -> bool:
         """SageMaker: whether the endpoint was told to serve this config, and nothing was settled since."""
         return any(i.action in _SENDING and i.names.get("config") == server for i in self.intents)
 
 
-def promised_port(record: Record | None) -> int | None:
+def reserved_port(record: Record | None) -> int | None:
     """The port of the current generation, else of the server that an unfinished `up` began with."""
     if record is None:
         return None
     if record.current is not None:
         return record.current.port
-    begun = (intent.names.get("port") for intent in record.intents if intent.action == "StartServer")
-    return next((port for port in begun if port), None)
+    started = (intent.names.get("port") for intent in record.intents if intent.action == "StartServer")
+    return next((port for port in started if port), None)

@@ -41,9 +41,9 @@ def intended(record: Record, action: Action) -> Record:
 
 def finished(record: Record, action: Action, outcome: str) -> Record:
     """It ended; the same action, begun before a crash, is kept once."""
-    begun = _intent(action)
-    kept = [intent for intent in record.intents if intent != begun]
-    return replace(record, intents=(*kept, replace(begun, outcome=outcome)))
+    started = _intent(action)
+    kept = [intent for intent in record.intents if intent != started]
+    return replace(record, intents=(*kept, replace(started, outcome=outcome)))
 
 
 def expected(record: Record, generation: Generation) -> Record:
@@ -66,8 +66,8 @@ def _abandoned(record: Record, generations: tuple[Generation, ...]) -> tuple[Int
     """Of configs and models, such as those of an instance type that was not to be had: the tag search may lag, and a
     teardown finds them here."""
     used = {str(g.summary.get("sagemaker_model", "")) for g in generations} | {g.server for g in generations}
-    gone = {_subject(intent) for intent in record.intents if intent.action in _DELETING}
-    return tuple(i for i in record.intents if i.action in _MAKING and _subject(i) not in used | gone)
+    missing = {_subject(intent) for intent in record.intents if intent.action in _DELETING}
+    return tuple(i for i in record.intents if i.action in _MAKING and _subject(i) not in used | missing)
 
 
 def _subject(intent: Intent) -> str:

@@ -54,7 +54,7 @@ def parameters(header: bytes, file_size: int) -> dict[str, int]:
     extents = [(name, *_extent(name, tensor)) for name, tensor in _tensors(header).items()]
     counts: dict[str, int] = {}
     end = 0
-    for name, dtype, items, start, stop in sorted(extents, key=lambda extent: extent[3:]):
+    for name, dtype, items, start, stop in sorted(extents, key=lambda size: size[3:]):
         if start != end:
             raise ValueError(f"tensor {name} starts at {start}, expected {end}")
         bits = _ITEM_BITS.get(dtype)

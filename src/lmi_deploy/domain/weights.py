@@ -86,7 +86,7 @@ class Manifest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BucketWish:
+class BucketRequest:
     """Which bucket: named, or the account's own default of a region; empty text leaves a choice to AWS's own chain."""
 
     bucket: str = ""
@@ -98,21 +98,21 @@ class BucketWish:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flaw:
+class IntegrityIssue:
     """What is wrong with one object of the weights: absent, of another size or content, or one too many."""
 
     path: str
     why: str
 
 
-def flaws_in_words(flaws: Sequence[Flaw]) -> str:
+def integrity_issues_text(issues: Sequence[IntegrityIssue]) -> str:
     """The first of them, and how many there are."""
-    more = f", and {len(flaws) - 1} more" if len(flaws) > 1 else ""
-    return f"{flaws[0].path} {flaws[0].why}{more}" if flaws else ""
+    more = f", and {len(issues) - 1} more" if len(issues) > 1 else ""
+    return f"{issues[0].path} {issues[0].why}{more}" if issues else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leftover:
+class Orphan:
     """What a broken push left: parts of an upload, or objects without a manifest. `size` None: S3 does not say."""
 
     kind: Literal["upload", "objects"]

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from lmi_deploy.emulator.composition import without_containers, workshop
+from lmi_deploy.emulator.composition import container_runtime, without_containers
 from lmi_deploy.emulator.consistency_lag import parse_lag
 from lmi_deploy.emulator.faults.rule_files import load_rules
 from lmi_deploy.emulator.iam.keyring import VARIABLE, KeyPair, parse_key
 from lmi_deploy.emulator.program import Settings, run
-from lmi_deploy.emulator.startup_output import tell_end
+from lmi_deploy.emulator.startup_output import report_exit
 from lmi_deploy.errors import LmiError, UsageRefused
 
 ENGINE: Final = "djl_python_engine.py"
@@ -57,7 +57,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def require_sound(given: argparse.Namespace) -> None:
+def check_arguments(given: argparse.Namespace) -> None:
     """UsageRefused for what would go wrong only later, or never be noticed."""
     python, engine, s3 = given.python, given.engine_dir, urlsplit(given.s3)
     if not 0 <= given.port <= HIGHEST_PORT:
@@ -110,17 +110,17 @@ def key_of(given: str | None, environ: Mapping[str, str]) -> KeyPair | None:
 def main(argv: Sequence[str] | None = None) -> int:
     given = arguments(argv)
     try:
-        require_sound(given)
-        made = (
+        check_arguments(given)
+        created = (
             without_containers()
             if given.no_containers
-            else workshop(os.environ, python=given.python, engine=given.engine_dir, s3=given.s3)
+            else container_runtime(os.environ, python=given.python, engine=given.engine_dir, s3=given.s3)
         )
-        asyncio.run(run(settings_of(given), made, os.environ))
+        asyncio.run(run(settings_of(given), created, os.environ))
     except LmiError as error:
-        tell_end(error, as_json=given.json)
+        report_exit(error, as_json=given.json)
         return error.exit_code
-    tell_end(None, as_json=given.json)
+    report_exit(None, as_json=given.json)
     return 0
 
 

@@ -10,23 +10,23 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.middleware import add_fault_routes, deliver, faulty
 from lmi_deploy.emulator.iam.authentication import SIGNATURE, Authentication, refused_request
-from lmi_deploy.emulator.iam.authorizer import AccessDenied, Guard
+from lmi_deploy.emulator.iam.authorizer import AccessDenied, Authorizer
 from lmi_deploy.emulator.iam.call_permissions import invoking
-from lmi_deploy.emulator.iam.implied_permissions import behind_storage
+from lmi_deploy.emulator.iam.implied_permissions import storage_permissions
 from lmi_deploy.emulator.iam.policy_simulation import OPERATION, read_form, simulated
 from lmi_deploy.emulator.iam.quotas import exceeded_quota
-from lmi_deploy.emulator.iam.request_permissions import Sent, denial, rights
+from lmi_deploy.emulator.iam.request_permissions import SignedRequest, denial, rights
 from lmi_deploy.emulator.operations import Services
 from lmi_deploy.emulator.runtime.async_invocation import Queue
-from lmi_deploy.emulator.runtime.invocation import Runtime
+from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.runtime.requests import is_invocation, read_invocation
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
 from lmi_deploy.emulator.services import quotas
 from lmi_deploy.emulator.services.moto import SERVICES, Moto
-from lmi_deploy.emulator.wire.dispatch import answer, called, refusal
+from lmi_deploy.emulator.wire.dispatch import called, refusal, respond
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.service_models import service_model
 from lmi_deploy.emulator.wire.signature import Signature
@@ -41,22 +41,22 @@ CONTROL: Final = "/_"
 
 
 @dataclass(slots=True)
-class Front:
-    world: World
+class EmulatorApp:
+    context: EmulatorContext
     services: Services
-    runtime: Runtime
+    runtime: RuntimeApi
     queue: Queue
     moto: Moto
-    guard: Guard | None
+    guard: Authorizer | None
     authentication: Authentication
-    keep_time: Callable[[], None]
+    sync_clock: Callable[[], None]
     more: Sequence[web.AbstractRouteDef] = ()
     """Routes of other parts."""
 
     def app(self) -> web.Application:
-        middlewares = [self.authentication.middleware(), deliver, faulty(self.world.faults)]
+        middlewares = [self.authentication.middleware(), deliver, faulty(self.context.faults)]
         app = web.Application(middlewares=middlewares, client_max_size=6 * 1024**3)
-        add_fault_routes(app, self.world.faults)
+        add_fault_routes(app, self.context.faults)
         app.router.add_get(CLOCK_PATH, self.show_clock)
         app.router.add_post(CLOCK_PATH, self.turn_clock)
         app.router.add_get(RIGHTS_PATH, self.show_rights)
@@ -73,11 +73,11 @@ class Front:
             return await refused_request(request, error)
         call = await called(request)
         if call is not None:
-            return await answer(request, call, self.services.handle, request[SIGNATURE])
+            return await respond(request, call, self.services.handle, request[SIGNATURE])
         try:
             if is_invocation(request.path) and request[SIGNATURE].service == "sagemaker":
                 return await self.invoke(request)
-            return await self.elsewhere(request)
+            return await self.external_service(request)
         except ApiError as error:
             response = refusal(error)
             response.content_type = "application/json"
@@ -85,17 +85,17 @@ class Front:
 
     async def invoke(self, request: web.Request) -> web.StreamResponse:
         signature: Signature = request[SIGNATURE]
-        asked = await read_invocation(request)
+        requested = await read_invocation(request)
         if self.guard is not None:
-            needed = invoking(self.world, signature.region, asked.operation, asked.endpoint)
+            needed = invoking(self.context, signature.region, requested.operation, requested.endpoint)
             self.guard.require(signature.key, [needed])
-        if asked.operation == "InvokeEndpointWithResponseStream":
-            return await self.runtime.stream(signature.region, asked, request)
-        if asked.operation == "InvokeEndpoint":
-            return await self.runtime.invoke(signature.region, asked)
-        return self.queue.invoke(signature.region, asked)
+        if requested.operation == "InvokeEndpointWithResponseStream":
+            return await self.runtime.stream(signature.region, requested, request)
+        if requested.operation == "InvokeEndpoint":
+            return await self.runtime.invoke(signature.region, requested)
+        return self.queue.invoke(signature.region, requested)
 
-    async def elsewhere(self, request: web.Request) -> web.StreamResponse:
+    async def external_service(self, request: web.Request) -> web.StreamResponse:
         """What moto serves: by the service that the request is signed for."""
         signature: Signature = request[SIGNATURE]
         if signature.service not in SERVICES:
@@ -107,21 +107,23 @@ class Front:
         if signature.service == "iam":
             form = read_form(await request.read())
             if form.get("Action") == OPERATION:
-                status, body = simulated(self.world.account, form)
+                status, body = simulated(self.context.account, form)
                 return web.Response(status=status, body=body, content_type="text/xml")
-            if message := exceeded_quota(self.world.account, form):
+            if message := exceeded_quota(self.context.account, form):
                 body = denial("iam", message, code="LimitExceeded")
                 return web.Response(status=409, body=body, content_type="text/xml")
-        answer = await self.moto.answer(request, signature.service)
+        response = await self.moto.respond(request, signature.service)
         if signature.service == "iam":
-            self.world.roles.note()
-        return answer
+            self.context.roles.note()
+        return response
 
-    async def _denied(self, guard: Guard, request: web.Request, signature: Signature) -> web.Response | None:
-        sent = Sent(
+    async def _denied(
+        self, guard: Authorizer, request: web.Request, signature: Signature
+    ) -> web.Response | None:
+        sent = SignedRequest(
             service=signature.service,
             region=signature.region,
-            account=self.world.account,
+            account=self.context.account,
             method=request.method,
             path=request.raw_path.partition("?")[0],
             query=request.query,
@@ -129,7 +131,7 @@ class Front:
             body=await request.read(),
         )
         try:
-            guard.require(signature.key, (*rights(sent), *behind_storage(sent)))
+            guard.require(signature.key, (*rights(sent), *storage_permissions(sent)))
         except AccessDenied as error:
             if "X-Amz-Target" in request.headers:
                 raise
@@ -138,20 +140,20 @@ class Front:
         return None
 
     async def show_clock(self, request: web.Request) -> web.Response:
-        clock = self.world.clock
+        clock = self.context.clock
         return web.json_response({"now": round(clock.now(), 3), "speed": clock.speed})
 
     async def turn_clock(self, request: web.Request) -> web.Response:
-        wanted = _object(await request.text())
-        off = wanted.get("off")
+        requested = _object(await request.text())
+        off = requested.get("off")
         if isinstance(off, int | float) and abs(off) < _YEAR:
             self.authentication.off = timedelta(seconds=off)
             return await self.show_clock(request)
-        seconds = wanted.get("advance")
+        seconds = requested.get("advance")
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
             return _bad('must be {"advance": seconds}, with seconds of at least 0: time does not go back')
-        self.world.clock.advance(seconds)
-        self.keep_time()
+        self.context.clock.advance(seconds)
+        self.sync_clock()
         return await self.show_clock(request)
 
     async def show_rights(self, request: web.Request) -> web.Response:
@@ -160,26 +162,28 @@ class Front:
 
     async def force_status(self, request: web.Request) -> web.Response:
         """Put an endpoint into a status that it does not come into by itself (OutOfService, SystemUpdating)."""
-        wanted = _object(await request.text())
+        requested = _object(await request.text())
         known = service_model("sagemaker").shape_for("EndpointStatus").enum
-        if wanted.get("status") not in known:
+        if requested.get("status") not in known:
             return _bad(f"status must be one of {', '.join(known)}")
-        table = self.world.table(ENDPOINT.table, request.match_info["region"])
+        table = self.context.table(ENDPOINT.table, request.match_info["region"])
         row = table.get(request.match_info["name"])
         if row is None:
             return _bad("no such endpoint in this region")
-        row.update(status=wanted["status"], failure=wanted.get("reason"), modified=self.world.clock.now())
+        row.update(
+            status=requested["status"], failure=requested.get("reason"), modified=self.context.clock.now()
+        )
         table.put(request.match_info["name"], row)
         return web.json_response({"status": row["status"]})
 
     async def set_quotas(self, request: web.Request) -> web.Response:
         """How many instances of a type the endpoints of a region may have: {"ml.g5.xlarge": 0}"""
-        wanted = _object(await request.text())
-        if not all(_is_count(value) for value in wanted.values()):
+        requested = _object(await request.text())
+        if not all(_is_count(value) for value in requested.values()):
             return _bad('must be {"ml.g5.xlarge": count, ...}')
-        for kind, value in wanted.items():
-            self.world.table(quotas.TABLE, request.match_info["region"]).put(kind, {"value": value})
-        return web.json_response(wanted)
+        for kind, value in requested.items():
+            self.context.table(quotas.TABLE, request.match_info["region"]).put(kind, {"value": value})
+        return web.json_response(requested)
 
 
 def _is_count(value: Any) -> bool:

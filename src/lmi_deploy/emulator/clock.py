@@ -16,7 +16,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class TurnedClock:
+class VirtualClock:
     """Seconds since 1970. `speed` emulated seconds go by in a real one."""
 
     def __init__(

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lmi_deploy.emulator.hosting.instances import Workshop
-from lmi_deploy.emulator.hosting.network_access import Reach
-from lmi_deploy.emulator.jobs.image_environment import Image
+from lmi_deploy.emulator.hosting.instances import ContainerRuntime
+from lmi_deploy.emulator.hosting.network_access import NetworkAccess
+from lmi_deploy.emulator.jobs.image_environment import JobImage
 from lmi_deploy.errors import LmiError, UsageRefused
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ _OF_A_USER: Final = ("XDG_", "HF_HOME", "HF_HUB_CACHE", "LMI_CACHE", "LMI_STATE"
 _NEVER: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
 
 
-def workshop(
+def container_runtime(
     environ: Mapping[str, str], *, python: Path | None = None, engine: Path | None = None, s3: str = ""
-) -> Workshop:
+) -> ContainerRuntime:
     """Containers are embedded model servers, their workers in `python`, by default the newest environment kept."""
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
@@ -44,14 +44,14 @@ def workshop(
     environments = LocalEnvironments(cache, environ, Path(wheelhouse) if wheelhouse else None)
     clock = SystemClock()
     processes = LocalProcesses(clock)
-    return Workshop(
+    return ContainerRuntime(
         servers=Embedded(processes, clock, container_environment(environ)),
         python=worker_python(environments, python),
         engine=(lambda: engine) if engine is not None else _installed(environments),
-        reach=(reach := _reach(environ, s3)),
-        image=job_image(environ, python, reach),
+        reach=(network := _reach(environ, s3)),
+        image=job_image(environ, python, network),
         processes=processes,
-        mark=mark,
+        process_mark=mark,
     )
 
 
@@ -103,22 +103,24 @@ def _imports(python: Path, module: str) -> bool:
     return done.returncode == 0
 
 
-def job_image(environ: Mapping[str, str], python: Path | None, reach: Reach) -> Image:
+def job_image(environ: Mapping[str, str], python: Path | None, network: NetworkAccess) -> JobImage:
     """Jobs run in `python`; without it in our own interpreter, of which they get the standard library only."""
     kept = {key: value for key, value in _inherited(environ).items() if not key.startswith(_OF_A_USER)}
-    return Image(python or Path(sys.executable), python is None, kept, reach)
+    return JobImage(python or Path(sys.executable), python is None, kept, network)
 
 
-def _reach(environ: Mapping[str, str], s3: str) -> Reach:
-    return Reach(s3, environ.get("HF_ENDPOINT", ""))
+def _reach(environ: Mapping[str, str], s3: str) -> NetworkAccess:
+    return NetworkAccess(s3, environ.get("HF_ENDPOINT", ""))
 
 
-def without_containers() -> Workshop:
+def without_containers() -> ContainerRuntime:
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
 
     processes = LocalProcesses(SystemClock())
-    return Workshop(servers=None, python=Path(sys.executable), engine=Path, processes=processes, mark=_mark())
+    return ContainerRuntime(
+        servers=None, python=Path(sys.executable), engine=Path, processes=processes, process_mark=_mark()
+    )
 
 
 def _mark() -> str:

@@ -37,11 +37,11 @@ def parse_lag(text: str) -> Lag:
     return Lag(**given)
 
 
-def _seconds(text: str, whole: str) -> float:
+def _seconds(text: str, full: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise UsageRefused(f"--lag {whole}: {text!r} is not a number of seconds", hint=HINT)
+        raise UsageRefused(f"--lag {full}: {text!r} is not a number of seconds", hint=HINT)
     return seconds

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from lmi_deploy.emulator.clock import TurnedClock
+from lmi_deploy.emulator.clock import VirtualClock
 from lmi_deploy.emulator.consistency_lag import Lag
 from lmi_deploy.emulator.faults.rules import FaultRules
 from lmi_deploy.emulator.record_store import Row, Store, Table
@@ -64,7 +64,7 @@ class Jobs(Protocol):
 class Tags(Protocol):
     """The tagging API's index."""
 
-    def shown(self, table: str, region: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    def visible(self, table: str, region: str) -> Iterator[tuple[str, Mapping[str, str]]]:
         """ARNs with their tags, as the index has them by now."""
 
 
@@ -74,13 +74,13 @@ class Alarms(Protocol):
 
 
 class Keys(Protocol):
-    def keep(self, credentials: Credentials) -> str:
+    def add(self, credentials: Credentials) -> str:
         """The path at which a container gets them."""
 
 
 @dataclass(slots=True)
-class World:
-    clock: TurnedClock
+class EmulatorContext:
+    clock: VirtualClock
     store: Store
     faults: FaultRules
     roles: Roles
@@ -107,7 +107,7 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class ApiRequest:
     """A request that its shape allows."""
 
     operation: str
@@ -116,7 +116,7 @@ class Ask:
     key: str
 
 
-Operation = Callable[[World, Ask], Mapping[str, Any] | None]
+Operation = Callable[[EmulatorContext, ApiRequest], Mapping[str, Any] | None]
 
 
 def partition(region: str) -> str:

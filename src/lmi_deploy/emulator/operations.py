@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask, Operation, World
-from lmi_deploy.emulator.iam.authorizer import Guard
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
+from lmi_deploy.emulator.iam.authorizer import Authorizer
 from lmi_deploy.emulator.iam.call_permissions import required_rights
 from lmi_deploy.emulator.iam.implied_permissions import link_scaling
 from lmi_deploy.emulator.logs import operations as logs
@@ -47,33 +47,33 @@ class Services:
 
     def __init__(
         self,
-        world: World,
+        context: EmulatorContext,
         log_groups: Callable[[str], LogGroups],
         measured: metrics.Metrics,
-        guard: Guard | None = None,
+        guard: Authorizer | None = None,
     ) -> None:
-        self._world = world
+        self._context = context
         self._metrics = measured
         self._guard = guard
         self._log_groups = log_groups
 
-    def handle(self, service: str, ask: Ask) -> Mapping[str, Any] | None:
+    def handle(self, service: str, request: ApiRequest) -> Mapping[str, Any] | None:
         if self._guard is not None:
-            self._guard.require(ask.key, required_rights(self._world, service, ask))
+            self._guard.require(request.key, required_rights(self._context, service, request))
             if service == "application-autoscaling":
-                link_scaling(self._world, ask)
-        if service == "logs" and ask.operation in logs.OPERATIONS:
-            arn = f"arn:aws:logs:{ask.region}:{self._world.account}"
-            return logs.OPERATIONS[ask.operation](self._log_groups(ask.region), ask, arn)
-        if service == "cloudwatch" and ask.operation in metrics.OPERATIONS:
-            now = self._world.clock.now()
-            return metrics.OPERATIONS[ask.operation](self._metrics, ask, now)
-        operation = OPERATIONS.get(service, {}).get(ask.operation)
+                link_scaling(self._context, request)
+        if service == "logs" and request.operation in logs.OPERATIONS:
+            arn = f"arn:aws:logs:{request.region}:{self._context.account}"
+            return logs.OPERATIONS[request.operation](self._log_groups(request.region), request, arn)
+        if service == "cloudwatch" and request.operation in metrics.OPERATIONS:
+            now = self._context.clock.now()
+            return metrics.OPERATIONS[request.operation](self._metrics, request, now)
+        operation = OPERATIONS.get(service, {}).get(request.operation)
         if operation is None:
             raise ApiError(
                 "NotImplemented",
-                f"The emulator does not serve {service} {ask.operation}; "
+                f"The emulator does not serve {service} {request.operation}; "
                 "docs/reference/emulator.md lists what it serves.",
                 status=501,
             )
-        return operation(self._world, ask)
+        return operation(self._context, request)

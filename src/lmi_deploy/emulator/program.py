@@ -19,35 +19,35 @@ from typing import Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.app import CONTROL, Front
-from lmi_deploy.emulator.clock import TurnedClock
+from lmi_deploy.emulator.app import CONTROL, EmulatorApp
+from lmi_deploy.emulator.clock import VirtualClock
 from lmi_deploy.emulator.consistency_lag import Lag
-from lmi_deploy.emulator.context import ACCOUNT, World
+from lmi_deploy.emulator.context import ACCOUNT, EmulatorContext
 from lmi_deploy.emulator.faults.byte_proxy import ByteProxy
-from lmi_deploy.emulator.faults.rule_validation import Possible
+from lmi_deploy.emulator.faults.rule_validation import FaultSupport
 from lmi_deploy.emulator.faults.rules import FaultRules, Rule
 from lmi_deploy.emulator.hosting.component_states import Components
-from lmi_deploy.emulator.hosting.container_files import Layer
-from lmi_deploy.emulator.hosting.endpoint_states import HURRY, Courses
+from lmi_deploy.emulator.hosting.container_files import ContainerFiles
+from lmi_deploy.emulator.hosting.endpoint_states import POLL_INTERVAL, EndpointController
 from lmi_deploy.emulator.hosting.fleets import Fleets
-from lmi_deploy.emulator.hosting.instances import Instances, Workshop
-from lmi_deploy.emulator.hosting.s3_reader import Fetching, MotoObjects, OutsideObjects
+from lmi_deploy.emulator.hosting.instances import ContainerRuntime, Instances
+from lmi_deploy.emulator.hosting.s3_reader import ExternalObjects, MotoObjects, ObjectSource
 from lmi_deploy.emulator.iam.authentication import Authentication
-from lmi_deploy.emulator.iam.authorizer import Guard
+from lmi_deploy.emulator.iam.authorizer import Authorizer
 from lmi_deploy.emulator.iam.container_keys import PATH, ContainerKeys
 from lmi_deploy.emulator.iam.keyring import KeyPair, Keyring, own_keys
 from lmi_deploy.emulator.iam.roles import MotoRoles
-from lmi_deploy.emulator.jobs.container_files import JobLayer
+from lmi_deploy.emulator.jobs.container_files import JobContainerFiles
 from lmi_deploy.emulator.jobs.hosts import Hosts
-from lmi_deploy.emulator.jobs.job_states import JobCourses
+from lmi_deploy.emulator.jobs.job_states import JobController
 from lmi_deploy.emulator.jobs.optimization_states import Optimizations
 from lmi_deploy.emulator.logs.groups import LogGroups
 from lmi_deploy.emulator.operations import Services
-from lmi_deploy.emulator.record_store import Store, owned, write_whole
+from lmi_deploy.emulator.record_store import Store, owned, write_atomically
 from lmi_deploy.emulator.runtime.async_invocation import Queue
-from lmi_deploy.emulator.runtime.invocation import Runtime
+from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.runtime.routes import Routes
-from lmi_deploy.emulator.scaling.autoscaling_loop import Rounds
+from lmi_deploy.emulator.scaling.autoscaling_loop import AutoscalingLoop
 from lmi_deploy.emulator.services.cloudwatch import TableAlarms
 from lmi_deploy.emulator.services.metrics import Metrics
 from lmi_deploy.emulator.services.moto import Moto
@@ -76,7 +76,7 @@ class Settings:
     """The one that requests must be signed with; None: one is made."""
 
 
-class _Nobody:
+class _NotStarted:
     """The place of those behind the resources until they are there; nothing begins before."""
 
     def begin(self, region: str, name: str) -> None:
@@ -89,105 +89,109 @@ class Emulator:
     """All parts of a running emulator."""
 
     def __init__(
-        self, settings: Settings, workshop: Workshop, environ: Mapping[str, str], work: Path
+        self, settings: Settings, runtime: ContainerRuntime, environ: Mapping[str, str], work: Path
     ) -> None:
         store = Store(settings.folder)
         self._skew = settings.folder / "clock.json" if settings.folder else None
         skew = max(_read_skew(self._skew), store.latest() - time.time())
-        clock = TurnedClock(speed=settings.speed, skew=skew)
+        clock = VirtualClock(speed=settings.speed, skew=skew)
         self.keys = own_keys(settings.key, settings.folder, environ if settings.s3 else None)
-        objects: Fetching = MotoObjects(ACCOUNT)
+        objects: ObjectSource = MotoObjects(ACCOUNT)
         if settings.s3:
-            objects = OutsideObjects(settings.s3, environ.get("AWS_REGION") or "us-east-1", self.keys.s3)
-        possible = Possible(has_proxy=settings.proxy, has_s3=bool(settings.s3))
+            objects = ExternalObjects(settings.s3, environ.get("AWS_REGION") or "us-east-1", self.keys.s3)
+        possible = FaultSupport(has_proxy=settings.proxy, has_s3=bool(settings.s3))
         roles = MotoRoles(ACCOUNT, clock.now, lag=settings.lag.roles)
-        self.world = World(
+        self.context = EmulatorContext(
             clock=clock,
             store=store,
             faults=FaultRules(settings.rules, why_never=possible.why_never),
             roles=roles,
             objects=objects,
             alarms=TableAlarms(store),
-            hosting=_Nobody(),
-            components=_Nobody(),
-            optimizations=_Nobody(),
-            jobs=_Nobody(),
+            hosting=_NotStarted(),
+            components=_NotStarted(),
+            optimizations=_NotStarted(),
+            jobs=_NotStarted(),
             keys=(keys := ContainerKeys()),
             tags=TagIndex(store, clock.now, settings.lag.tags),
             lag=settings.lag,
             s3_keys=self.keys.s3 if settings.s3 else None,
         )
         self._logs = _log_groups(clock, settings.folder)
-        made_by = Instances(self.world, Layer(objects, roles), workshop, self._logs, work / "hosting")
+        made_by = Instances(
+            self.context, ContainerFiles(objects, roles), runtime, self._logs, work / "hosting"
+        )
         fleets = Fleets(made_by)
-        self.courses = Courses(self.world, fleets)
-        self.world.hosting = self.courses
-        self.components = Components(self.world, made_by)
-        self.world.components = self.components
-        self.optimizations = Optimizations(self.world)
-        self.world.optimizations = self.optimizations
-        self.jobs = JobCourses(self.world, self._hosts(workshop, objects, work / "jobs"))
-        self.world.jobs = self.jobs
+        self.endpoints = EndpointController(self.context, fleets)
+        self.context.hosting = self.endpoints
+        self.components = Components(self.context, made_by)
+        self.context.components = self.components
+        self.optimizations = Optimizations(self.context)
+        self.context.optimizations = self.optimizations
+        self.jobs = JobController(self.context, self._hosts(runtime, objects, work / "jobs"))
+        self.context.jobs = self.jobs
         metrics = Metrics()
-        self.rounds = Rounds(self.world, metrics)
-        self.runtime = Runtime(self.world, Routes(self.world, fleets, self.components), metrics)
+        self.autoscaling = AutoscalingLoop(self.context, metrics)
+        self.runtime = RuntimeApi(self.context, Routes(self.context, fleets, self.components), metrics)
         self.moto = Moto(ACCOUNT, settings.folder / "moto" if settings.folder else None)
         self.queue = Queue(self.runtime, objects)
-        self.front = self._front(metrics, Guard(ACCOUNT) if settings.enforce_iam else None)
-        self.front.more = (web.get(PATH, keys.show),)
+        self.front = self._front(metrics, Authorizer(ACCOUNT) if settings.enforce_iam else None)
+        self.front.more = (web.get(PATH, keys.serve),)
 
-    def _front(self, metrics: Metrics, guard: Guard | None) -> Front:
-        services = Services(self.world, self._logs, metrics, guard)
+    def _front(self, metrics: Metrics, guard: Authorizer | None) -> EmulatorApp:
+        services = Services(self.context, self._logs, metrics, guard)
         known = Authentication(Keyring(ACCOUNT, self.keys), control=CONTROL, free=PATH.partition("{")[0])
-        return Front(self.world, services, self.runtime, self.queue, self.moto, guard, known, self.keep_time)
+        return EmulatorApp(
+            self.context, services, self.runtime, self.queue, self.moto, guard, known, self.sync_clock
+        )
 
-    def _hosts(self, workshop: Workshop, objects: Fetching, folder: Path) -> Hosts:
-        layer = JobLayer(objects, self.world.roles)
-        return Hosts(self.world, layer, workshop.image, workshop.processes, self._logs, folder)
+    def _hosts(self, runtime: ContainerRuntime, objects: ObjectSource, folder: Path) -> Hosts:
+        layer = JobContainerFiles(objects, self.context.roles)
+        return Hosts(self.context, layer, runtime.image, runtime.processes, self._logs, folder)
 
     def resume(self) -> None:
         """What was under way when the emulator ended."""
-        self.courses.resume()
+        self.endpoints.resume()
         self.components.resume()
         self.jobs.resume()
         self.optimizations.resume()
-        self.rounds.begin()
+        self.autoscaling.begin()
 
     async def stop(self) -> None:
-        await self.rounds.stop()
+        await self.autoscaling.stop()
         await self.jobs.close()
         await self.optimizations.stop()
         await self.queue.close()
         await self.runtime.close()
-        await self.components.stop(grace=HURRY)
-        await self.courses.stop()
+        await self.components.stop(grace=POLL_INTERVAL)
+        await self.endpoints.stop()
         self.moto.close()
-        self.keep_time()
+        self.sync_clock()
 
-    def keep_time(self) -> None:
+    def sync_clock(self) -> None:
         """How far the clock is ahead, for the next start."""
         if self._skew is not None:
-            write_whole(self._skew, json.dumps({"skew": self.world.clock.skew()}).encode())
+            write_atomically(self._skew, json.dumps({"skew": self.context.clock.skew()}).encode())
 
 
-async def run(settings: Settings, workshop: Workshop, environ: Mapping[str, str]) -> None:
+async def run(settings: Settings, runtime: ContainerRuntime, environ: Mapping[str, str]) -> None:
     """Serve until SIGTERM, SIGINT, the end of the time given or of the parent."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     # What is kept holds keys, and what containers find decides what they run: nobody else may read or write it.
     os.umask(0o077)
-    told = _signals()
-    with _work_folder(settings) as work, _aftermath(settings, workshop, work):
-        emulator = Emulator(settings, workshop, environ, work)
+    stop_requested = _signals()
+    with _work_folder(settings) as work, _watchdog(settings, runtime, work):
+        emulator = Emulator(settings, runtime, environ, work)
         runner = web.AppRunner(emulator.front.app(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
             # With a proxy, that is where clients go: the port is its.
             address = await _listen(runner, 0 if settings.proxy else settings.port)
-            emulator.world.address = address
+            emulator.context.address = address
             emulator.resume()
-            with _proxied(settings, address, emulator.world.faults) as (aws, s3):
-                announce(environment_of(aws, s3, emulator.keys.shown), as_json=settings.as_json)
-                await _told_to_stop(settings, told)
+            with _proxied(settings, address, emulator.context.faults) as (aws, s3):
+                announce(environment_of(aws, s3, emulator.keys.displayed), as_json=settings.as_json)
+                await _stop_requested(settings, stop_requested)
         finally:
             await runner.cleanup()
             await emulator.stop()
@@ -206,7 +210,7 @@ def _proxied(settings: Settings, address: str, faults: FaultRules) -> Iterator[t
         for name, target in targets.items():
             proxies[name] = ByteProxy(name, target, faults, port=ports.get(name, 0))
     except OSError as exc:
-        raise _taken(settings.port, exc) from exc
+        raise _port_in_use(settings.port, exc) from exc
     for proxy in proxies.values():
         proxy.start()
     try:
@@ -221,12 +225,12 @@ async def _listen(runner: web.AppRunner, port: int) -> str:
     try:
         await site.start()
     except OSError as exc:
-        raise _taken(port, exc) from exc
+        raise _port_in_use(port, exc) from exc
     _, bound = runner.addresses[0][:2]
     return f"http://{HOST}:{bound}"
 
 
-def _taken(port: int, why: OSError) -> UsageRefused:
+def _port_in_use(port: int, why: OSError) -> UsageRefused:
     return UsageRefused(
         f"port {port} of {HOST} cannot be had: {why.strerror}",
         hint="choose another with --port, or 0 for any",
@@ -235,18 +239,18 @@ def _taken(port: int, why: OSError) -> UsageRefused:
 
 def _signals() -> asyncio.Event:
     """Set by SIGTERM and SIGINT."""
-    told = asyncio.Event()
+    stop_requested = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, told.set)
-    return told
+        asyncio.get_running_loop().add_signal_handler(number, stop_requested.set)
+    return stop_requested
 
 
-async def _told_to_stop(settings: Settings, told: asyncio.Event) -> None:
+async def _stop_requested(settings: Settings, stop_requested: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     end = loop.time() + settings.stop_after if settings.stop_after is not None else None
-    while not told.is_set() and (end is None or loop.time() < end) and _has_parent(settings.parent):
+    while not stop_requested.is_set() and (end is None or loop.time() < end) and _has_parent(settings.parent):
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(told.wait(), _WATCH)
+            await asyncio.wait_for(stop_requested.wait(), _WATCH)
 
 
 def _has_parent(pid: int | None) -> bool:
@@ -272,19 +276,19 @@ def _work_folder(settings: Settings) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _aftermath(settings: Settings, workshop: Workshop, work: Path) -> AbstractContextManager[None]:
+def _watchdog(settings: Settings, runtime: ContainerRuntime, work: Path) -> AbstractContextManager[None]:
     """What was started ends, and what is fleeting goes, in a kill of this program, too."""
     fleeting = () if settings.folder is not None else (work,)
-    return workshop.processes.aftermath(workshop.mark, folders=fleeting)
+    return runtime.processes.cleanup_on_exit(runtime.process_mark, folders=fleeting)
 
 
-def _log_groups(clock: TurnedClock, folder: Path | None) -> Callable[[str], LogGroups]:
-    held: dict[str, LogGroups] = {}
+def _log_groups(clock: VirtualClock, folder: Path | None) -> Callable[[str], LogGroups]:
+    existing: dict[str, LogGroups] = {}
 
     def of(region: str) -> LogGroups:
-        if region not in held:
-            held[region] = LogGroups(clock, folder / "logs" / region if folder else None)
-        return held[region]
+        if region not in existing:
+            existing[region] = LogGroups(clock, folder / "logs" / region if folder else None)
+        return existing[region]
 
     return of
 

@@ -30,8 +30,8 @@ class Table:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             for path in sorted(folder.glob("*.json")):
-                held = json.loads(path.read_text("utf-8"))
-                self._rows[held["name"]] = held["row"]
+                existing = json.loads(path.read_text("utf-8"))
+                self._rows[existing["name"]] = existing["row"]
 
     def get(self, name: str) -> Row | None:
         return self._rows.get(name)
@@ -39,7 +39,7 @@ class Table:
     def put(self, name: str, row: Row) -> None:
         before, self._rows[name] = self._rows.get(name), row
         if self._folder is not None:
-            write_whole(self._path(name), json.dumps({"name": name, "row": row}).encode())
+            write_atomically(self._path(name), json.dumps({"name": name, "row": row}).encode())
         self._changed(before, row)
 
     def drop(self, name: str) -> Row | None:
@@ -72,7 +72,7 @@ class Store:
         key = (kind, region)
         if key not in self._tables:
             folder = self.root / "tables" / kind / region if self.root else None
-            self._tables[key] = Table(folder, partial(self._tell, kind, region))
+            self._tables[key] = Table(folder, partial(self._notify_watchers, kind, region))
         return self._tables[key]
 
     def watch(self, watcher: Watcher) -> None:
@@ -83,7 +83,7 @@ class Store:
         for (kind, region), table in list(self._tables.items()):
             yield from ((kind, region, row) for _, row in table.rows())
 
-    def _tell(self, kind: str, region: str, before: Row | None, after: Row | None) -> None:
+    def _notify_watchers(self, kind: str, region: str, before: Row | None, after: Row | None) -> None:
         for watcher in self._watchers:
             watcher(kind, region, before, after)
 
@@ -95,7 +95,7 @@ class Store:
         return max(moments, default=0.0)
 
     def regions(self, kind: str) -> tuple[str, ...]:
-        return tuple(region for held, region in self._tables if held == kind)
+        return tuple(region for existing, region in self._tables if existing == kind)
 
 
 @contextmanager
@@ -123,15 +123,15 @@ def owned(folder: Path) -> Iterator[None]:
 
 def _require_private(folder: Path) -> None:
     """What lies there decides what containers and jobs run, and which keys are good."""
-    held = folder.stat()
-    if held.st_uid != os.getuid() or held.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    existing = folder.stat()
+    if existing.st_uid != os.getuid() or existing.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise UsageRefused(
             f"--dir {folder}: other users of this machine may write there",
             hint=f"chown it to yourself and chmod go-w {folder}, or name another folder",
         )
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """The whole content or the old one: a kill in between loses nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")

@@ -30,12 +30,12 @@ def announce(environment: Mapping[str, str], *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def tell_end(error: LmiError | None, *, as_json: bool) -> None:
+def report_exit(error: LmiError | None, *, as_json: bool) -> None:
     if as_json and error is None:
         _line("result", {"ok": True, "exit_code": 0})
     elif as_json and error is not None:
-        told = {"message": error.message, "hint": error.hint, "details": list(error.details)}
-        fields = {"kind": type(error).__name__, "exit_code": error.exit_code, **told}
+        description = {"message": error.message, "hint": error.hint, "details": list(error.details)}
+        fields = {"kind": type(error).__name__, "exit_code": error.exit_code, **description}
         _line("result", {"ok": False, "error": fields})
     elif error is not None:
         sys.stderr.write(f"error: {error.message}\n" + (f"  next: {error.hint}\n" if error.hint else ""))

@@ -6,7 +6,7 @@ import json
 from typing import Final
 
 from lmi_deploy.domain.artifact import SLOT
-from lmi_deploy.domain.inference_http import Head, HttpRequest, Question
+from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe import Engine, Handler, Pairs, Task
 from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import huggingface
@@ -30,17 +30,17 @@ BASE: Final = (
 sentencepiece are for tokenizers that come as a SentencePiece file only."""
 
 
-def handler(wish: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
-    if wish.file:
+def handler(engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
+    if engine.file:
         return HandlerSpec(entry_point=MODEL_PY, template=None)
-    if wish.builtin:
-        return HandlerSpec(entry_point=wish.builtin, template=None)
-    if wish.template and wish.template not in templates:
+    if engine.builtin:
+        return HandlerSpec(entry_point=engine.builtin, template=None)
+    if engine.template and engine.template not in templates:
         raise Unresolvable(
-            f"handler.template: engine accelerate has no template {wish.template}",
+            f"handler.template: engine accelerate has no template {engine.template}",
             hint=f"use one of {', '.join(templates)}, or leave it out",
         )
-    chosen = wish.template or next((each for each in templates if each == task), None)
+    chosen = engine.template or next((each for each in templates if each == task), None)
     if chosen:
         return HandlerSpec(entry_point=MODEL_PY, template=chosen)
     return HandlerSpec(entry_point=huggingface.MODULE, template=None)
@@ -54,7 +54,7 @@ def packages(handler: HandlerSpec) -> tuple[str, ...]:
 def properties(
     handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
 ) -> Pairs:
-    ours = [
+    own = [
         ("engine", "Python"),
         ("option.entryPoint", handler.entry_point),
         ("option.model_id", SLOT),
@@ -63,35 +63,35 @@ def properties(
         ("option.rolling_batch", "disable"),
     ]
     if handler.entry_point == huggingface.MODULE and task:
-        ours.append(("option.task", huggingface.TASKS.get(task, task)))
+        own.append(("option.task", huggingface.TASKS.get(task, task)))
     if tensor_parallel_degree > 1:
-        ours.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))
-        ours.append(("option.device_map", "auto"))
-    return with_options(ours, options)
+        own.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))
+        own.append(("option.device_map", "auto"))
+    return with_options(own, options)
 
 
-def probe(handler: HandlerSpec, task: Task | None) -> Question | None:
+def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
     match task:
         case "text-generation":
-            return Question(prompt="Say OK", parameters={"max_tokens": 8, "temperature": 0})
+            return InferenceRequest(prompt="Say OK", parameters={"max_tokens": 8, "temperature": 0})
         case "text2text-generation":
-            return Question(prompt="translate English to German: OK", chat=False)
+            return InferenceRequest(prompt="translate English to German: OK", chat=False)
         case "text-embedding" | "text-classification":
-            return Question(prompt="OK", chat=False)
+            return InferenceRequest(prompt="OK", chat=False)
         case _:
             return None
 
 
-def encode(question: Question, handler: HandlerSpec, task: Task | None) -> HttpRequest:
-    if question.body is not None:
-        return HttpRequest(body=question.body, headers=(("Content-Type", question.content_type),))
+def encode(request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
+    if request.body is not None:
+        return HttpRequest(body=request.body, headers=(("Content-Type", request.content_type),))
     builtin = handler.entry_point == huggingface.MODULE
-    body = huggingface.body(question, task) if builtin else ours.body(question, handler.template)
+    body = huggingface.body(request, task) if builtin else ours.body(request, handler.template)
     encoded = json.dumps(body, ensure_ascii=False).encode()
     return HttpRequest(body=encoded, headers=(("Content-Type", "application/json"),))
 
 
-def decoder(head: Head, question: Question, handler: HandlerSpec) -> Decoder:
+def decoder(head: ResponseHead, request: InferenceRequest, handler: HandlerSpec) -> Decoder:
     if handler.entry_point == huggingface.MODULE:
-        return huggingface.decoder(head, question)
-    return ours.decoder(head, question, handler.template)
+        return huggingface.decoder(head, request)
+    return ours.decoder(head, request, handler.template)

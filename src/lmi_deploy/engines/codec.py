@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import get_args
 
-from lmi_deploy.domain.inference_http import Head, HttpRequest, Question
+from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe import Engine, Task
 from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines.engine import Decoder, EngineModule
@@ -20,11 +20,11 @@ class Codec:
     handler: HandlerSpec
     task: Task | None
 
-    def encode(self, question: Question) -> HttpRequest:
-        return self.module.encode(question, self.handler, self.task)
+    def encode(self, request: InferenceRequest) -> HttpRequest:
+        return self.module.encode(request, self.handler, self.task)
 
-    def decoder(self, head: Head, question: Question) -> Decoder:
-        return self.module.decoder(head, question, self.handler)
+    def decoder(self, head: ResponseHead, request: InferenceRequest) -> Decoder:
+        return self.module.decoder(head, request, self.handler)
 
 
 def codec_of(summary: Mapping[str, str]) -> Codec:

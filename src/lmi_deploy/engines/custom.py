@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from lmi_deploy.domain.artifact import SLOT
-from lmi_deploy.domain.inference_http import Head, HttpRequest, Question
+from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe import Engine, Handler, Pairs, Task
 from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.property_merge import MODEL_PY, with_options
-from lmi_deploy.engines.response_decoding import ErrorAnswer, TextAnswer
+from lmi_deploy.engines.response_decoding import ErrorDecoder, TextDecoder
 from lmi_deploy.errors import Unresolvable, UsageRefused
 
 name: Final[Engine] = "custom"
@@ -18,8 +18,8 @@ family: Final = "djl-lmi"
 templates: Final[tuple[str, ...]] = ()
 
 
-def handler(wish: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
-    if not wish.file:
+def handler(engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
+    if not engine.file:
         raise Unresolvable(
             "handler.file: engine custom runs your own model.py, and the recipe names none",
             hint="add handler: {file: model.py}, or use engine: accelerate, which brings a handler",
@@ -35,28 +35,28 @@ def packages(handler: HandlerSpec) -> tuple[str, ...]:
 def properties(
     handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
 ) -> Pairs:
-    ours = [("engine", "Python"), ("option.entryPoint", handler.entry_point), ("option.model_id", SLOT)]
+    own = [("engine", "Python"), ("option.entryPoint", handler.entry_point), ("option.model_id", SLOT)]
     if dict(options).get("async_mode", "").lower() != "true":
         # On an image with vLLM the server would take a text generation model for vLLM's, and call the handler
         # as a coroutine, which ends the start-up.
-        ours.append(("option.rolling_batch", "disable"))
+        own.append(("option.rolling_batch", "disable"))
     if tensor_parallel_degree > 1:
-        ours.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))
-    return with_options(ours, options)
+        own.append(("option.tensor_parallel_degree", str(tensor_parallel_degree)))
+    return with_options(own, options)
 
 
-def probe(handler: HandlerSpec, task: Task | None) -> Question | None:
+def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
     return None
 
 
-def encode(question: Question, handler: HandlerSpec, task: Task | None) -> HttpRequest:
-    if question.body is None:
+def encode(request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
+    if request.body is None:
         raise UsageRefused(
             "engine custom: only your handler knows what its requests look like",
             hint="send a whole body: lmi invoke NAME --body @FILE, or probe.body in the recipe",
         )
-    return HttpRequest(body=question.body, headers=(("Content-Type", question.content_type),))
+    return HttpRequest(body=request.body, headers=(("Content-Type", request.content_type),))
 
 
-def decoder(head: Head, question: Question, handler: HandlerSpec) -> Decoder:
-    return ErrorAnswer(head) if head.status >= 400 else TextAnswer()
+def decoder(head: ResponseHead, prompt: InferenceRequest, handler: HandlerSpec) -> Decoder:
+    return ErrorDecoder(head) if head.status >= 400 else TextDecoder()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-from lmi_deploy.domain.inference_http import Head, HttpRequest, Piece, Question
+from lmi_deploy.domain.inference_http import Chunk, HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe import Engine, Handler, Pairs, Task
 from lmi_deploy.domain.spec import HandlerSpec
 
@@ -15,10 +15,10 @@ ENGINE_PACKAGE_VERSION: Final = "0.34.0"
 class Decoder(Protocol):
     """Turns the bytes of one answer, however they were cut, into pieces."""
 
-    def feed(self, data: bytes) -> list[Piece]:
+    def feed(self, data: bytes) -> list[Chunk]:
         """What can be said now that `data` has come."""
 
-    def close(self) -> list[Piece]:
+    def close(self) -> list[Chunk]:
         """What only the end of the answer makes clear."""
 
 
@@ -36,7 +36,7 @@ class EngineModule(Protocol):
     def templates(self) -> tuple[str, ...]:
         """Handlers of ours (folders of `templates/`) that this engine can run."""
 
-    def handler(self, wish: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
+    def handler(self, engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
         """`version` is the server's, empty the newest. Raises Unresolvable where no handler follows."""
 
     def packages(self, handler: HandlerSpec) -> tuple[str, ...]:
@@ -48,11 +48,11 @@ class EngineModule(Protocol):
         """serving.properties in the order written. `option.model_id` holds the slot; `options` (the recipe's,
         without `option.`) replace ours in place and follow where they are not ours."""
 
-    def probe(self, handler: HandlerSpec, task: Task | None) -> Question | None:
+    def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
         """The question that proves a deployment where the recipe has none; None where the recipe must say."""
 
-    def encode(self, question: Question, handler: HandlerSpec, task: Task | None) -> HttpRequest:
+    def encode(self, prompt: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
         """Raises UsageRefused for what this handler cannot be asked."""
 
-    def decoder(self, head: Head, question: Question, handler: HandlerSpec) -> Decoder:
-        """Reads what comes after `head`, the answer to `question`."""
+    def decoder(self, head: ResponseHead, prompt: InferenceRequest, handler: HandlerSpec) -> Decoder:
+        """Reads what comes after `head`, the answer to `prompt`."""

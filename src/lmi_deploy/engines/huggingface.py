@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lmi_deploy.domain.inference_http import Head, Piece, Question
+from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe import Task
 from lmi_deploy.engines.engine import Decoder
-from lmi_deploy.engines.response_decoding import answer, read_line, read_whole
+from lmi_deploy.engines.response_decoding import read_json, read_line, response_decoder
 from lmi_deploy.errors import UsageRefused
 
 MODULE: Final = "djl_python.huggingface"
@@ -28,20 +28,20 @@ NAMES: Final = {"max_tokens": "max_new_tokens"}
 REFUSED: Final = ("seed", "stop", "stop_sequences", "return_full_text")
 
 
-def body(question: Question, task: Task | None) -> dict[str, Any]:
+def body(request: InferenceRequest, task: Task | None) -> dict[str, Any]:
     """Raises UsageRefused for what would come back as an error of the server."""
-    if question.system:
+    if request.system:
         raise _cannot("a system prompt")
     for key in REFUSED:
-        if key in question.parameters:
+        if key in request.parameters:
             raise _cannot(f"the parameter {key}")
-    asked = {NAMES.get(key, key): value for key, value in question.parameters.items()}
-    if asked.get("temperature") == 0:
-        del asked["temperature"]
-        asked["do_sample"] = False
-    elif "temperature" in asked or "top_p" in asked:
-        asked.setdefault("do_sample", True)
-    return {"inputs": question.prompt, **({"parameters": asked} if asked else {})}
+    requested = {NAMES.get(key, key): value for key, value in request.parameters.items()}
+    if requested.get("temperature") == 0:
+        del requested["temperature"]
+        requested["do_sample"] = False
+    elif "temperature" in requested or "top_p" in requested:
+        requested.setdefault("do_sample", True)
+    return {"inputs": request.prompt, **({"parameters": requested} if requested else {})}
 
 
 def _cannot(what: str) -> UsageRefused:
@@ -51,19 +51,19 @@ def _cannot(what: str) -> UsageRefused:
     )
 
 
-def decoder(head: Head, question: Question) -> Decoder:
-    return answer(head, whole=_Whole(question.prompt), line=_Line(question.prompt))
+def decoder(head: ResponseHead, request: InferenceRequest) -> Decoder:
+    return response_decoder(head, full=_JsonReader(request.prompt), line=_Line(request.prompt))
 
 
-class _Whole:
+class _JsonReader:
     """Every text begins with its prompt, which nobody asked to see again."""
 
     def __init__(self, prompt: str) -> None:
         self._prompt = prompt
 
-    def __call__(self, value: Any) -> Piece:
-        piece = read_whole(value)
-        return Piece(text=piece.text.removeprefix(self._prompt), tokens=piece.tokens, finish=piece.finish)
+    def __call__(self, value: Any) -> Chunk:
+        chunk = read_json(value)
+        return Chunk(text=chunk.text.removeprefix(self._prompt), tokens=chunk.tokens, finish=chunk.finish)
 
 
 class _Line:
@@ -72,12 +72,12 @@ class _Line:
     def __init__(self, prompt: str) -> None:
         self._prompt = prompt
 
-    def __call__(self, value: Any) -> Piece:
+    def __call__(self, value: Any) -> Chunk:
         if isinstance(value, dict) and isinstance(value.get("outputs"), str):
-            return Piece(error=value["outputs"])
-        piece = read_line(value)
-        if self._prompt and piece.text.strip() == self._prompt.strip():
+            return Chunk(error=value["outputs"])
+        chunk = read_line(value)
+        if self._prompt and chunk.text.strip() == self._prompt.strip():
             self._prompt = ""
-            return Piece()
+            return Chunk()
         self._prompt = ""
-        return piece
+        return chunk

@@ -7,43 +7,43 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from lmi_deploy.domain.inference_http import Head, Piece
+from lmi_deploy.domain.inference_http import Chunk, ResponseHead
 
-ReadLine = Callable[[Any], Piece]
+ReadLine = Callable[[Any], Chunk]
 LONGEST_ERROR = 2000
 
 
-class TextAnswer:
+class TextDecoder:
     """Bytes as text, at once; a character that is cut waits for its rest."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
 
-    def feed(self, data: bytes) -> list[Piece]:
-        return _shown(self._decoder.decode(data))
+    def feed(self, data: bytes) -> list[Chunk]:
+        return _printable(self._decoder.decode(data))
 
-    def close(self) -> list[Piece]:
-        return _shown(self._decoder.decode(b"", final=True))
+    def close(self) -> list[Chunk]:
+        return _printable(self._decoder.decode(b"", final=True))
 
 
-class ErrorAnswer:
+class ErrorDecoder:
     """The body of an answer that is not a success, as one error."""
 
-    def __init__(self, head: Head) -> None:
+    def __init__(self, head: ResponseHead) -> None:
         self._head = head
         self._body = bytearray()
 
-    def feed(self, data: bytes) -> list[Piece]:
+    def feed(self, data: bytes) -> list[Chunk]:
         self._body += data
         return []
 
-    def close(self) -> list[Piece]:
+    def close(self) -> list[Chunk]:
         text = self._body.decode("utf-8", "replace")
-        said = error_text(_parsed(text)) or text.strip()[:LONGEST_ERROR] or self._head.reason
-        return [Piece(error=f"{self._head.status}: {said}")]
+        output = error_text(_parsed(text)) or text.strip()[:LONGEST_ERROR] or self._head.reason
+        return [Chunk(error=f"{self._head.status}: {output}")]
 
 
-class LinesAnswer:
+class LinesDecoder:
     """JSON lines. One that is not JSON is the server's own word on why the stream broke."""
 
     def __init__(self, read: ReadLine) -> None:
@@ -51,118 +51,120 @@ class LinesAnswer:
         self._rest = b""
         self._tokens = 0
 
-    def feed(self, data: bytes) -> list[Piece]:
+    def feed(self, data: bytes) -> list[Chunk]:
         *lines, self._rest = (self._rest + data).split(b"\n")
-        return [piece for line in lines if line.strip() for piece in self._line(line)]
+        return [chunk for line in lines if line.strip() for chunk in self._line(line)]
 
-    def close(self) -> list[Piece]:
+    def close(self) -> list[Chunk]:
         rest, self._rest = self._rest, b""
         return self._line(rest) if rest.strip() else []
 
-    def _line(self, line: bytes) -> list[Piece]:
+    def _line(self, line: bytes) -> list[Chunk]:
         text = line.decode("utf-8", "replace")
         value = _parsed(text)
         if value is None:
-            return [Piece(error=text.strip()[:LONGEST_ERROR])]
-        said = error_text(value)
-        piece = Piece(error=said) if said else self._read(value)
-        if not piece.error:
-            piece = self._counted(value, piece)
-        return [] if piece == Piece() else [piece]
+            return [Chunk(error=text.strip()[:LONGEST_ERROR])]
+        output = error_text(value)
+        chunk = Chunk(error=output) if output else self._read(value)
+        if not chunk.error:
+            chunk = self._counted(value, chunk)
+        return [] if chunk == Chunk() else [chunk]
 
-    def _counted(self, value: Any, piece: Piece) -> Piece:
+    def _counted(self, value: Any, chunk: Chunk) -> Chunk:
         """A chunk shows text and may stand for any number of tokens; the usage at the end sets the sum right."""
         used = _used(value)
-        tokens = piece.tokens if used is None else used - self._tokens
+        tokens = chunk.tokens if used is None else used - self._tokens
         self._tokens += tokens
-        return Piece(text=piece.text, tokens=tokens, finish=piece.finish)
+        return Chunk(text=chunk.text, tokens=tokens, finish=chunk.finish)
 
 
-class EventsAnswer(LinesAnswer):
+class EventsDecoder(LinesDecoder):
     """Server-sent events, as a formatter may write them: their data, and what is no event, is read as JSON lines."""
 
-    def _line(self, line: bytes) -> list[Piece]:
+    def _line(self, line: bytes) -> list[Chunk]:
         field, _, value = line.partition(b":")
         if field in (b"", b"event", b"id", b"retry") or value.strip() == b"[DONE]":
             return []
         return super()._line(value.strip() if field == b"data" else line)
 
 
-class WholeAnswer:
+class JsonDecoder:
     """One JSON value, read at the end. Lines under a unary content type (grouped streams) are read as lines."""
 
-    def __init__(self, read: ReadLine, lines: LinesAnswer) -> None:
+    def __init__(self, read: ReadLine, lines: LinesDecoder) -> None:
         self._read = read
         self._lines = lines
         self._body = bytearray()
 
-    def feed(self, data: bytes) -> list[Piece]:
+    def feed(self, data: bytes) -> list[Chunk]:
         self._body += data
         return []
 
-    def close(self) -> list[Piece]:
+    def close(self) -> list[Chunk]:
         text = self._body.decode("utf-8", "replace")
         if not text.strip():
             return []
         value = _parsed(text)
         if value is not None:
-            said = error_text(value)
-            return [Piece(error=said) if said else self._read(value)]
+            output = error_text(value)
+            return [Chunk(error=output) if output else self._read(value)]
         parts = [line for line in text.splitlines() if line.strip()]
         if len(parts) > 1 and all(_parsed(line) is not None for line in parts):
             return self._lines.feed(bytes(self._body)) + self._lines.close()
-        return [Piece(text=text)]
+        return [Chunk(text=text)]
 
 
-def answer(head: Head, *, whole: ReadLine, line: ReadLine) -> ErrorAnswer | LinesAnswer | WholeAnswer:
+def response_decoder(
+    head: ResponseHead, *, full: ReadLine, line: ReadLine
+) -> ErrorDecoder | LinesDecoder | JsonDecoder:
     """The decoder that `head` calls for."""
     if head.status >= 400:
-        return ErrorAnswer(head)
+        return ErrorDecoder(head)
     kind = head.header("content-type").lower()
     if "event-stream" in kind:
-        return EventsAnswer(line)
-    lines = LinesAnswer(line)
-    return lines if "jsonlines" in kind else WholeAnswer(whole, lines)
+        return EventsDecoder(line)
+    lines = LinesDecoder(line)
+    return lines if "jsonlines" in kind else JsonDecoder(full, lines)
 
 
-def read_whole(value: Any) -> Piece:
+def read_json(value: Any) -> Chunk:
     """OpenAI's chat.completion and text_completion, LMI's generated_text (or a list of them), or any JSON."""
     if isinstance(value, list) and value and all(_generated(each) is not None for each in value):
-        return Piece(text="\n".join(str(_generated(each)) for each in value))
+        return Chunk(text="\n".join(str(_generated(each)) for each in value))
     if _generated(value) is not None:
         details = value.get("details") or {}
         finish = str(details.get("finish_reason") or "")
-        return Piece(text=value["generated_text"], tokens=details.get("generated_tokens") or 0, finish=finish)
+        return Chunk(text=value["generated_text"], tokens=details.get("generated_tokens") or 0, finish=finish)
     choices = _choices(value)
     if choices:
         texts = [
             str((each.get("message") or {}).get("content") or each.get("text") or "") for each in choices
         ]
         finish = str(choices[0].get("finish_reason") or "")
-        return Piece(text="\n".join(texts), tokens=_used(value) or 0, finish=finish)
-    return Piece(text=json.dumps(value, ensure_ascii=False))
+        return Chunk(text="\n".join(texts), tokens=_used(value) or 0, finish=finish)
+    return Chunk(text=json.dumps(value, ensure_ascii=False))
 
 
-def read_line(value: Any) -> Piece:
+def read_line(value: Any) -> Chunk:
     """OpenAI's chunks, LMI's token lines, and the `outputs` lines of DJL's default formatter."""
     choices = _choices(value)
     if choices:
         first = choices[0]
         text = str((first.get("delta") or {}).get("content") or first.get("text") or "")
-        return Piece(text=text, tokens=1 if text else 0, finish=str(first.get("finish_reason") or ""))
+        return Chunk(text=text, tokens=1 if text else 0, finish=str(first.get("finish_reason") or ""))
     if not isinstance(value, dict):
-        return Piece(text=json.dumps(value, ensure_ascii=False))
+        return Chunk(text=json.dumps(value, ensure_ascii=False))
     if isinstance(value.get("token"), dict):
         finish = str((value.get("details") or {}).get("finish_reason") or "")
-        return Piece(text=str(value["token"].get("text") or ""), tokens=1, finish=finish)
+        return Chunk(text=str(value["token"].get("text") or ""), tokens=1, finish=finish)
     if "outputs" in value:
         text = (
             "".join(map(str, value["outputs"]))
             if isinstance(value["outputs"], list)
             else str(value["outputs"])
         )
-        return Piece(text=text, tokens=1)
-    return Piece() if "choices" in value else Piece(text=json.dumps(value, ensure_ascii=False))
+        return Chunk(text=text, tokens=1)
+    return Chunk() if "choices" in value else Chunk(text=json.dumps(value, ensure_ascii=False))
 
 
 def error_text(value: Any) -> str:
@@ -200,5 +202,5 @@ def _used(value: Any) -> int | None:
     return used if isinstance(used, int) else None
 
 
-def _shown(text: str) -> list[Piece]:
-    return [Piece(text=text)] if text else []
+def _printable(text: str) -> list[Chunk]:
+    return [Chunk(text=text)] if text else []

@@ -6,9 +6,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lmi_deploy.domain.inference_http import Head, Piece, Question
+from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.engines.engine import Decoder
-from lmi_deploy.engines.response_decoding import answer, read_line, read_whole
+from lmi_deploy.engines.response_decoding import read_json, read_line, response_decoder
 from lmi_deploy.errors import UsageRefused
 
 NAMES: Final = ("text-generation", "text2text-generation", "text-embedding", "text-classification")
@@ -16,52 +16,52 @@ _LMI_NAMES: Final = {"max_new_tokens": "max_tokens", "stop_sequences": "stop"}
 _OPENAI_NAMES: Final = {"max_tokens": "max_new_tokens"}
 
 
-def body(question: Question, template: str | None) -> dict[str, Any]:
+def body(request: InferenceRequest, template: str | None) -> dict[str, Any]:
     """Raises UsageRefused for what this handler cannot be asked."""
-    return _BODIES.get(template or "", _generation)(question)
+    return _BODIES.get(template or "", _generation)(request)
 
 
-def decoder(head: Head, question: Question, template: str | None) -> Decoder:
-    return answer(head, whole=_WHOLES.get(template or "", read_whole), line=read_line)
+def decoder(head: ResponseHead, prompt: InferenceRequest, template: str | None) -> Decoder:
+    return response_decoder(head, full=_WHOLES.get(template or "", read_json), line=read_line)
 
 
-def _generation(question: Question) -> dict[str, Any]:
+def _generation(request: InferenceRequest) -> dict[str, Any]:
     """OpenAI's forms, which stream and count tokens."""
-    system = [{"role": "system", "content": question.system}] if question.system else []
-    chat = question.chat or bool(system)
-    asked: dict[str, Any] = (
-        {"messages": [*system, {"role": "user", "content": question.prompt}]}
+    system = [{"role": "system", "content": request.system}] if request.system else []
+    chat = request.chat or bool(system)
+    requested: dict[str, Any] = (
+        {"messages": [*system, {"role": "user", "content": request.prompt}]}
         if chat
-        else {"prompt": question.prompt}
+        else {"prompt": request.prompt}
     )
-    asked |= {_LMI_NAMES.get(key, key): value for key, value in question.parameters.items()}
-    if question.stream:
-        asked |= {"stream": True, "stream_options": {"include_usage": True}}
-    return asked
+    requested |= {_LMI_NAMES.get(key, key): value for key, value in request.parameters.items()}
+    if request.stream:
+        requested |= {"stream": True, "stream_options": {"include_usage": True}}
+    return requested
 
 
-def _text2text(question: Question) -> dict[str, Any]:
-    streamed = {"stream": True} if question.stream else {}
-    return {**_inputs(question), **streamed}
+def _text2text(request: InferenceRequest) -> dict[str, Any]:
+    streamed = {"stream": True} if request.stream else {}
+    return {**_inputs(request), **streamed}
 
 
-def _inputs(question: Question) -> dict[str, Any]:
+def _inputs(request: InferenceRequest) -> dict[str, Any]:
     """LMI's form. What is no conversation has no system prompt."""
-    if question.system:
+    if request.system:
         raise UsageRefused(
             "this deployment cannot take a system prompt: its model holds no conversation",
             hint="put what it should know into the text",
         )
-    asked = {_OPENAI_NAMES.get(key, key): value for key, value in question.parameters.items()}
-    return {"inputs": question.prompt, **({"parameters": asked} if asked else {})}
+    requested = {_OPENAI_NAMES.get(key, key): value for key, value in request.parameters.items()}
+    return {"inputs": request.prompt, **({"parameters": requested} if requested else {})}
 
 
-def _labels(value: Any) -> Piece:
+def _labels(value: Any) -> Chunk:
     """A line a label, best first; several texts are apart by an empty line."""
     lists = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
     if not all(_scored(each) for each in lists):
-        return Piece(text=json.dumps(value, ensure_ascii=False))
-    return Piece(
+        return Chunk(text=json.dumps(value, ensure_ascii=False))
+    return Chunk(
         text="\n\n".join("\n".join(f"{each['label']} {each['score']:.4f}" for each in one) for one in lists)
     )
 
@@ -72,9 +72,9 @@ def _scored(value: Any) -> bool:
     )
 
 
-_BODIES: Final[Mapping[str, Callable[[Question], dict[str, Any]]]] = {
+_BODIES: Final[Mapping[str, Callable[[InferenceRequest], dict[str, Any]]]] = {
     "text2text-generation": _text2text,
     "text-embedding": _inputs,
     "text-classification": _inputs,
 }
-_WHOLES: Final[Mapping[str, Callable[[Any], Piece]]] = {"text-classification": _labels}
+_WHOLES: Final[Mapping[str, Callable[[Any], Chunk]]] = {"text-classification": _labels}

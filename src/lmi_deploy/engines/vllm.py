@@ -7,14 +7,14 @@ import re
 from typing import Any, Final
 
 from lmi_deploy.domain.artifact import SLOT
-from lmi_deploy.domain.inference_http import Head, HttpRequest, Question
+from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe import Engine, Handler, Pairs, Task
 from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import huggingface
 from lmi_deploy.engines import templates as ours
 from lmi_deploy.engines.engine import Decoder
 from lmi_deploy.engines.property_merge import MODEL_PY, with_options
-from lmi_deploy.engines.response_decoding import answer, read_line, read_whole
+from lmi_deploy.engines.response_decoding import read_json, read_line, response_decoder
 from lmi_deploy.errors import Unresolvable
 
 name: Final[Engine] = "vllm"
@@ -32,10 +32,10 @@ _NOT_SERVED: Final[tuple[Task, ...]] = ("text-classification", "question-answeri
 _CHOSEN: Final = ("async_mode", "rolling_batch")
 
 
-def handler(wish: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
-    if wish.template:
+def handler(engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
+    if engine.template:
         raise Unresolvable(
-            f"handler.template: engine vllm has no template {wish.template}",
+            f"handler.template: engine vllm has no template {engine.template}",
             hint="leave it out, or use engine: accelerate",
         )
     if task in _NOT_SERVED:
@@ -47,10 +47,10 @@ def handler(wish: Handler, task: Task | None, *, version: str = "") -> HandlerSp
             f"engine vllm on server {version} cannot embed",
             hint="container: {version: 0.36.0} or newer can, and so can engine: accelerate",
         )
-    if wish.file:
+    if engine.file:
         return HandlerSpec(entry_point=MODEL_PY, template=None)
     default = SERVICE if _order(version) >= _ASYNC_SINCE else ROLLING
-    return HandlerSpec(entry_point=wish.builtin or default, template=None)
+    return HandlerSpec(entry_point=engine.builtin or default, template=None)
 
 
 def packages(handler: HandlerSpec) -> tuple[str, ...]:
@@ -63,7 +63,7 @@ def properties(
 ) -> Pairs:
     _require_agreement(handler, options)
     rolling = handler.entry_point == ROLLING
-    ours = [
+    own = [
         ("engine", "Python"),
         ("option.entryPoint", handler.entry_point),
         ("option.model_id", SLOT),
@@ -73,45 +73,45 @@ def properties(
         ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
     ]
     if task == "text-embedding":
-        ours.append(("option.task", task))
-    return with_options(ours, options)
+        own.append(("option.task", task))
+    return with_options(own, options)
 
 
-def probe(handler: HandlerSpec, task: Task | None) -> Question | None:
+def probe(handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
     if task == "text-embedding":
-        return Question(prompt="OK", chat=False)
-    return Question(prompt="Say OK", parameters={"max_tokens": 8, "temperature": 0})
+        return InferenceRequest(prompt="OK", chat=False)
+    return InferenceRequest(prompt="Say OK", parameters={"max_tokens": 8, "temperature": 0})
 
 
-def encode(question: Question, handler: HandlerSpec, task: Task | None) -> HttpRequest:
-    if question.body is not None:
-        return HttpRequest(body=question.body, headers=(("Content-Type", question.content_type),))
-    encoded = json.dumps(_body(question, handler, task), ensure_ascii=False).encode()
+def encode(request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
+    if request.body is not None:
+        return HttpRequest(body=request.body, headers=(("Content-Type", request.content_type),))
+    encoded = json.dumps(_body(request, handler, task), ensure_ascii=False).encode()
     return HttpRequest(body=encoded, headers=(("Content-Type", "application/json"),))
 
 
-def decoder(head: Head, question: Question, handler: HandlerSpec) -> Decoder:
-    return answer(head, whole=read_whole, line=read_line)
+def decoder(head: ResponseHead, prompt: InferenceRequest, handler: HandlerSpec) -> Decoder:
+    return response_decoder(head, full=read_json, line=read_line)
 
 
-def _body(question: Question, handler: HandlerSpec, task: Task | None) -> dict[str, Any]:
+def _body(request: InferenceRequest, handler: HandlerSpec, task: Task | None) -> dict[str, Any]:
     if task == "text-embedding":
-        return ours.body(question, task)
-    chat = question.chat or bool(question.system)
+        return ours.body(request, task)
+    chat = request.chat or bool(request.system)
     if handler.entry_point == ROLLING and not chat:
         # The rolling batch knows OpenAI's chat, but not its completions.
-        return ours.body(question, "text2text-generation")
-    return ours.body(question, None)
+        return ours.body(request, "text2text-generation")
+    return ours.body(request, None)
 
 
 def _require_agreement(handler: HandlerSpec, options: Pairs) -> None:
     """The handler and two options say the same thing; apart, the server starts one way and serves another."""
     given = dict(options)
-    said = {"async_mode": "true", "rolling_batch": "disable"}
+    response = {"async_mode": "true", "rolling_batch": "disable"}
     if handler.entry_point != SERVICE:
         return
     for key in _CHOSEN:
-        if given.get(key, said[key]).lower() not in (said[key], "auto"):
+        if given.get(key, response[key]).lower() not in (response[key], "auto"):
             raise Unresolvable(
                 f"options.{key}: {given[key]} does not go with the handler {SERVICE}",
                 hint=f"leave it out, or add handler: {{builtin: {ROLLING}}}, which runs vLLM's rolling batch",

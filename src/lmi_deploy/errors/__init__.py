@@ -67,8 +67,8 @@ class RecipeError(LmiError):
     exit_code = 2
 
     def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
-        mistakes = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
-        super().__init__(f"{mistakes} in the recipe", hint=hint, details=[str(p) for p in problems])
+        errors = "1 mistake" if len(problems) == 1 else f"{len(problems)} mistakes"
+        super().__init__(f"{errors} in the recipe", hint=hint, details=[str(p) for p in problems])
         self.problems = tuple(problems)
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.host import processes
-from lmi_deploy.host.orphan_watchdog import aftermath
+from lmi_deploy.host.orphan_watchdog import run_watchdog
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.processes import Process, Report, Said
+from lmi_deploy.ports.processes import CommandResult, Process, Report
 
 _LAST_LINES = 5.0
 """Seconds."""
@@ -28,7 +28,7 @@ class LocalProcesses:
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
         return processes.start_detached(argv, log=log, cwd=cwd, environ=environment)
 
-    def ask(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> Said:
+    def run(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> CommandResult:
         try:
             done = subprocess.run(
                 list(argv),
@@ -39,10 +39,10 @@ class LocalProcesses:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return Said(code=124, out="", err=f"{argv[0]} did not answer within {timeout:.0f} s")
+            return CommandResult(code=124, out="", err=f"{argv[0]} did not answer within {timeout:.0f} s")
         except OSError as reason:
-            return Said(code=127, out="", err=f"{argv[0]}: {reason.strerror}")
-        return Said(
+            return CommandResult(code=127, out="", err=f"{argv[0]}: {reason.strerror}")
+        return CommandResult(
             code=done.returncode,
             out=done.stdout.decode("utf-8", "replace"),
             err=done.stderr.decode("utf-8", "replace"),
@@ -72,8 +72,8 @@ class LocalProcesses:
     def end(self, process: Process, *, grace: float) -> None:
         processes.end(process, grace=grace, clock=self.clock)
 
-    def aftermath(self, mark: str, *, folders: Sequence[Path]) -> AbstractContextManager[None]:
-        return aftermath(mark, folders)
+    def cleanup_on_exit(self, mark: str, *, folders: Sequence[Path]) -> AbstractContextManager[None]:
+        return run_watchdog(mark, folders)
 
     def memory(self, process: Process) -> int:
         return processes.rss(process.pid) if processes.alive(process) else 0
@@ -102,14 +102,14 @@ def _reported(child: subprocess.Popen[bytes], report: Report | None) -> Iterator
 def _passed_on(group: int) -> Iterator[None]:
     """SIGINT and SIGTERM go to the group and do not end us: it drains, and a second one ends it at once."""
 
-    def tell(number: int, _: object) -> None:
+    def notify(number: int, _: object) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(group, number)
 
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the main thread's
         return
-    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, notify) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:

@@ -24,14 +24,14 @@ class DiskUse:
 
 
 def disk_use(folder: Path) -> DiskUse:
-    seen: dict[tuple[int, int], tuple[int, int]] = {}
+    observed: dict[tuple[int, int], tuple[int, int]] = {}
     names: dict[tuple[int, int], int] = {}
     for found in _stats(folder):
         key = (found.st_dev, found.st_ino)
-        seen[key] = (found.st_blocks * _BLOCK, found.st_nlink)
+        observed[key] = (found.st_blocks * _BLOCK, found.st_nlink)
         names[key] = names.get(key, 0) + 1
-    size = sum(blocks for blocks, _ in seen.values())
-    freed = sum(blocks for key, (blocks, links) in seen.items() if names[key] >= links)
+    size = sum(blocks for blocks, _ in observed.values())
+    freed = sum(blocks for key, (blocks, links) in observed.items() if names[key] >= links)
     return DiskUse(size=size, freed=freed)
 
 
@@ -79,7 +79,7 @@ def _stats(folder: Path) -> Iterator[os.stat_result]:
                     yield entry.stat(follow_symlinks=False)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Temporary file, fsync, rename: a reader, or a kill at any line, sees the old text or the new one."""
     scratch = path.with_name(f"{path.name}.tmp")
     with scratch.open("w", encoding="utf-8") as out:

@@ -13,13 +13,13 @@ from lmi_deploy.host.disk import on_disk
 
 
 @contextmanager
-def flocked(path: Path, *, wait: bool) -> Iterator[IO[str]]:
+def file_lock(path: Path, *, wait: bool) -> Iterator[IO[str]]:
     """Hold `path` and remove it at the end; BlockingIOError where it is taken and `wait` is not asked.
 
     What is in it then was left by a holder that was killed."""
     with on_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = _grab(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        handle = _open_locked(path, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     try:
         handle.seek(0)
         yield handle
@@ -28,14 +28,14 @@ def flocked(path: Path, *, wait: bool) -> Iterator[IO[str]]:
         handle.close()
 
 
-def overwrite(held: IO[str], text: str) -> None:
+def overwrite(lock_file: IO[str], text: str) -> None:
     """`text` is all that is in the file from now on."""
     # Past the handle's own buffer, which would try again to write at the close what a full disk refuses now.
-    held.truncate(0)
-    os.write(held.fileno(), text.encode())
+    lock_file.truncate(0)
+    os.write(lock_file.fileno(), text.encode())
 
 
-def _grab(path: Path, how: int) -> IO[str]:
+def _open_locked(path: Path, how: int) -> IO[str]:
     while True:
         handle = path.open("a+", encoding="utf-8")
         try:
@@ -43,13 +43,13 @@ def _grab(path: Path, how: int) -> IO[str]:
         except BaseException:
             handle.close()
             raise
-        if _is_still(path, handle):
+        if _is_same_file(path, handle):
             return handle
         # The former holder removed the file after we had opened it: what we hold has no name any more.
         handle.close()
 
 
-def _is_still(path: Path, handle: IO[str]) -> bool:
+def _is_same_file(path: Path, handle: IO[str]) -> bool:
     try:
         return os.path.samestat(path.stat(), os.fstat(handle.fileno()))
     except FileNotFoundError:

@@ -37,18 +37,18 @@ def accelerators(environ: Mapping[str, str], *, limit: float = 10.0) -> tuple[tu
         return ()
     query = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader,nounits"]
     try:
-        seen = subprocess.run(
+        observed = subprocess.run(
             query, capture_output=True, text=True, timeout=limit, env=dict(environ), check=True
         )
     except (OSError, subprocess.SubprocessError):
         return ()
-    return tuple(_device(line) for line in seen.stdout.splitlines() if line.strip())
+    return tuple(_device(line) for line in observed.stdout.splitlines() if line.strip())
 
 
-def free_port(host: str, *, start: int = 8080, taken: frozenset[int] = frozenset()) -> int:
+def free_port(host: str, *, start: int = 8080, used: frozenset[int] = frozenset()) -> int:
     """The first port from `start` upward on which `host` can be bound and that nobody spoke for."""
     for port in range(start, _LAST_PORT + 1):
-        if port not in taken and _can_bind(host, port):
+        if port not in used and _can_bind(host, port):
             return port
     raise LmiError(
         f"{host}: no port from {start} to {_LAST_PORT} is free", hint="end a server, or choose --port"

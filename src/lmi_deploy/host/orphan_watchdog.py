@@ -18,7 +18,7 @@ from lmi_deploy.host.processes import end_marked
 
 
 @contextmanager
-def aftermath(mark: str, folders: Sequence[Path]) -> Iterator[None]:
+def run_watchdog(mark: str, folders: Sequence[Path]) -> Iterator[None]:
     argv = [sys.executable, "-m", __name__, mark, *map(str, folders)]
     # In a session of its own: what is sent to our group, from a terminal or to kill it, must not hit it.
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True):

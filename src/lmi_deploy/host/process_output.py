@@ -15,10 +15,10 @@ from typing import Self
 from lmi_deploy.host.processes import identity
 from lmi_deploy.ports.processes import Process
 
-_PATIENCE = 5.0
+_TIMEOUT = 5.0
 
 
-class Running:
+class ProcessOutput:
     """A context: leaving it ends the program and all that it started."""
 
     def __init__(self, argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path) -> None:
@@ -43,7 +43,7 @@ class Running:
     ) -> None:
         self._signal_all(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
-            self._child.wait(_PATIENCE)
+            self._child.wait(_TIMEOUT)
         self._signal_all(signal.SIGKILL)
         self._child.wait()
         if self._child.stdout:
@@ -52,12 +52,12 @@ class Running:
     def lines(self, *, tick: float) -> Iterator[str | None]:
         """What it prints, line by line; None after each `tick` seconds of silence."""
         rest = b""
-        for piece in self._pieces(tick):
-            if piece is None:
+        for chunk in self._chunks(tick):
+            if chunk is None:
                 yield None
                 continue
-            *whole, rest = (rest + piece).split(b"\n")
-            yield from (line.decode(errors="replace").rstrip() for line in whole)
+            *full, rest = (rest + chunk).split(b"\n")
+            yield from (line.decode(errors="replace").rstrip() for line in full)
         if rest:
             yield rest.decode(errors="replace").rstrip()
 
@@ -74,15 +74,15 @@ class Running:
             return None
         return int(counters.write_chars)
 
-    def _pieces(self, tick: float) -> Iterator[bytes | None]:
+    def _chunks(self, tick: float) -> Iterator[bytes | None]:
         assert self._child.stdout is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._child.stdout, selectors.EVENT_READ)
             while True:
                 if not selector.select(tick):
                     yield None
-                elif piece := os.read(self._child.stdout.fileno(), 65536):
-                    yield piece
+                elif chunk := os.read(self._child.stdout.fileno(), 65536):
+                    yield chunk
                 else:
                     return
 

@@ -13,7 +13,7 @@ from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.processes import Process
 
 _PAUSE = 0.05
-_PATIENCE = 30.0
+_TIMEOUT = 30.0
 _CHILDREN: dict[int, subprocess.Popen[bytes]] = {}
 """What this process started: a child that ended stays a zombie until its parent asks for it."""
 
@@ -71,7 +71,7 @@ def end(process: Process, *, grace: float, clock: Clock) -> None:
 
 def end_marked(variable: str, clock: Clock) -> None:
     """SIGKILL to every process that has this variable in its environment, until there is none."""
-    deadline = clock.monotonic() + _PATIENCE
+    deadline = clock.monotonic() + _TIMEOUT
     while (found := _marked(variable)) and clock.monotonic() < deadline:
         for pid in found:
             _signal(pid, signal.SIGKILL)
@@ -163,11 +163,11 @@ def _other_identity(pid: int) -> str | None:
         return None
 
 
-def _not_before(mine: str | None, leader: str) -> bool:
+def _not_before(own: str | None, leader: str) -> bool:
     """Same boot and no earlier start: a child of that leader, not a stranger from before it."""
-    if mine is None:
+    if own is None:
         return False
-    (boot, _, start), (leaders_boot, _, leaders_start) = mine.rpartition("/"), leader.rpartition("/")
+    (boot, _, start), (leaders_boot, _, leaders_start) = own.rpartition("/"), leader.rpartition("/")
     return boot == leaders_boot and float(start) >= float(leaders_start)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from lmi_deploy.domain.currency import money
+from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.observed import Price
 from lmi_deploy.domain.plan import Action, Change, Plan, StartServer, StopServer, TakeAddress, title
 from lmi_deploy.domain.sagemaker.actions import (
@@ -56,7 +56,10 @@ def require_price(name: str, shown: Mapping[str, float], now: Mapping[str, Price
     """Refused where an instance type costs more than when the plan was made. What nobody can tell is no difference."""
     for instance, price in now.items():
         if price.hourly > shown.get(instance, price.hourly) + _CENT:
-            before, today = money(shown[instance], price.currency), money(price.hourly, price.currency)
+            before, today = (
+                format_price(shown[instance], price.currency),
+                format_price(price.hourly, price.currency),
+            )
             raise Refused(
                 f"{name}: the plan is stale: {instance} costs {today} an hour, and {before} when it was made",
                 hint=_HINT,

@@ -10,21 +10,21 @@ from lmi_deploy.domain.plan import Change
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.spec import ProbeSpec, Spec
 
-_TOLD = frozenset({"engine", "option.model_id", "option.entryPoint"})
+_SUMMARIZED = frozenset({"engine", "option.model_id", "option.entryPoint"})
 """Properties that other words of the summary stand for."""
 
 
-def changes(current: Generation | None, wanted: Mapping[str, str]) -> tuple[Change, ...]:
+def changes(current: Generation | None, desired: Mapping[str, str]) -> tuple[Change, ...]:
     """By the summary that the record keeps; empty text stands for absent."""
     before = without_values(current.summary) if current else {}
     return tuple(
-        Change(field=key, before=str(before.get(key, "")), after=wanted.get(key, ""))
-        for key in {**wanted, **before}
-        if str(before.get(key, "")) != wanted.get(key, "")
+        Change(field=key, before=str(before.get(key, "")), after=desired.get(key, ""))
+        for key in {**desired, **before}
+        if str(before.get(key, "")) != desired.get(key, "")
     )
 
 
-def told_of_model(spec: Spec) -> dict[str, str]:
+def model_summary(spec: Spec) -> dict[str, str]:
     """What a summary tells of any deployment's model and engine."""
     return {
         "model": spec.model.model_id,
@@ -38,7 +38,7 @@ def told_of_model(spec: Spec) -> dict[str, str]:
     }
 
 
-def told_of_probe(spec: Spec) -> dict[str, str]:
+def probe_summary(spec: Spec) -> dict[str, str]:
     """What `probe_of` reads."""
     return {
         "probe": spec.probe.body,
@@ -60,5 +60,5 @@ def probe_of(summary: Mapping[str, Any]) -> ProbeSpec | None:
     )
 
 
-def told_of_properties(spec: Spec) -> dict[str, str]:
-    return {key: value for key, value in spec.engine.properties if key not in _TOLD}
+def properties_summary(spec: Spec) -> dict[str, str]:
+    return {key: value for key, value in spec.engine.properties if key not in _SUMMARIZED}

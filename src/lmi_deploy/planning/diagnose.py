@@ -24,7 +24,7 @@ _ENGINES = {"lmi-dist": "vllm", "tensorrt-llm": "trtllm", "neuronx": "neuron"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class DiagnosisContext:
     """What is known beside the log. It decides between entries that fit the same line; `facts` are tested, too."""
 
     where: str = ""
@@ -51,35 +51,35 @@ class Diagnosis:
 
 
 @dataclass(frozen=True, slots=True)
-class _Hit:
+class _Match:
     line: int
     failure: Failure
     match: re.Match[str]
-    life: int
+    run: int
     """How many restarts came before it."""
 
 
-UNKNOWN = Surroundings()
+UNKNOWN = DiagnosisContext()
 
 
-def diagnose(lines: Sequence[str], around: Surroundings = UNKNOWN) -> Diagnosis | None:
+def diagnose(lines: Sequence[str], around: DiagnosisContext = UNKNOWN) -> Diagnosis | None:
     """The first failure of the first life of a worker that explains itself; None where nothing is known.
 
     What came after a restart may be a consequence. A wrapper is given back only where there is nothing else.
     """
     hits = list(_hits(lines, around))
-    lives = [[hit for hit in hits if hit.life == life] for life in sorted({hit.life for hit in hits})]
-    chosen = [_best(life, around) for life in lives]
-    told = next((hit for hit in chosen if hit.failure.level != "wrapper"), None)
-    if told is None:
+    runs = [[hit for hit in hits if hit.run == run] for run in sorted({hit.run for hit in hits})]
+    chosen = [_best(run, around) for run in runs]
+    hit = next((hit for hit in chosen if hit.failure.level != "wrapper"), None)
+    if hit is None:
         by_fact = _by_facts(around)
         if by_fact is not None:
             return by_fact
-        told = chosen[0] if chosen else None
-    return _told(told, lines[told.line]) if told else None
+        hit = chosen[0] if chosen else None
+    return _describe(hit, lines[hit.line]) if hit else None
 
 
-def _hits(lines: Sequence[str], around: Surroundings) -> Iterator[_Hit]:
+def _hits(lines: Sequence[str], around: DiagnosisContext) -> Iterator[_Match]:
     plain = [line.replace("\n", " ") for line in lines]
     text = "\n".join(plain)
     starts = [0, *accumulate(len(line) + 1 for line in plain)][:-1]
@@ -88,12 +88,12 @@ def _hits(lines: Sequence[str], around: Surroundings) -> Iterator[_Hit]:
     for failure in failures():
         if not _holds(failure.given, around.facts) or not _compiled(failure.frames).search(text):
             continue
-        lives: set[int] = set()
+        runs: set[int] = set()
         for at, match in chain.from_iterable(_found(each, text, plain, starts) for each in failure.patterns):
-            life = bisect_right(restarts, at)
-            if life not in lives and at not in ignored and _meant(failure, plain, at):
-                lives.add(life)
-                yield _Hit(at, failure, match, life)
+            run = bisect_right(restarts, at)
+            if run not in runs and at not in ignored and _applies(failure, plain, at):
+                runs.add(run)
+                yield _Match(at, failure, match, run)
 
 
 def _found(
@@ -114,7 +114,7 @@ def _compiled(text: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-def _meant(failure: Failure, lines: Sequence[str], at: int) -> bool:
+def _applies(failure: Failure, lines: Sequence[str], at: int) -> bool:
     if failure.unless and _compiled(failure.unless).search(lines[at]):
         return False
     if not failure.frames:
@@ -127,24 +127,24 @@ def _holds(given: Mapping[str, str], facts: Mapping[str, str]) -> bool:
     return all(str(facts.get(key, "")).lower() == value.lower() for key, value in given.items())
 
 
-def _best(hits: Sequence[_Hit], around: Surroundings) -> _Hit:
+def _best(hits: Sequence[_Match], around: DiagnosisContext) -> _Match:
     best = min(hits, key=lambda hit: _order(hit, around))
     while better := next((hit for hit in hits if best.failure.id in hit.failure.over), None):
         best = better
     return best
 
 
-def _order(hit: _Hit, around: Surroundings) -> tuple[object, ...]:
+def _order(hit: _Match, around: DiagnosisContext) -> tuple[object, ...]:
     """Causes first, then the earliest line; on one line whichever fits the surroundings and says the most."""
     failure = hit.failure
-    strange = [
+    unsupported = [
         bool(failure.engine and around.engine)
         and failure.engine != _ENGINES.get(around.engine, around.engine),
         bool(around.where) and failure.where != around.where,
         not _of_version(failure.versions, around.version),
     ]
     length = hit.match.end() - hit.match.start()
-    return _RANK[failure.level], hit.line, -len(failure.given), not failure.frames, strange, -length
+    return _RANK[failure.level], hit.line, -len(failure.given), not failure.frames, unsupported, -length
 
 
 def _of_version(versions: str, version: str) -> bool:
@@ -153,17 +153,17 @@ def _of_version(versions: str, version: str) -> bool:
     if not version or numbers is None:
         return True
     sign, low, high = numbers.groups()
-    mine = _key(version)
+    own = _key(version)
     if high:
-        return _key(low) <= mine <= _key(high)
-    return mine >= _key(low) if sign == ">=" else mine <= _key(low) if sign == "<=" else True
+        return _key(low) <= own <= _key(high)
+    return own >= _key(low) if sign == ">=" else own <= _key(low) if sign == "<=" else True
 
 
 def _key(version: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", version))
 
 
-def _by_facts(around: Surroundings) -> Diagnosis | None:
+def _by_facts(around: DiagnosisContext) -> Diagnosis | None:
     """An entry without any line of a log, whose facts hold."""
     for failure in failures():
         if failure.given and _holds(failure.given, around.facts):
@@ -172,7 +172,7 @@ def _by_facts(around: Surroundings) -> Diagnosis | None:
     return None
 
 
-def _told(hit: _Hit, line: str) -> Diagnosis:
+def _describe(hit: _Match, line: str) -> Diagnosis:
     groups = {key: value for key, value in hit.match.groupdict().items() if value is not None}
     return _diagnosis(hit.failure, groups, evidence=line.strip(), line=hit.line + 1)
 

@@ -26,7 +26,7 @@ _HEAVY = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class HandlerFinding:
     """`fatal`: the server would not come up, or answer every request with an error."""
 
     line: int
@@ -36,7 +36,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class HandlerRequirements:
     """How the server will call it, and what its environment provides (None: nobody can say)."""
 
     function: str = "handle"
@@ -45,37 +45,39 @@ class Wanted:
     requirements: str = ""
 
 
-def check_handler(source: bytes, wanted: Wanted) -> tuple[Finding, ...]:
+def check_handler(source: bytes, requirements: HandlerRequirements) -> tuple[HandlerFinding, ...]:
     """Everything found, in the order of the file."""
     try:
         tree = ast.parse(source)
-    except SyntaxError as mistake:
+    except SyntaxError as error:
         return (
-            Finding(line=mistake.lineno or 1, what=f"syntax error: {mistake.msg}", hint="correct the line"),
+            HandlerFinding(
+                line=error.lineno or 1, what=f"syntax error: {error.msg}", hint="correct the line"
+            ),
         )
-    except ValueError as mistake:  # a zero byte
-        return (Finding(line=1, what=f"not Python: {mistake}", hint="save it as text in UTF-8"),)
-    found = [*_function(tree, wanted), *_at_import(tree)]
-    for name, line in missing_imports(tree, wanted.packages, wanted.requirements):
+    except ValueError as error:  # a zero byte
+        return (HandlerFinding(line=1, what=f"not Python: {error}", hint="save it as text in UTF-8"),)
+    found = [*_function(tree, requirements), *_at_import(tree)]
+    for name, line in missing_imports(tree, requirements.packages, requirements.requirements):
         what = f"imports {name}, which neither the server's environment nor requirements.txt brings"
         hint = "add its package to the recipe's requirements"
-        found.append(Finding(line=line, what=what, hint=hint, fatal=False))
+        found.append(HandlerFinding(line=line, what=what, hint=hint, fatal=False))
     return tuple(sorted(found, key=lambda finding: finding.line))
 
 
-def _function(tree: ast.Module, wanted: Wanted) -> Iterator[Finding]:
-    defined = [node for node in ast.walk(tree) if _names(node, wanted.function)]
-    top = _defined_at_top(tree.body, wanted.function)
+def _function(tree: ast.Module, requirements: HandlerRequirements) -> Iterator[HandlerFinding]:
+    defined = [node for node in ast.walk(tree) if _names(node, requirements.function)]
+    top = _defined_at_top(tree.body, requirements.function)
     if top is None and not defined:
         others = [node.name for node in tree.body if isinstance(node, _Function)]
-        there = f"it defines {', '.join(others[:5])}" if others else "it defines no function"
-        hint = f"write `def {wanted.function}(inputs)`, or name yours in options.handler"
-        yield Finding(
-            line=1, what=f"no function {wanted.function} for the server to call; {there}", hint=hint
+        note = f"it defines {', '.join(others[:5])}" if others else "it defines no function"
+        hint = f"write `def {requirements.function}(inputs)`, or name yours in options.handler"
+        yield HandlerFinding(
+            line=1, what=f"no function {requirements.function} for the server to call; {note}", hint=hint
         )
     elif top is not None:
         yield from _signature(top)
-        yield from _mode(top, wanted)
+        yield from _mode(top, requirements)
         yield from _returns(top)
 
 
@@ -101,7 +103,7 @@ def _defined_at_top(body: Sequence[ast.stmt], name: str) -> _Function | None:
     return found
 
 
-def _signature(function: _Function) -> Iterator[Finding]:
+def _signature(function: _Function) -> Iterator[HandlerFinding]:
     if function.decorator_list:
         return  # a decorator may give it any signature
     arguments = function.args
@@ -116,30 +118,36 @@ def _signature(function: _Function) -> Iterator[Finding]:
     if not takes_one:
         listed = ", ".join([*(arg.arg for arg in places), *(f"*, {name}" for name in named)])
         what = f"{function.name}({listed}) cannot be called with one argument, as the server does"
-        yield Finding(
+        yield HandlerFinding(
             line=function.lineno, what=what, hint=f"write `{_word(function)} {function.name}(inputs)`"
         )
 
 
-def _mode(function: _Function, wanted: Wanted) -> Iterator[Finding]:
+def _mode(function: _Function, requirements: HandlerRequirements) -> Iterator[HandlerFinding]:
     """Whether a call gives an Output at once, or something to await."""
     line, name = function.lineno, function.name
     if function.decorator_list:
         return
     yields = any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _own(function))
-    if isinstance(function, ast.AsyncFunctionDef) and not wanted.async_mode:
+    if isinstance(function, ast.AsyncFunctionDef) and not requirements.async_mode:
         hint = 'set options: {async_mode: "true"}, or drop the word async'
-        yield Finding(line=line, what=f"{name} is asynchronous, but the server calls it as it is", hint=hint)
-    elif isinstance(function, ast.FunctionDef) and wanted.async_mode and not _may_give_awaitable(function):
+        yield HandlerFinding(
+            line=line, what=f"{name} is asynchronous, but the server calls it as it is", hint=hint
+        )
+    elif (
+        isinstance(function, ast.FunctionDef)
+        and requirements.async_mode
+        and not _may_give_awaitable(function)
+    ):
         hint = f"write `async def {name}(inputs)`, or leave options.async_mode out"
-        yield Finding(
+        yield HandlerFinding(
             line=line, what=f"{name} is not asynchronous, and the server awaits what it returns", hint=hint
         )
     elif yields:
         hint = "return Output().add_stream_content(...)"
-        if wanted.async_mode:
+        if requirements.async_mode:
             hint = "let it return an asynchronous generator that another function makes"
-        yield Finding(
+        yield HandlerFinding(
             line=line, what=f"{name} is a generator, which the server does not take as an answer", hint=hint
         )
 
@@ -157,14 +165,14 @@ def _of_output(call: ast.Call) -> bool:
     return isinstance(before, ast.Call) and _of_output(before)
 
 
-def _returns(function: _Function) -> Iterator[Finding]:
+def _returns(function: _Function) -> Iterator[HandlerFinding]:
     """A wrong answer in one branch costs its requests a 424; in every branch it is no handler."""
     given = [node for node in _own(function) if isinstance(node, ast.Return) and _gives_something(node.value)]
     wrong = [(node.lineno, kind) for node in given if (kind := _plain_value(node.value))]
     for line, kind in wrong:
         what = f"returns {kind}, and the server takes an Output only: such a request is answered with 424"
         hint = "return Output().add_as_json(...), or None for nothing"
-        yield Finding(line=line, what=what, hint=hint, fatal=len(wrong) == len(given))
+        yield HandlerFinding(line=line, what=what, hint=hint, fatal=len(wrong) == len(given))
 
 
 def _gives_something(value: ast.expr | None) -> bool:
@@ -192,7 +200,7 @@ def _own(function: _Function) -> Iterator[ast.AST]:
             waiting.extend(ast.iter_child_nodes(node))
 
 
-def _at_import(tree: ast.Module) -> Iterator[Finding]:
+def _at_import(tree: ast.Module) -> Iterator[HandlerFinding]:
     """Work that is done when the file is imported, which the server does up to three times."""
     for node in _executed(tree.body):
         calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
@@ -200,7 +208,7 @@ def _at_import(tree: ast.Module) -> Iterator[Finding]:
         if heavy:
             what = f"{heavy}(...) runs at import, and DJLServing 0.36 imports the file three times"
             hint = "call it in the handler's first call, the one without content"
-            yield Finding(line=node.lineno, what=what, hint=hint, fatal=False)
+            yield HandlerFinding(line=node.lineno, what=what, hint=hint, fatal=False)
 
 
 def _executed(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

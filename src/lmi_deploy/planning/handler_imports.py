@@ -26,7 +26,7 @@ _IMPORTED_AS: Final = {
     "attrs": ("attr", "attrs"),
 }
 """Packages whose modules have other names."""
-_BRINGS: Final = {
+_PROVIDES: Final = {
     "torch": ("jinja2", "sympy", "networkx", "filelock", "fsspec", "typing_extensions", "mpmath"),
     "transformers": (
         "huggingface_hub",
@@ -55,10 +55,10 @@ def missing_imports(
     provided = _provided([*packages, *requirements.splitlines()])
     if provided is None:
         return
-    told: set[str] = set()
+    reported: set[str] = set()
     for name, line in _imports(tree):
-        if name not in provided and name not in told:
-            told.add(name)
+        if name not in provided and name not in reported:
+            reported.add(name)
             yield name, line
 
 
@@ -73,7 +73,7 @@ def _provided(lines: Sequence[str]) -> set[str] | None:
             return None
         name = re.sub(r"[-_.]+", "-", match[1]).lower()
         found.update(_IMPORTED_AS.get(name, (match[1].replace("-", "_"), name.replace("-", "_"))))
-        found.update(_BRINGS.get(name, ()))
+        found.update(_PROVIDES.get(name, ()))
     return found
 
 

@@ -31,5 +31,5 @@ def architecture_of(config: Mapping[str, Any]) -> str:
 def task_of(config: Mapping[str, Any], pipeline_tag: str | None) -> Task | None:
     """By the architecture, which says what the weights can do; else by the Hub's own label."""
     architecture = architecture_of(config)
-    by_code = next((task for ending, task in _ARCHITECTURES if architecture.endswith(ending)), None)
+    by_code = next((task for suffix, task in _ARCHITECTURES if architecture.endswith(suffix)), None)
     return by_code or _HUB_NAMES.get(pipeline_tag or "")

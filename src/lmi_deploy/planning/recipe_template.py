@@ -30,7 +30,7 @@ _TEMPLATES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class ModelSummary:
     """What the repository was seen to hold. `weights` is None where nothing safe to load is, and `why` says so."""
 
     listing: ModelListing
@@ -48,14 +48,14 @@ def choose(
     schema: str = "recipe.schema.json",
 ) -> str:
     """The text of a recipe for this model, which validates. `schema` is what an editor is pointed at."""
-    seen = _look(listing, config)
+    model_summary = _summarize(listing, config)
     blocks = [
         f"# yaml-language-server: $schema={schema}",
-        _head(seen, schema),
-        *_model(seen, revision),
-        *_engine(seen),
-        *_place(seen),
-        *_sagemaker(seen),
+        _head(model_summary, schema),
+        *_model(model_summary, revision),
+        *_engine(model_summary),
+        *_place(model_summary),
+        *_sagemaker(model_summary),
     ]
     return "\n\n".join(blocks) + "\n"
 
@@ -67,71 +67,71 @@ def name_for(model_id: str) -> str:
     return name[: MAX_NAME - 8].strip("-") or "model"
 
 
-def _look(listing: ModelListing, config: Mapping[str, Any]) -> Looked:
+def _summarize(listing: ModelListing, config: Mapping[str, Any]) -> ModelSummary:
     task = task_of(config, listing.pipeline_tag)
     try:
         weights = select(listing, Files(), remote_code=False).size
     except Unresolvable as reason:
-        return Looked(listing=listing, config=config, task=task, weights=None, why=reason.message)
-    return Looked(listing=listing, config=config, task=task, weights=weights, why="")
+        return ModelSummary(listing=listing, config=config, task=task, weights=None, why=reason.message)
+    return ModelSummary(listing=listing, config=config, task=task, weights=weights, why="")
 
 
-def _head(seen: Looked, schema: str) -> str:
-    architecture = architecture_of(seen.config) or "an architecture that config.json does not name"
+def _head(model_summary: ModelSummary, schema: str) -> str:
+    architecture = architecture_of(model_summary.config) or "an architecture that config.json does not name"
     size = (
-        f"{seen.weights / GIB:.2f} GiB to bring"
-        if seen.weights is not None
+        f"{model_summary.weights / GIB:.2f} GiB to bring"
+        if model_summary.weights is not None
         else "weights not settled, see files"
     )
     return "\n".join(
         [
-            f"# {_comment(seen.listing.model_id)}: {_comment(architecture)}, {size}.",
+            f"# {_comment(model_summary.listing.model_id)}: {_comment(architecture)}, {size}.",
             "# Written by `lmi init`; next: `lmi validate`, `lmi plan`, `lmi up`.",
             f"# The schema named above is for editors: `lmi schema > {schema}` writes it.",
         ]
     )
 
 
-def _model(seen: Looked, revision: str) -> Iterator[str]:
-    listing = seen.listing
+def _model(model_summary: ModelSummary, revision: str) -> Iterator[str]:
+    listing = model_summary.listing
     yield _key("name", name_for(listing.model_id), "From the model's own name.")
     yield _key("model_id", _scalar(listing.model_id), "")
     if listing.source == "hub":
         yield _key("revision", _scalar(revision), f"Today that is {listing.commit}.")
-    if seen.weights is None:
-        yield _note("files", f"{seen.why}. If you trust its authors:", "files: {allow_pickle: true}")
-    if seen.config.get("auto_map"):
+    if model_summary.weights is None:
+        yield _note("files", f"{model_summary.why}. If you trust its authors:", "files: {allow_pickle: true}")
+    if model_summary.config.get("auto_map"):
         why = "The model brings code of its own, which would run on your server. Read it, then:"
         yield _note("trust_remote_code", why, "trust_remote_code: true")
 
 
-def _engine(seen: Looked) -> Iterator[str]:
+def _engine(model_summary: ModelSummary) -> Iterator[str]:
     yield _key("engine", "accelerate", "Transformers runs most models of the Hub, on a CPU as well.")
-    if seen.task:
-        told = _comment(architecture_of(seen.config)) or seen.listing.pipeline_tag
-        yield _key("task", seen.task, f"The repository says {told}.")
+    if model_summary.task:
+        text = _comment(architecture_of(model_summary.config)) or model_summary.listing.pipeline_tag
+        yield _key("task", model_summary.task, f"The repository says {text}.")
     else:
         why = "Neither config.json nor the Hub tells; if you know, say so:"
         yield _note("task", why, "task: text-generation")
-    if seen.task in TEMPLATES:
-        yield _key("handler", f"{{template: {seen.task}}}", _TEMPLATES[seen.task])
+    if model_summary.task in TEMPLATES:
+        yield _key("handler", f"{{template: {model_summary.task}}}", _TEMPLATES[model_summary.task])
     else:
         why = "DJL's own, as no template of ours does this task yet."
         yield _key("handler", "{builtin: djl_python.huggingface}", why)
 
 
-def _place(seen: Looked) -> Iterator[str]:
+def _place(model_summary: ModelSummary) -> Iterator[str]:
     yield _key("endpoint", "{target: local}", "This machine: 127.0.0.1, and a port that is free.")
-    startup, why = startup_for(seen.weights)
+    startup, why = startup_for(model_summary.weights)
     yield _key("timeouts", f"{{container_startup: {startup}, predict: 60}}", f"Start-up: {why}")
 
 
-def _sagemaker(seen: Looked) -> Iterator[str]:
+def _sagemaker(model_summary: ModelSummary) -> Iterator[str]:
     """What the same model would take in the cloud, to be uncommented in place of the above."""
-    if not seen.weights:
+    if not model_summary.weights:
         return
-    chosen = hardware_for(seen.weights, seen.config.get("num_attention_heads"))
-    on_vllm = seen.task in _ON_VLLM
+    chosen = hardware_for(model_summary.weights, model_summary.config.get("num_attention_heads"))
+    on_vllm = model_summary.task in _ON_VLLM
     instead = "engine, handler and endpoint" if on_vllm else "endpoint"
     title = f"# On SageMaker, in place of {instead} above:"
     yield "\n".join([title, *(f"# {line}" for line in _cloud(chosen, on_vllm=on_vllm))])

@@ -7,7 +7,7 @@ from typing import Any
 
 from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.facts import Facts
-from lmi_deploy.domain.inference_http import Question
+from lmi_deploy.domain.inference_http import InferenceRequest
 from lmi_deploy.domain.recipe import Pairs, Recipe, Task
 from lmi_deploy.domain.spec import (
     EngineSpec,
@@ -107,22 +107,24 @@ def _with_properties(lines: Pairs, properties: Pairs) -> Pairs:
 
 
 def _probe(recipe: Recipe, module: EngineModule, handler: HandlerSpec, task: Task | None) -> ProbeSpec:
-    asked = recipe.probe
-    expect = (asked.expect if asked else None) or ""
-    if asked and asked.body is not None:
-        return ProbeSpec(prompt="", body=asked.body, content_type=asked.content_type, expect=expect)
-    question = module.probe(handler, task)
-    if asked and asked.prompt is not None:
-        question = Question(prompt=asked.prompt, parameters=question.parameters if question else {})
-    if question is None:
+    requested = recipe.probe
+    expect = (requested.expect if requested else None) or ""
+    if requested and requested.body is not None:
+        return ProbeSpec(prompt="", body=requested.body, content_type=requested.content_type, expect=expect)
+    inference_request = module.probe(handler, task)
+    if requested and requested.prompt is not None:
+        inference_request = InferenceRequest(
+            prompt=requested.prompt, parameters=inference_request.parameters if inference_request else {}
+        )
+    if inference_request is None:
         raise Unresolvable(
             f"probe: engine {recipe.engine} with task {task or 'unknown'} has no question of its own",
             hint='say one, for example probe: {body: \'{"inputs": "OK"}\'}; `up` ends with a real answer to it',
         )
-    request = module.encode(question, handler, task)
+    request = module.encode(inference_request, handler, task)
     content_type = dict(request.headers).get("Content-Type", "application/json")
     return ProbeSpec(
-        prompt=question.prompt, body=request.body.decode(), content_type=content_type, expect=expect
+        prompt=inference_request.prompt, body=request.body.decode(), content_type=content_type, expect=expect
     )
 
 

@@ -12,7 +12,7 @@ MOST = 3600
 """Seconds that SageMaker allows, for a download as for a start."""
 _LOADED_PER_SECOND = 100_000_000
 """Bytes: a careful figure for reading weights from a disk into devices."""
-_BESIDE_LOADING = 120
+_STARTUP_OVERHEAD = 120
 """Seconds for the server and its engine to come up."""
 
 
@@ -33,5 +33,5 @@ def whole_minutes(seconds: float) -> int:
 
 
 def _careful(size: int) -> int:
-    needed = whole_minutes(size / _LOADED_PER_SECOND + _BESIDE_LOADING)
+    needed = whole_minutes(size / _LOADED_PER_SECOND + _STARTUP_OVERHEAD)
     return min(MOST, max(STARTUP_TIMEOUT, needed))

@@ -6,7 +6,7 @@ from lmi_deploy.domain.recipe import Weights
 from lmi_deploy.domain.weights import Travel
 
 
-def travel_of(wish: Weights) -> Travel:
+def transfer_options(wish: Weights) -> Travel:
     """The recipe's own words, else the default ones."""
     return Travel(
         via=wish.via or "stream", engine=wish.engine or "auto", memory=(wish.memory_mb or 0) * 1_000_000

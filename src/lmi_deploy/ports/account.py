@@ -18,7 +18,7 @@ class Caller:
 
 
 class Account(Protocol):
-    def who(self) -> Caller:
+    def get_caller(self) -> Caller:
         """Asked once; AccessError, with the remedy, where the credentials are absent, expired or refused."""
 
     def has_bucket(self, bucket: str) -> bool:

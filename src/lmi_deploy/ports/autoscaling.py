@@ -7,7 +7,7 @@ from typing import Protocol
 from lmi_deploy.domain.sagemaker.settings import Scaling
 
 
-class Scalers(Protocol):
+class AutoscalingApi(Protocol):
     def scaling(self, endpoint: str) -> Scaling | None:
         """What is registered for our variant of this endpoint."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lmi_deploy.ports.account import Account, Caller
-from lmi_deploy.ports.autoscaling import Scalers
+from lmi_deploy.ports.autoscaling import AutoscalingApi
 from lmi_deploy.ports.hosting import Hosting
 from lmi_deploy.ports.iam import Roles
 from lmi_deploy.ports.journal import Records
@@ -14,14 +14,14 @@ from lmi_deploy.ports.logs import CloudLogs
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.prices import Prices
 from lmi_deploy.ports.processing_jobs import Jobs
-from lmi_deploy.ports.quotas import Limits
-from lmi_deploy.ports.resource_tags import Tagged
+from lmi_deploy.ports.quotas import Quotas
+from lmi_deploy.ports.resource_tags import ResourceTags
 from lmi_deploy.ports.secrets import Secrets
 from lmi_deploy.ports.weights import Weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Depot:
+class BucketServices:
     """One bucket of ours: weights, artifacts, records and locks. Opened for a bucket that is there and ours."""
 
     bucket: str
@@ -39,11 +39,11 @@ class Cloud:
     caller: Caller
     account: Account
     hosting: Hosting
-    scalers: Scalers
-    tagged: Tagged
+    scalers: AutoscalingApi
+    tagged: ResourceTags
     logs: CloudLogs
     prices: Prices
-    limits: Limits
+    limits: Quotas
     roles: Roles
     secrets: Secrets
     jobs: Jobs

@@ -7,13 +7,13 @@ from typing import Protocol
 from lmi_deploy.domain.record import DeploymentRef
 
 
-class Remembered(Protocol):
+class DeploymentIndex(Protocol):
     """A convenience: what it has lost is found again by its tags."""
 
     def all(self) -> tuple[DeploymentRef, ...]:
         """By name, region and account. One that an older lmi kept may name no account."""
 
-    def keep(self, ref: DeploymentRef) -> None: ...
+    def add(self, ref: DeploymentRef) -> None: ...
 
-    def drop(self, ref: DeploymentRef) -> None:
+    def discard(self, ref: DeploymentRef) -> None:
         """Of exactly this account and region. Absent is no error."""

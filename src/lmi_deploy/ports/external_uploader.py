@@ -11,7 +11,7 @@ from lmi_deploy.domain.facts import OidKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class UploadItem:
     """One file and the key that it gets; in parts of `part` bytes where it is larger than that.
 
     Its content must have the `oid`; empty where somebody made sure already.
@@ -26,7 +26,7 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class UploadedFile:
     """A file that is there. `sha256` (hex), `crc32` and `etag` are told by a carrier that hashes."""
 
     key: str
@@ -35,7 +35,7 @@ class Sent:
     etag: str = ""
 
 
-class Carrier(Protocol):
+class ExternalUploader(Protocol):
     @property
     def name(self) -> str:
         """Which program, of which version."""
@@ -50,7 +50,9 @@ class Carrier(Protocol):
 
         Else whoever calls hashes the files before, and looks at the objects after."""
 
-    def carry(self, loads: Sequence[Load], *, bucket: str) -> Generator[Sent | None, None, None]:
+    def upload_files(
+        self, loads: Sequence[UploadItem], *, bucket: str
+    ) -> Generator[UploadedFile | None, None, None]:
         """Send them, and say each that is there; None while nothing ends.
 
         Whoever calls has made sure who owns the bucket. Ends with the program: AccessError, IntegrityError or

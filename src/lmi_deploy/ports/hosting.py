@@ -13,23 +13,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.sagemaker.settings import (
     EndpointConfigSettings,
     ModelSettings,
-    SeenEndpoint,
-    SeenEndpointConfig,
-    SeenModel,
+    ObservedEndpoint,
+    ObservedEndpointConfig,
+    ObservedModel,
 )
 
 
 class Hosting(Protocol):
-    def endpoint(self, name: str) -> SeenEndpoint | None: ...
+    def endpoint(self, name: str) -> ObservedEndpoint | None: ...
 
-    def endpoint_config(self, name: str) -> SeenEndpointConfig | None: ...
+    def endpoint_config(self, name: str) -> ObservedEndpointConfig | None: ...
 
-    def model(self, name: str) -> SeenModel | None: ...
+    def model(self, name: str) -> ObservedModel | None: ...
 
     def tags(self, arn: str) -> Pairs:
         """Asked of SageMaker itself, which knows at once; the tagging API may lag."""
@@ -53,7 +53,7 @@ class Hosting(Protocol):
 
     def delete_model(self, name: str) -> None: ...
 
-    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[ResponseHead | bytes]:
         """The head, then the body as it comes: streamed where the request asks for it.
 
         A model's own error is a head with its status and body; UsageRefused for more than 6 MB, before it is sent.

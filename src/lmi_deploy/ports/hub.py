@@ -27,11 +27,11 @@ class Hub(Source, Protocol):
         *,
         start: int = 0,
         length: int | None = None,
-        anew: bool = False,
+        refresh: bool = False,
     ) -> bytes:
         """`length` bytes of one file from `start` (all of it when None); meant for small reads.
 
-        `anew`: what came before made no sense; so past what this machine keeps of it, which may be damaged.
+        `refresh`: what came before made no sense; so past what this machine keeps of it, which may be damaged.
         """
 
     def folder(self, listing: ModelListing) -> Path:
@@ -40,7 +40,7 @@ class Hub(Source, Protocol):
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
         """Bytes of `files` that are not whole in the user's cache yet. Looks at this machine only."""
 
-    def require_room(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
+    def require_space(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
         """TransferFailed, with the numbers, where this machine's disk cannot hold what is still to come of `files`."""
 
     def fetch(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from lmi_deploy.domain.permissions import Right
+from lmi_deploy.domain.permissions import Permission
 
-__all__ = ["Right", "Roles"]
+__all__ = ["Permission", "Roles"]
 
 
 class Roles(Protocol):
@@ -17,5 +17,5 @@ class Roles(Protocol):
         AccessError where it may not be looked at.
         """
 
-    def lacking(self, principal: str, rights: Sequence[Right]) -> tuple[Right, ...]:
+    def lacking(self, principal: str, rights: Sequence[Permission]) -> tuple[Permission, ...]:
         """Those that the principal's policies do not allow. AccessError where that may not be simulated."""

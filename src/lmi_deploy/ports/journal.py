@@ -9,16 +9,16 @@ from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 
 
 class Journal(Protocol):
-    def intend(self, action: Action) -> None:
+    def begin(self, action: Action) -> None:
         """On disk before the action runs."""
 
-    def done(self, action: Action, outcome: str) -> None:
+    def complete(self, action: Action, outcome: str) -> None:
         """On disk before the next action runs."""
 
-    def expect(self, generation: Generation) -> None:
+    def set_pending(self, generation: Generation) -> None:
         """This generation is being brought, until it is settled."""
 
-    def settle(self, generation: Generation) -> None:
+    def commit(self, generation: Generation) -> None:
         """This generation serves now; the intents are history, but for what was made and is of no generation."""
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.ports.processes import Report
 
 
@@ -41,10 +41,10 @@ class Launch:
 
 
 class ModelServer(Protocol):
-    def start(self, launch: Launch) -> SeenServer:
+    def start(self, launch: Launch) -> ObservedServer:
         """Start the program and return at once; it outlives this process."""
 
-    def look(self, home: Path) -> SeenServer:
+    def status(self, home: Path) -> ObservedServer:
         """What became of the server that was started with this home."""
 
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:

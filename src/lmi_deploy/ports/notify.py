@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Tell = Callable[[str], None]
+Notify = Callable[[str], None]
 
 
-def silent(note: str) -> None:
+def ignore(note: str) -> None:
     """Tells nobody."""

@@ -18,7 +18,7 @@ from lmi_deploy.errors import Conflict as Conflict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
+class StoredObject:
     """An object as it is. `checksum` is the full-object checksum that S3 keeps, empty where it keeps none."""
 
     key: str
@@ -48,12 +48,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Upload:
+class MultipartUpload:
     """A multipart upload that was begun and neither completed nor aborted."""
 
     key: str
     upload_id: str
-    begun: str = ""
+    started: str = ""
     """ISO 8601, UTC."""
 
 
@@ -65,13 +65,13 @@ class ObjectStore(Protocol):
     def where(self) -> str:
         """The endpoint in use, for people: the environment may have set it."""
 
-    def look(self, key: str) -> Stored | None:
+    def head(self, key: str) -> StoredObject | None:
         """The object, with its checksum; None when there is none."""
 
-    def get(self, key: str) -> tuple[bytes, Stored] | None:
+    def get(self, key: str) -> tuple[bytes, StoredObject] | None:
         """A small object whole, with what is known of it, in one call; None when there is none."""
 
-    def list(self, prefix: str) -> Iterator[Stored]:
+    def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object under a prefix, by key."""
 
     def read(self, key: str, *, start: int = 0, length: int | None = None, etag: str = "") -> Iterator[bytes]:
@@ -79,7 +79,7 @@ class ObjectStore(Protocol):
 
     def put(
         self, key: str, body: bytes, *, crc32: str = "", if_absent: bool = False, if_etag: str = ""
-    ) -> Stored:
+    ) -> StoredObject:
         """Write a small object with a checksum that S3 verifies. Conflict when a condition did not hold."""
 
     def delete(self, keys: Sequence[str]) -> None:
@@ -90,7 +90,7 @@ class ObjectStore(Protocol):
 
     def copy(
         self, source: str, key: str, *, size: int, bucket: str = "", owner: str = "", etag: str = ""
-    ) -> Stored:
+    ) -> StoredObject:
         """Server side, in parts where it is large; the object carries a full-object checksum, and no metadata: what the
         source's writer noted was not verified for the copy.
 
@@ -98,20 +98,22 @@ class ObjectStore(Protocol):
         this one). With `etag`, Conflict when the source was replaced meanwhile.
         """
 
-    def begin(self, key: str, *, metadata: Mapping[str, str] | None = None) -> Upload:
+    def create_multipart(self, key: str, *, metadata: Mapping[str, str] | None = None) -> MultipartUpload:
         """A multipart upload whose object will carry a full-object CRC32, and this metadata."""
 
-    def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:
+    def put_part(self, upload: MultipartUpload, number: int, body: memoryview, *, crc32: str) -> Part:
         """One part; S3 verifies `crc32` (base64)."""
 
-    def parts(self, upload: Upload) -> tuple[Part, ...]:
+    def parts(self, upload: MultipartUpload) -> tuple[Part, ...]:
         """What S3 has of an upload; NotFound when it is gone."""
 
-    def complete(self, upload: Upload, parts: Sequence[Part], *, crc32: str, size: int) -> Stored:
+    def complete(
+        self, upload: MultipartUpload, parts: Sequence[Part], *, crc32: str, size: int
+    ) -> StoredObject:
         """Make the object; S3 verifies the full-object checksum and the size. IntegrityError when it refuses."""
 
-    def abort(self, upload: Upload) -> None:
+    def abort(self, upload: MultipartUpload) -> None:
         """Give an upload up; its parts are no longer stored or paid for."""
 
-    def uploads(self, prefix: str) -> tuple[Upload, ...]:
+    def uploads(self, prefix: str) -> tuple[MultipartUpload, ...]:
         """Multipart uploads under a prefix that nobody completed."""

@@ -21,7 +21,7 @@ class Process:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class CommandResult:
     """How a short command ended, and what it printed."""
 
     code: int
@@ -30,7 +30,7 @@ class Said:
 
 
 class Processes(Protocol):
-    def ask(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> Said:
+    def run(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> CommandResult:
         """Run a short command to its end; code 127 where it cannot be run, 124 where it does not end in time."""
 
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
@@ -51,7 +51,7 @@ class Processes(Protocol):
     def end(self, process: Process, *, grace: float) -> None:
         """SIGTERM, `grace` seconds, SIGKILL; returns when it is gone."""
 
-    def aftermath(self, mark: str, *, folders: Sequence[Path]) -> AbstractContextManager[None]:
+    def cleanup_on_exit(self, mark: str, *, folders: Sequence[Path]) -> AbstractContextManager[None]:
         """When it is left, or this process ends, killed even: no process with the variable `mark` and no such folder
         is there any more."""
 

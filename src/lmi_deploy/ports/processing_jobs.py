@@ -7,11 +7,11 @@ from typing import Protocol
 
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings as JobSettings
-from lmi_deploy.domain.sagemaker.transfer_job import SeenJob as SeenJob
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob as ObservedJob
 
 
 class Jobs(Protocol):
-    def job(self, name: str) -> SeenJob | None: ...
+    def job(self, name: str) -> ObservedJob | None: ...
 
     def start(self, name: str, settings: JobSettings, tags: Pairs) -> None:
         """Conflict where a job of this name exists; RoleNotAssumable as in the port Hosting."""

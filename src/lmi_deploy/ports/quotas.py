@@ -7,14 +7,14 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Quota:
+class ServiceQuota:
     name: str
     code: str
     value: float
 
 
-class Limits(Protocol):
-    def endpoint_instances(self, instance: str) -> Quota | None:
+class Quotas(Protocol):
+    def endpoint_instances(self, instance: str) -> ServiceQuota | None:
         """The quota `<instance> for endpoint usage`; None where the region has none, so does not offer it.
 
         AccessError where it may not be asked.

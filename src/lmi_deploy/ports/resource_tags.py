@@ -7,7 +7,7 @@ from typing import Protocol
 from lmi_deploy.domain.sagemaker.settings import Resource
 
 
-class Tagged(Protocol):
+class ResourceTags(Protocol):
     def of(self, deployment: str) -> tuple[Resource, ...]:
         """Everything of one deployment in the region."""
 

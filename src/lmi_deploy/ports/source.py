@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from lmi_deploy.domain.facts import ModelListing
 
 
-class Arrived(NamedTuple):
+class BytesRead(NamedTuple):
     """How many bytes of what was asked for are there, and stay; `note` says why the source makes us wait."""
 
     come: int
@@ -18,7 +18,9 @@ class Arrived(NamedTuple):
 class Source(Protocol):
     """Safe to use from several threads, each with a buffer of its own."""
 
-    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+    def read_into(
+        self, listing: ModelListing, path: str, buffer: memoryview, *, start: int
+    ) -> Iterator[BytesRead]:
         """Put a file's bytes from `start` on into `buffer`, all of it, and say on the way how far it is.
 
         Nothing outside of the buffer is kept, and never more is asked for than fits. Faults are met by trying again
@@ -26,7 +28,7 @@ class Source(Protocol):
         """
 
 
-class Lying(NamedTuple):
+class ObjectLocation(NamedTuple):
     """Where a file lies in S3: this very version of an object, whose bytes have the oid that was listed."""
 
     bucket: str
@@ -38,7 +40,7 @@ class Lying(NamedTuple):
 class StoredSource(Source, Protocol):
     """A source whose files are objects already: S3 can copy them, and no byte need pass here."""
 
-    def lies(self, listing: ModelListing, path: str) -> Lying | None:
+    def locate(self, listing: ModelListing, path: str) -> ObjectLocation | None:
         """None where this process has not seen the object."""
 
 

@@ -9,8 +9,8 @@ from typing import Protocol
 
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.facts import FileEntry, ModelListing
-from lmi_deploy.domain.sagemaker.transfer_job import Order
-from lmi_deploy.domain.weights import Flaw, Leftover, Manifest, Travel
+from lmi_deploy.domain.sagemaker.transfer_job import JobRequest
+from lmi_deploy.domain.weights import IntegrityIssue, Manifest, Orphan, Travel
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import Source
 
@@ -42,25 +42,26 @@ class Weights(Protocol):
     def engines(self) -> frozenset[str]:
         """Outside engines that are installed here, by what `weights.engine` calls them."""
 
-    def carry(
+    def upload_files(
         self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, engine: str, key: str
     ) -> Generator[Event, None, Manifest]:
         """The same, out of a folder by an outside engine; held to S3's word when it is there."""
 
-    def bring(
+    def upload(
         self,
         listing: ModelListing,
         files: Sequence[FileEntry],
         hub: Hub,
         *,
-        travel: Travel,
-        here: Callable[[Path], Source],
+        transfer_options: Travel,
+        local: Callable[[Path], Source],
         key: str,
     ) -> Generator[Event, None, Manifest]:
-        """Push or carry, as `travel` says: streamed from `hub`, or fetched to this machine first and read by `here`."""
+        """Push or carry, as `transfer_options` says: streamed from `hub`, or fetched to this machine first
+        and read by `local`."""
 
     def push_shard(
-        self, order: Order, source: Source, *, number: int, count: int, key: str
+        self, order: JobRequest, source: Source, *, number: int, count: int, key: str
     ) -> Generator[Event, None, Manifest | None]:
         """The files of instance `number` (from 0) of `count`; the manifest, where all the others' are there too."""
 
@@ -70,7 +71,7 @@ class Weights(Protocol):
     def find(self, name: str) -> Manifest:
         """One of them, by its name or by what only it begins with; NotFound names those there are."""
 
-    def flaws(self, name: str) -> tuple[Flaw, ...] | None:
+    def flaws(self, name: str) -> tuple[IntegrityIssue, ...] | None:
         """What the bucket lists otherwise than the manifest of these weights says; None where there is no manifest.
 
         Two requests; `verify` looks at each file."""
@@ -78,10 +79,12 @@ class Weights(Protocol):
     def exists(self, name: str) -> bool:
         """Whether anything of these weights is stored, as much or as little as an interrupted push or removal left."""
 
-    def used(self, *, but: str = "") -> dict[str, str]:
+    def references(self, *, but: str = "") -> dict[str, str]:
         """Names of weights to the deployment whose record names them; the record of `but` is passed over."""
 
-    def verify(self, manifest: Manifest, *, deep: bool, key: str) -> Generator[Event, None, tuple[Flaw, ...]]:
+    def verify(
+        self, manifest: Manifest, *, deep: bool, key: str
+    ) -> Generator[Event, None, tuple[IntegrityIssue, ...]]:
         """Sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
 
     def remove(self, name: str, *, but: str = "") -> int:
@@ -92,8 +95,8 @@ class Weights(Protocol):
     def copy_from(self, origin: Weights, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         """Server-side copies from another bucket, in any region, the manifest last."""
 
-    def leftovers(self, *, before: datetime) -> tuple[Leftover, ...]:
+    def orphans(self, *, before: datetime) -> tuple[Orphan, ...]:
         """What broken pushes left, begun before then."""
 
-    def clear(self, *, before: datetime) -> tuple[Leftover, ...]:
+    def clear(self, *, before: datetime) -> tuple[Orphan, ...]:
         """Free them."""

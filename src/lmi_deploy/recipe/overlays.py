@@ -5,13 +5,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from lmi_deploy.domain.naming import NAME, name_mistake
+from lmi_deploy.domain.naming import NAME, name_error
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.errors.problem import Problem
 from lmi_deploy.recipe.model.declaration import RECIPE
-from lmi_deploy.recipe.reader import Partial, Reader
-from lmi_deploy.recipe.suggestions import guess
-from lmi_deploy.recipe.yaml.tree import Entry, Place, Scalar, Spoiled, Table, merged, named, quoted
+from lmi_deploy.recipe.reader import ParsedFields, RecipeReader
+from lmi_deploy.recipe.suggestions import suggestion_text
+from lmi_deploy.recipe.yaml.tree import (
+    InvalidNode,
+    MappingEntry,
+    MappingNode,
+    ScalarNode,
+    SourcePosition,
+    describe,
+    merged,
+    quoted,
+)
 
 MOST = 50
 
@@ -19,16 +28,16 @@ MOST = 50
 class Overlays:
     """The overlays of one recipe, and the one that was chosen."""
 
-    def __init__(self, table: Table, chosen: str | None) -> None:
-        self._base = Table(table.place, {k: v for k, v in table.entries.items() if k != "overlays"})
+    def __init__(self, table: MappingNode, chosen: str | None) -> None:
+        self._base = MappingNode(table.place, {k: v for k, v in table.entries.items() if k != "overlays"})
         self._entry = table.entries.get("overlays")
         self._chosen = chosen
 
-    def laid(self, problems: list[Problem]) -> Table:
+    def merged(self, problems: list[Problem]) -> MappingNode:
         """The recipe with the chosen overlay laid on; what is wrong in any overlay goes to `problems`."""
         known = self._known(problems)
         for name, entry in known.items():
-            problems += self._mistakes(name, entry)
+            problems += self._problems(name, entry)
         if self._chosen is None:
             return self._base
         over = known.get(self._chosen)
@@ -36,16 +45,16 @@ class Overlays:
             problems.append(self._unknown(list(known)))
             return self._base
         table = merged(self._base, over.value)
-        return table if isinstance(table, Table) else self._base
+        return table if isinstance(table, MappingNode) else self._base
 
-    def name_problems(self, partial: Partial) -> Iterator[Problem]:
+    def name_problems(self, partial: ParsedFields) -> Iterator[Problem]:
         """The name with the overlay's must be a name still."""
         name = partial.value("name")
-        if self._chosen is None or name is None or name_mistake(self._chosen):
+        if self._chosen is None or name is None or name_error(self._chosen):
             return
-        mistake = name_mistake(f"{name}-{self._chosen}")
-        if mistake:
-            what = f"{name}-{self._chosen}, as the overlay makes it, cannot be a deployment's name: {mistake}"
+        error = name_error(f"{name}-{self._chosen}")
+        if error:
+            what = f"{name}-{self._chosen}, as the overlay makes it, cannot be a deployment's name: {error}"
             yield _problem(partial.place("name"), "name", what, "shorten one of the two")
 
     def named(self, recipe: Recipe, origin: str) -> Recipe:
@@ -53,24 +62,24 @@ class Overlays:
         name = f"{recipe.name}-{self._chosen}" if self._chosen else recipe.name
         return dataclasses.replace(recipe, name=name, overlay=self._chosen, origin=origin)
 
-    def _known(self, problems: list[Problem]) -> dict[str, Entry]:
+    def _known(self, problems: list[Problem]) -> dict[str, MappingEntry]:
         value = self._entry.value if self._entry else None
-        if value is None or isinstance(value, Spoiled):
+        if value is None or isinstance(value, InvalidNode):
             return {}
-        if isinstance(value, Table) and len(value.entries) > MOST:
+        if isinstance(value, MappingNode) and len(value.entries) > MOST:
             what = f"{len(value.entries)} overlays"
             problems.append(_problem(value.place, "overlays", what, f"at most {MOST} are allowed"))
             return {}
-        if isinstance(value, Table):
+        if isinstance(value, MappingNode):
             return value.entries
-        if not (isinstance(value, Scalar) and value.blank):
-            what = f"a mapping is wanted, not {named(value)}"
+        if not (isinstance(value, ScalarNode) and value.blank):
+            what = f"a mapping is wanted, not {describe(value)}"
             problems.append(
                 _problem(value.place, "overlays", what, "from an overlay's name to the keys it changes")
             )
         return {}
 
-    def _mistakes(self, name: str, entry: Entry) -> list[Problem]:
+    def _problems(self, name: str, entry: MappingEntry) -> list[Problem]:
         path = f"overlays.{name[:60]}"
         if not NAME.fullmatch(name):
             return [
@@ -78,26 +87,28 @@ class Overlays:
                     entry.place, path, "cannot end a deployment's name", "lower case letters, digits, dashes"
                 )
             ]
-        if isinstance(entry.value, Table):
+        if isinstance(entry.value, MappingNode):
             return [] if name == self._chosen else self._shape(entry.value, path)
-        if isinstance(entry.value, Spoiled) or (isinstance(entry.value, Scalar) and entry.value.blank):
+        if isinstance(entry.value, InvalidNode) or (
+            isinstance(entry.value, ScalarNode) and entry.value.blank
+        ):
             return []
-        return [_problem(entry.value.place, path, f"a mapping is wanted, not {named(entry.value)}", "")]
+        return [_problem(entry.value.place, path, f"a mapping is wanted, not {describe(entry.value)}", "")]
 
-    def _shape(self, table: Table, path: str) -> list[Problem]:
-        reader = Reader(RECIPE, table.place, prefix=f"{path}.", whole=False)
+    def _shape(self, table: MappingNode, path: str) -> list[Problem]:
+        reader = RecipeReader(RECIPE, table.place, prefix=f"{path}.", is_complete=False)
         reader.read(table)
         return reader.problems
 
     def _unknown(self, known: list[str]) -> Problem:
         chosen = self._chosen or ""
-        place = self._entry.place if self._entry else Place(self._base.place.origin, 1, 1)
-        near = guess(chosen, known)
-        hint = "; ".join(part for part in (near, f"there are {', '.join(known)}") if part)
+        place = self._entry.place if self._entry else SourcePosition(self._base.place.origin, 1, 1)
+        local = suggestion_text(chosen, known)
+        hint = "; ".join(part for part in (local, f"there are {', '.join(known)}") if part)
         return _problem(
             place, "overlays", f"no overlay {quoted(chosen)}", hint if known else "the recipe has none"
         )
 
 
-def _problem(place: Place, path: str, what: str, hint: str) -> Problem:
+def _problem(place: SourcePosition, path: str, what: str, hint: str) -> Problem:
     return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)

@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.model.field_types import Group, PairsOf
+from lmi_deploy.recipe.model.field_types import Group, MappingField
 from lmi_deploy.recipe.yaml.composer import Composer
-from lmi_deploy.recipe.yaml.source import opened
-from lmi_deploy.recipe.yaml.tree import Entry, Node, Place, Scalar, Table
+from lmi_deploy.recipe.yaml.source import decode
+from lmi_deploy.recipe.yaml.tree import MappingEntry, MappingNode, Node, ScalarNode, SourcePosition
 
 
-def applied(sets: Sequence[str], table: Table, declaration: Group, problems: list[Problem]) -> Table:
+def applied(
+    sets: Sequence[str], table: MappingNode, declaration: Group, problems: list[Problem]
+) -> MappingNode:
     """The recipe with every `--set` applied in turn; mistakes in their form go to `problems`."""
     for number, text in enumerate(sets, start=1):
         origin = f"--set:{number}"
-        path, mistake = _path(text, origin, declaration)
-        if mistake is not None:
-            problems.append(mistake)
+        path, error = _path(text, origin, declaration)
+        if error is not None:
+            problems.append(error)
         elif not any(part.startswith("x-") for part in path):
             value = _value(text, origin, problems)
-            table = _put(table, path, value, Place(origin, 0, 1)) if value else table
+            table = _put(table, path, value, SourcePosition(origin, 0, 1)) if value else table
     return table
 
 
@@ -43,7 +45,7 @@ def _keys(parts: list[str], declaration: Group) -> list[str]:
         key = group.find(part)
         if key is None:
             break
-        if isinstance(key.shape, PairsOf):
+        if isinstance(key.shape, MappingField):
             rest = ".".join(parts[index + 1 :])
             return [*parts[: index + 1], rest] if rest else parts
         if not isinstance(key.shape, Group):
@@ -54,7 +56,7 @@ def _keys(parts: list[str], declaration: Group) -> list[str]:
 
 def _value(text: str, origin: str, problems: list[Problem]) -> Node | None:
     left, _, right = text.partition("=")
-    source = opened(right, origin, shift=len(left) + 1)
+    source = decode(right, origin, step=len(left) + 1)
     if isinstance(source, Problem):
         problems.append(source)
         return None
@@ -62,19 +64,19 @@ def _value(text: str, origin: str, problems: list[Problem]) -> Node | None:
     node = composer.compose()
     problems += composer.problems
     if node is None and not composer.problems:
-        return Scalar(source.place(0, 0), "", plain=True)
+        return ScalarNode(source.place(0, 0), "", plain=True)
     return node
 
 
-def _put(table: Table, path: list[str], value: Node, place: Place) -> Table:
+def _put(table: MappingNode, path: list[str], value: Node, place: SourcePosition) -> MappingNode:
     """The table with `value` at `path`; what stood there is replaced, its neighbours stay."""
     name, *rest = path
     if rest:
         below = table.entries.get(name)
-        group = below.value if below and isinstance(below.value, Table) else Table(place, {})
+        group = below.value if below and isinstance(below.value, MappingNode) else MappingNode(place, {})
         value = _put(group, rest, value, place)
         place = below.place if below else place
-    return Table(table.place, {**table.entries, name: Entry(place, value)})
+    return MappingNode(table.place, {**table.entries, name: MappingEntry(place, value)})
 
 
 def _problem(origin: str, what: str, hint: str) -> Problem:

@@ -13,10 +13,10 @@ from lmi_deploy.recipe.checks.cross_checks import check
 from lmi_deploy.recipe.model.declaration import RECIPE
 from lmi_deploy.recipe.overlays import Overlays
 from lmi_deploy.recipe.overrides import applied
-from lmi_deploy.recipe.reader import DEPLOYING, MOST_PROBLEMS, Purpose, Reader
+from lmi_deploy.recipe.reader import DEPLOYING, MOST_PROBLEMS, Purpose, RecipeReader
 from lmi_deploy.recipe.yaml.composer import Composer
-from lmi_deploy.recipe.yaml.source import opened
-from lmi_deploy.recipe.yaml.tree import Place, Spoiled, Table, named
+from lmi_deploy.recipe.yaml.source import decode
+from lmi_deploy.recipe.yaml.tree import InvalidNode, MappingNode, SourcePosition, describe
 
 
 def parse(
@@ -35,9 +35,9 @@ def parse(
     if table is None:
         raise _error(problems)
     overlays = Overlays(table, overlay)
-    table = overlays.laid(problems)
+    table = overlays.merged(problems)
     table = applied(sets, table, RECIPE, problems)
-    reader = Reader(RECIPE, Place(origin, 1, 1), purpose=purpose)
+    reader = RecipeReader(RECIPE, SourcePosition(origin, 1, 1), purpose=purpose)
     reader.read(table)
     partial = reader.partial
     problems += [*reader.problems, *check(partial), *overlays.name_problems(partial)]
@@ -47,22 +47,22 @@ def parse(
     return replace(overlays.named(recipe, origin), overrides=tuple(sets))
 
 
-def _written(text: bytes | str, origin: str) -> tuple[Table | None, list[Problem]]:
-    source = opened(text, origin)
+def _written(text: bytes | str, origin: str) -> tuple[MappingNode | None, list[Problem]]:
+    source = decode(text, origin)
     if isinstance(source, Problem):
         return None, [source]
     composer = Composer(source)
     root = composer.compose()
-    if isinstance(root, Table):
+    if isinstance(root, MappingNode):
         return root, composer.problems
     if not composer.problems:
-        place = root.place if root else Place(origin, 1, 1)
-        what = "the recipe is empty" if root is None else f"a recipe is a mapping, not {named(root)}"
+        place = root.place if root else SourcePosition(origin, 1, 1)
+        what = "the recipe is empty" if root is None else f"a recipe is a mapping, not {describe(root)}"
         hint = "start with name, model_id and engine; `lmi init MODEL` writes one"
         composer.problems.append(
             Problem(origin=place.origin, line=place.line, column=place.column, key="", what=what, hint=hint)
         )
-    assert root is None or not isinstance(root, Spoiled) or composer.problems
+    assert root is None or not isinstance(root, InvalidNode) or composer.problems
     return None, composer.problems
 
 

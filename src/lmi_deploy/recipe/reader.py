@@ -7,15 +7,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.model.field_types import BAD, Group, Key, Later
+from lmi_deploy.recipe.model.field_types import INVALID, Group, Key, NotImplementedYet
 from lmi_deploy.recipe.suggestions import nearest
-from lmi_deploy.recipe.yaml.tree import Entry, Node, Place, Scalar, Spoiled, Table, named
+from lmi_deploy.recipe.yaml.tree import (
+    InvalidNode,
+    MappingEntry,
+    MappingNode,
+    Node,
+    ScalarNode,
+    SourcePosition,
+    describe,
+)
 
 MOST_PROBLEMS = 100
 """More than anybody reads; the rest is counted."""
 
 
-def _whatever(path: str) -> str:
+def _no_check(path: str) -> str:
     """Nobody looks."""
     return ""
 
@@ -26,7 +34,7 @@ class Purpose:
 
     deploying: bool = True
     """A deployment is made from it, so what is not built yet is refused; else only its weights are moved."""
-    unread: Callable[[str], str] = _whatever
+    file_error: Callable[[str], str] = _no_check
     """Why a file of the user's, by its path as the recipe has it, cannot be read; empty where it can."""
 
 
@@ -35,29 +43,29 @@ MOVING = Purpose(deploying=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ParsedValue:
     """A value that was read, and where its key stands."""
 
     value: Any
-    place: Place
+    place: SourcePosition
 
 
 @dataclass(slots=True)
-class Partial:
-    """What could be read: by dotted path. A path in `broken` was written, but its value is no good."""
+class ParsedFields:
+    """What could be read: by dotted path. A path in `is_invalid` was written, but its value is no good."""
 
-    root: Place
+    root: SourcePosition
     purpose: Purpose = DEPLOYING
-    found: dict[str, Found] = field(default_factory=dict)
-    broken: set[str] = field(default_factory=set)
-    pairs: dict[str, Entry] = field(default_factory=dict)
+    found: dict[str, ParsedValue] = field(default_factory=dict)
+    is_invalid: set[str] = field(default_factory=set)
+    pairs: dict[str, MappingEntry] = field(default_factory=dict)
     """The user's own keys, such as `options.dtype`."""
 
     def value(self, path: str, default: Any = None) -> Any:
         known = self.found.get(path)
         return default if known is None else known.value
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> SourcePosition:
         """Where `path` stands, else the group that would hold it, else the recipe's start."""
         while path:
             if path in self.found:
@@ -67,55 +75,55 @@ class Partial:
             path = path.rpartition(".")[0]
         return self.root
 
-    def value_place(self, path: str) -> Place:
+    def value_place(self, path: str) -> SourcePosition:
         """Where the value of one of the user's own keys stands."""
         return self.pairs[path].value.place if path in self.pairs else self.place(path)
 
-    def sound(self, *paths: str) -> bool:
+    def is_valid(self, *paths: str) -> bool:
         """Whether none of these was complained about already."""
-        return not any(path in self.broken for path in paths)
+        return not any(path in self.is_invalid for path in paths)
 
 
-class Reader:
+class RecipeReader:
     """Walks one tree along the declaration."""
 
     def __init__(
         self,
         declaration: Group,
-        root: Place,
+        root: SourcePosition,
         *,
         prefix: str = "",
-        whole: bool = True,
+        is_complete: bool = True,
         purpose: Purpose = DEPLOYING,
     ) -> None:
-        self.partial = Partial(root, purpose)
+        self.partial = ParsedFields(root, purpose)
         self.problems: list[Problem] = []
         self._declaration = declaration
         self._prefix = prefix
-        self._whole = whole
+        self._complete = is_complete
 
-    def read(self, table: Table) -> None:
-        """`whole` says that required keys must be there, and that what is not built yet is refused."""
+    def read(self, table: MappingNode) -> None:
+        """`is_complete` says that required keys must be there, and that what is not built yet is refused."""
         self._group(self._declaration, table, "")
 
-    def _group(self, group: Group, table: Table, path: str) -> None:
+    def _group(self, group: Group, table: MappingNode, path: str) -> None:
         for name, entry in table.entries.items():
             key = group.find(name)
             if key is None:
                 self._unknown(group, name, entry, path)
             else:
                 self._key(key, entry, f"{path}{name}")
-        if self._whole:
+        if self._complete:
             self._missing(group, table, path)
 
-    def _key(self, key: Key, entry: Entry, path: str) -> None:
+    def _key(self, key: Key, entry: MappingEntry, path: str) -> None:
         before = len(self.problems)
         if isinstance(key.shape, Group):
             self._nested(key.shape, entry, path)
         elif not (_bare(entry.value) and key.shape.collects):
             self._leaf(key, entry, path)
         if (
-            self._whole
+            self._complete
             and key.later
             and self._waits(key.later)
             and path in self.partial.found
@@ -123,69 +131,72 @@ class Reader:
         ):
             self._later(key.later, entry, path)
 
-    def _waits(self, later: Later) -> bool:
+    def _waits(self, later: NotImplementedYet) -> bool:
         return later.always or self.partial.purpose.deploying
 
-    def _leaf(self, key: Key, entry: Entry, path: str) -> None:
+    def _leaf(self, key: Key, entry: MappingEntry, path: str) -> None:
         assert not isinstance(key.shape, Group)
 
-        def tell(place: Place, what: str, hint: str, suffix: str) -> None:
-            self.tell(place, f"{path}.{suffix}" if suffix else path, what, hint)
+        def notify(place: SourcePosition, what: str, hint: str, suffix: str) -> None:
+            self.report(place, f"{path}.{suffix}" if suffix else path, what, hint)
 
-        value = key.shape.read(entry.value, tell)
-        if value is BAD:
-            self.partial.broken.add(path)
+        value = key.shape.read(entry.value, notify)
+        if value is INVALID:
+            self.partial.is_invalid.add(path)
         else:
-            self.partial.found[path] = Found(value, entry.place)
-            if isinstance(entry.value, Table):
+            self.partial.found[path] = ParsedValue(value, entry.place)
+            if isinstance(entry.value, MappingNode):
                 self.partial.pairs.update(
                     {f"{path}.{name}": pair for name, pair in entry.value.entries.items()}
                 )
 
-    def _nested(self, group: Group, entry: Entry, path: str) -> None:
-        if isinstance(entry.value, Table):
-            self.partial.found[path] = Found(None, entry.place)
+    def _nested(self, group: Group, entry: MappingEntry, path: str) -> None:
+        if isinstance(entry.value, MappingNode):
+            self.partial.found[path] = ParsedValue(None, entry.place)
             self._group(group, entry.value, f"{path}.")
         elif not _bare(entry.value):
-            self.partial.broken.add(path)
-            if not isinstance(entry.value, Spoiled):
+            self.partial.is_invalid.add(path)
+            if not isinstance(entry.value, InvalidNode):
                 keys = ", ".join(key.name for key in group.keys)
-                self.tell(
-                    entry.value.place, path, f"a mapping is wanted, not {named(entry.value)}", f"with {keys}"
+                self.report(
+                    entry.value.place,
+                    path,
+                    f"a mapping is wanted, not {describe(entry.value)}",
+                    f"with {keys}",
                 )
 
-    def _later(self, later: Later, entry: Entry, path: str) -> None:
+    def _later(self, later: NotImplementedYet, entry: MappingEntry, path: str) -> None:
         value = self.partial.value(path)
         if later.covers(value):
             what = f"not yet: {value}" if later.values else "not yet"
-            self.partial.broken.add(path)
-            self.tell(entry.place, path, f"{what} ({later.reason})", "")
+            self.partial.is_invalid.add(path)
+            self.report(entry.place, path, f"{what} ({later.reason})", "")
 
-    def _missing(self, group: Group, table: Table, path: str) -> None:
+    def _missing(self, group: Group, table: MappingNode, path: str) -> None:
         for key in group.keys:
-            here = f"{path}{key.name}"
-            if key.required and key.name not in table.entries and here not in self.partial.broken:
+            local = f"{path}{key.name}"
+            if key.required and key.name not in table.entries and local not in self.partial.is_invalid:
                 place = self.partial.place(path.rstrip("."))
-                self.partial.broken.add(here)
-                self.tell(place, here, "is missing", f"such as {key.name}: {key.example}")
+                self.partial.is_invalid.add(local)
+                self.report(place, local, "is missing", f"such as {key.name}: {key.example}")
 
-    def _unknown(self, group: Group, name: str, entry: Entry, path: str) -> None:
-        meant = self._meant(group, name, path) if len(self.problems) < MOST_PROBLEMS else ""
-        hint = f"did you mean {meant.removeprefix(path)}?" if meant else ""
+    def _unknown(self, group: Group, name: str, entry: MappingEntry, path: str) -> None:
+        suggestion = self._suggestion(group, name, path) if len(self.problems) < MOST_PROBLEMS else ""
+        hint = f"did you mean {suggestion.removeprefix(path)}?" if suggestion else ""
         if not hint and len(group.keys) <= 8:
             hint = f"known here: {', '.join(key.name for key in group.keys)}"
         # What was meant is not missing as well: one mistake, one message.
-        self.partial.broken.add(meant)
-        self.tell(entry.place, f"{path}{name[:80]}", "unknown key", hint)
+        self.partial.is_invalid.add(suggestion)
+        self.report(entry.place, f"{path}{name[:80]}", "unknown key", hint)
 
-    def _meant(self, group: Group, name: str, path: str) -> str:
+    def _suggestion(self, group: Group, name: str, path: str) -> str:
         """The path of the key that the user had in mind, here or in another group; empty if that is anybody's guess."""
-        near = nearest(name, [*(key.name for key in group.keys), *(group.also if self._whole else ())])
-        if near:
-            return f"{path}{near}"
+        local = nearest(name, [*(key.name for key in group.keys), *(group.also if self._complete else ())])
+        if local:
+            return f"{path}{local}"
         return next((path for path in _paths(self._declaration, "") if path.rpartition(".")[2] == name), "")
 
-    def tell(self, place: Place, path: str, what: str, hint: str) -> None:
+    def report(self, place: SourcePosition, path: str, what: str, hint: str) -> None:
         self.problems.append(
             Problem(
                 origin=place.origin,
@@ -200,7 +211,7 @@ class Reader:
 
 def _bare(node: Node) -> bool:
     """A key with nothing after it, as where all that it held was commented out."""
-    return isinstance(node, Scalar) and node.plain and not node.text
+    return isinstance(node, ScalarNode) and node.plain and not node.text
 
 
 def _paths(group: Group, path: str) -> Iterator[str]:

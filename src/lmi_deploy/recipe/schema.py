@@ -30,7 +30,7 @@ def json_schema() -> dict[str, Any]:
 
 def default(group: Group, key: Key) -> Any:
     """What core's noun holds where the key is left out; None where that is for resolve to find."""
-    field = next(f for f in dataclasses.fields(group.noun) if f.name == key.name)
+    field = next(f for f in dataclasses.fields(group.dataclass_type) if f.name == key.name)
     return None if field.default is dataclasses.MISSING or field.default == () else field.default
 
 
@@ -39,7 +39,11 @@ def _model(group: Group, *, part: bool, **more: Any) -> type[BaseModel]:
     part = part and _requires(group)
     fields: dict[str, Any] = {key.name: _field(group, key, part=part) for key in group.keys}
     config = ConfigDict(extra="forbid", json_schema_extra={"patternProperties": {"^x-": {}}})
-    name = ("Overlay" if group is RECIPE else f"{group.noun.__name__}Part") if part else group.noun.__name__
+    name = (
+        ("Overlay" if group is RECIPE else f"{group.dataclass_type.__name__}Part")
+        if part
+        else group.dataclass_type.__name__
+    )
     return create_model(name, __config__=config, **fields, **more)
 
 
@@ -48,14 +52,14 @@ def _requires(group: Group) -> bool:
 
 
 def _field(group: Group, key: Key, *, part: bool) -> tuple[Any, Any]:
-    shape = key.shape
+    field_type = key.shape
     kind = (
-        _model(shape, part=part)
-        if isinstance(shape, Group)
-        else Annotated[Any, WithJsonSchema(shape.schema())]
+        _model(field_type, part=part)
+        if isinstance(field_type, Group)
+        else Annotated[Any, WithJsonSchema(field_type.schema())]
     )
     known = default(group, key)
-    extra = {"default": known} if known is not None and not isinstance(shape, Group) else {}
+    extra = {"default": known} if known is not None and not isinstance(field_type, Group) else {}
     required = key.required and not part
 
     def finish(schema: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ _OF_A_TOKENIZER: Final = _words(
     "LAST MAX MIN NEW"
 )
 """`EOS_TOKEN` is a piece of text."""
-_OF_A_LOOK_UP: Final = _words(
+_LOOKUP_WORDS: Final = _words(
     "PUBLIC PRIMARY FOREIGN PARTITION SORT CACHE HASH ROUTING GROUP PROJECT ISSUE LOOKUP INDEX DICT MAP JSON TAG LABEL "
     "OBJECT S KMS PREFIX INPUT OUTPUT MODEL PROMPT MESSAGE RESPONSE RESULT TEXT CONTENT"
 )
@@ -64,7 +64,7 @@ def names_secret(name: str) -> bool:
     if last == "TOKEN":
         return previous not in _OF_A_TOKENIZER
     if last == "KEY":
-        return previous not in _OF_A_LOOK_UP
+        return previous not in _LOOKUP_WORDS
     if last == "PWD":
         return bool(before)
     return last in _SECRET or last.endswith(_SECRET_ENDINGS)

@@ -18,10 +18,10 @@ def nearest(text: str, known: Sequence[str]) -> str:
     lowered = {name.lower(): name for name in known}
     pairs = _bigrams(text.lower())
     # difflib looks closely and is slow: it gets the few names that share the most letters with the text.
-    alike = heapq.nlargest(3, lowered, key=lambda name: 2 * len(pairs & _bigrams(name)) - len(name))
+    equal = heapq.nlargest(3, lowered, key=lambda name: 2 * len(pairs & _bigrams(name)) - len(name))
     # Where there is little to choose from, two letters that changed places are a slip (costum, onw).
     cutoff = 0.65 if len(lowered) <= _FEW else 0.7
-    close = difflib.get_close_matches(text.lower(), alike, n=1, cutoff=cutoff)
+    close = difflib.get_close_matches(text.lower(), equal, n=1, cutoff=cutoff)
     return lowered[close[0]] if close else ""
 
 
@@ -30,7 +30,7 @@ def _bigrams(text: str) -> frozenset[str]:
     return frozenset(map("".join, pairwise(f" {text} ")))
 
 
-def guess(text: str, known: Sequence[str]) -> str:
+def suggestion_text(text: str, known: Sequence[str]) -> str:
     """`did you mean X?`, or nothing."""
-    near = nearest(text, known)
-    return f"did you mean {near}?" if near else ""
+    local = nearest(text, known)
+    return f"did you mean {local}?" if local else ""

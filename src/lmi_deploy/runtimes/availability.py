@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from lmi_deploy.domain.facts import AtHand
+from lmi_deploy.domain.facts import AvailableRuntimes
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.processes import Processes
-from lmi_deploy.runtimes.container.engine_cli import Talk, find_engine
+from lmi_deploy.runtimes.container.engine_cli import ContainerCli, find_engine
 from lmi_deploy.runtimes.djl_serving.installation import find_installation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machinery:
+class RuntimeDetector:
     """`environment` is what engines are asked with; `devices` counts the accelerators."""
 
     processes: Processes
@@ -21,13 +21,15 @@ class Machinery:
     environment: Mapping[str, str]
     devices: Callable[[], int]
 
-    def at_hand(self, image: str | None) -> AtHand:
+    def at_hand(self, image: str | None) -> AvailableRuntimes:
         """Best first: the image that the recipe names, an installed DJLServing, our own server, which is always."""
         lacking = {"container": self._no_container(image)}
         installed = find_installation(self.environ)
         lacking["djl-serving"] = installed if isinstance(installed, str) else ""
         able = (name for name in ("container", "djl-serving") if not lacking[name])
-        return AtHand(names=(*able, "embedded"), lacking={name: why for name, why in lacking.items() if why})
+        return AvailableRuntimes(
+            names=(*able, "embedded"), lacking={name: why for name, why in lacking.items() if why}
+        )
 
     def _no_container(self, image: str | None) -> str:
         # No engine is asked where no image is named: that may take a second.
@@ -36,8 +38,8 @@ class Machinery:
         engine = find_engine(self.environ)
         if isinstance(engine, str):
             return engine
-        talk = Talk(processes=self.processes, engine=engine, environment=self.environment)
+        cli = ContainerCli(processes=self.processes, engine=engine, environment=self.environment)
         try:
-            return talk.lacking(image, devices=self.devices())
+            return cli.lacking(image, devices=self.devices())
         except DeployFailed as unasked:
             return unasked.message

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 
-def ask(path: Path, request: dict[str, Any], *, timeout: float) -> dict[str, Any] | None:
+def send_request(path: Path, request: dict[str, Any], *, timeout: float) -> dict[str, Any] | None:
     """The server's answer; None when nobody answers there in time."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
@@ -32,7 +32,7 @@ def _line(link: socket.socket) -> bytes:
 
 def _object(line: bytes) -> dict[str, Any] | None:
     try:
-        answer = json.loads(line)
+        response = json.loads(line)
     except ValueError:
         return None
-    return answer if isinstance(answer, dict) else None
+    return response if isinstance(response, dict) else None

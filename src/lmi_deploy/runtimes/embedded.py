@@ -9,12 +9,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes, Report
-from lmi_deploy.runtimes.control_client import ask
+from lmi_deploy.runtimes.control_client import send_request
 from lmi_deploy.runtimes.server_dirs import fresh_run_folder, is_private, read_note, run_folder, write_note
 
 """As on SageMaker, where the folder /opt/ml/model gives the model its name."""
@@ -27,8 +27,8 @@ _PHASES: dict[str, Phase] = {
     "failed": "failed",
     "draining": "draining",
 }
-_ANSWER_TIMEOUT = 5.0
-_GLANCE = 2.0
+_RESPONSE_TIMEOUT = 5.0
+_STATUS_TIMEOUT = 2.0
 """Seconds for the question how it is, which its front end answers beside whatever else it does."""
 
 
@@ -41,7 +41,7 @@ class Embedded:
         self._clock = clock
         self._environment = environment
 
-    def start(self, launch: Launch) -> SeenServer:
+    def start(self, launch: Launch) -> ObservedServer:
         launch.home.mkdir(parents=True, exist_ok=True)
         (launch.home / _REPLACED).unlink(missing_ok=True)
         run = fresh_run_folder(launch.home)
@@ -52,24 +52,24 @@ class Embedded:
             environment={**self._environment, **launch.environment},
         )
         write_note(launch.home / "process.json", asdict(process))
-        return self.look(launch.home)
+        return self.status(launch.home)
 
-    def look(self, home: Path) -> SeenServer:
-        status = _ask(home, {"do": "status"}, timeout=_GLANCE)
+    def status(self, home: Path) -> ObservedServer:
+        status = _send_request(home, {"do": "status"}, timeout=_STATUS_TIMEOUT)
         if status is not None:
-            return self._seen(home, status)
+            return self._observed(home, status)
         process = self._process(home)
         if process is not None:
             phase: Phase = "draining" if (home / _REPLACED).exists() else "starting"
-            return SeenServer(server=home.name, phase=phase, pid=process.pid, port=None)
+            return ObservedServer(server=home.name, phase=phase, pid=process.pid, port=None)
         failed = (run_folder(home) / "failure.json").exists()
-        return SeenServer(server=home.name, phase="failed" if failed else "gone", pid=None, port=None)
+        return ObservedServer(server=home.name, phase="failed" if failed else "gone", pid=None, port=None)
 
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
         request = {"do": "take_over", "from": str(run_folder(previous) / "control.sock")}
-        answer = _ask(home, request, timeout=30.0) or {}
-        if answer.get("port") != port:
-            why = answer.get("error") or "the server did not answer"
+        response = _send_request(home, request, timeout=30.0) or {}
+        if response.get("port") != port:
+            why = response.get("error") or "the server did not answer"
             raise DeployFailed(
                 f"{home.name} could not take {host}:{port} from {previous.name}: {why}",
                 hint="the previous server still holds the address; run `lmi up` again",
@@ -77,24 +77,24 @@ class Embedded:
         # At its very end it answers no more, and would be taken for one that has only just started.
         write_note(previous / _REPLACED, {"by": home.name})
         # Both accept for a moment; when this returns, it is the new one that answers.
-        deadline = self._clock.monotonic() + _ANSWER_TIMEOUT
-        while self.look(previous).phase == "ready" and self._clock.monotonic() < deadline:
+        deadline = self._clock.monotonic() + _RESPONSE_TIMEOUT
+        while self.status(previous).phase == "ready" and self._clock.monotonic() < deadline:
             self._clock.sleep(0.02)
 
     def stop(self, home: Path, *, grace: float) -> None:
         process = self._process(home)
-        patience = min(_ANSWER_TIMEOUT, grace)
-        told = _ask(home, {"do": "stop"}, timeout=patience)
+        timeout = min(_RESPONSE_TIMEOUT, grace)
+        response = _send_request(home, {"do": "stop"}, timeout=timeout)
         if process is not None:
             # One that did not hear it (it has only just started, or hangs) is told by a signal, not waited for.
-            if told is not None:
+            if response is not None:
                 self._wait(process, grace)
-            self._processes.end(process, grace=patience)
+            self._processes.end(process, grace=timeout)
         shutil.rmtree(run_folder(home), ignore_errors=True)
 
     def failure(self, home: Path) -> str:
-        told = read_note(run_folder(home) / "failure.json")
-        lines = [str(told.get("message", "")), *(str(line) for line in told.get("last_lines", ()))]
+        response = read_note(run_folder(home) / "failure.json")
+        lines = [str(response.get("message", "")), *(str(line) for line in response.get("last_lines", ()))]
         return "\n".join(line for line in lines if line)
 
     def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
@@ -119,15 +119,15 @@ class Embedded:
         """The running process of this home: by the note, else by the server's own word (killed before the note)."""
         note = read_note(home / "process.json")
         if not note:
-            status = _ask(home, {"do": "status"}, timeout=_ANSWER_TIMEOUT) or {}
+            status = _send_request(home, {"do": "status"}, timeout=_RESPONSE_TIMEOUT) or {}
             return self._processes.identify(int(status.get("pid") or 0))
         process = Process(pid=int(note["pid"]), started=str(note["started"]))
         return process if self._processes.alive(process) else None
 
-    def _seen(self, home: Path, status: dict[str, Any]) -> SeenServer:
+    def _observed(self, home: Path, status: dict[str, Any]) -> ObservedServer:
         requests = status.get("requests") or {}
         process = self._process(home)
-        return SeenServer(
+        return ObservedServer(
             server=home.name,
             phase=_PHASES.get(str(status.get("phase")), "starting"),
             pid=status.get("pid"),
@@ -141,10 +141,10 @@ class Embedded:
         )
 
 
-def _ask(home: Path, request: dict[str, Any], *, timeout: float) -> dict[str, Any] | None:
+def _send_request(home: Path, request: dict[str, Any], *, timeout: float) -> dict[str, Any] | None:
     """None where nobody answers, or where another user could have put the socket there."""
     run = run_folder(home)
-    return ask(run / "control.sock", request, timeout=timeout) if is_private(run.parent) else None
+    return send_request(run / "control.sock", request, timeout=timeout) if is_private(run.parent) else None
 
 
 def command(launch: Launch, run: Path) -> list[str]:

@@ -24,21 +24,21 @@ class Health:
 
 def health(host: str, port: int) -> Health:
     """`starting` while nobody listens: the server binds its port only when its models are loaded."""
-    answer = _get(host, port, "/ping")
-    if answer is None:
+    response = _get(host, port, "/ping")
+    if response is None:
         return Health(phase="starting")
-    status, told = answer
+    status, fields = response
     if status == 500:
-        return Health(phase="failed", message=f"/ping answers 500: {_short(told)}")
-    if not isinstance(told, dict) or not told:
+        return Health(phase="failed", message=f"/ping answers 500: {_short(fields)}")
+    if not isinstance(fields, dict) or not fields:
         return Health(
             phase="failed", message=f"/ping answers {status} and names no model: nothing was loaded"
         )
-    words = {str(model.get("status")) if isinstance(model, dict) else str(model) for model in told.values()}
+    words = {str(model.get("status")) if isinstance(model, dict) else str(model) for model in fields.values()}
     if status == 200 and words != {"Healthy"}:
-        return Health(phase="loading", message=_short(told))
+        return Health(phase="loading", message=_short(fields))
     # 503: too many of its answers were errors. It serves all the same.
-    message = "" if status == 200 else f"/ping answers {status}: {_short(told)}"
+    message = "" if status == 200 else f"/ping answers {status}: {_short(fields)}"
     model = _model(host, port)
     queued, url = model.get("requestInQueue"), str(model.get("modelUrl") or "")
     return Health(
@@ -51,9 +51,9 @@ def health(host: str, port: int) -> Health:
 
 def _model(host: str, port: int) -> dict[str, Any]:
     """What `/models/model` tells; empty where management has an address of its own."""
-    answer = _get(host, port, f"/models/{MODEL_NAME}")
-    told = answer[1] if answer else None
-    first = told[0] if isinstance(told, list) and told else told
+    response = _get(host, port, f"/models/{MODEL_NAME}")
+    fields = response[1] if response else None
+    first = fields[0] if isinstance(fields, list) and fields else fields
     return first if isinstance(first, dict) else {}
 
 
@@ -73,5 +73,5 @@ def _get(host: str, port: int, path: str) -> tuple[int, Any] | None:
         return response.status, body.decode("utf-8", "replace")
 
 
-def _short(told: Any) -> str:
-    return (told if isinstance(told, str) else json.dumps(told))[:200]
+def _short(fields: Any) -> str:
+    return (fields if isinstance(fields, str) else json.dumps(fields))[:200]

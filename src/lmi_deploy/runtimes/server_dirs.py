@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 
 LAST_LINES = 40
-ASKED_FOR = frozenset({0, 130, 143})
+REQUESTED_STOPS = frozenset({0, 130, 143})
 """Exit codes of an end that somebody asked for."""
 _FAILURE = "failure.json"
 _WORKER = re.compile(r"^.*?\bW-\d+-\S+-std(?:out|err): ")
@@ -104,17 +104,17 @@ def failure_at_start(home: Path) -> str:
     return str(read_note(home / _FAILURE).get("message", ""))
 
 
-def failure_of(home: Path, trouble: str, log: Path) -> str:
-    """`trouble`, and what the log ends with; that of a start that did not come to one stands for itself."""
-    return "\n".join([trouble, *last_lines(log)]) if trouble and not failure_at_start(home) else trouble
+def failure_of(home: Path, problem: str, log: Path) -> str:
+    """`problem`, and what the log ends with; that of a start that did not come to one stands for itself."""
+    return "\n".join([problem, *last_lines(log)]) if problem and not failure_at_start(home) else problem
 
 
-def not_running(home: Path, trouble: str, *, runtime: str) -> SeenServer:
-    phase: Literal["failed", "gone"] = "failed" if trouble else "gone"
-    return SeenServer(server=home.name, phase=phase, pid=None, port=None, runtime=runtime)
+def not_running(home: Path, problem: str, *, runtime: str) -> ObservedServer:
+    phase: Literal["failed", "gone"] = "failed" if problem else "gone"
+    return ObservedServer(server=home.name, phase=phase, pid=None, port=None, runtime=runtime)
 
 
-def forget(home: Path, *notes: str) -> None:
+def delete_notes(home: Path, *notes: str) -> None:
     for name in (_FAILURE, *notes):
         (home / name).unlink(missing_ok=True)
 

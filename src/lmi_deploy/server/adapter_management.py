@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lmi_deploy.server import cloud_differences, error_responses
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.parser import Request
-from lmi_deploy.server.http.responses import Reply, json_reply
+from lmi_deploy.server.http.responses import Response, json_response
 from lmi_deploy.server.list_pages import Page
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.models.adapters import Adapter, Outcome, outcome_of
@@ -40,8 +40,8 @@ class AdapterManagement:
 
     async def reply(
         self, request: Request, model: str | None, parts: Sequence[str], query: Sequence[Entry]
-    ) -> Reply:
-        """`parts`: the path after `adapters`. `Refusal` for what is unknown, not allowed or failed."""
+    ) -> Response:
+        """`parts`: the path after `adapters`. `ErrorReply` for what is unknown, not allowed or failed."""
         name = model if model is not None else self._models.startup_name()
         if name is None:
             raise error_responses.bad_request(_NO_MODEL)
@@ -75,17 +75,17 @@ class _Call:
         self._alias = alias
         self._query = [(str(key), blob.decode("utf-8", "replace")) for key, blob in query]
 
-    def listing(self) -> Reply:
+    def listing(self) -> Response:
         adapters = list(self._pool().adapters)
         page = Page.read(dict(reversed(self._query)), len(adapters))
         shown: dict[str, object] = {} if page.last >= len(adapters) else {"nextPageToken": str(page.last)}
         shown["adapters"] = [adapter.described() for adapter in adapters[page.first : page.last]]
-        return json_reply(shown)
+        return json_response(shown)
 
-    def describe(self, name: str) -> Reply:
-        return json_reply(self._adapter(self._pool(), name).described())
+    def describe(self, name: str) -> Response:
+        return json_response(self._adapter(self._pool(), name).described())
 
-    async def register(self) -> Reply:
+    async def register(self) -> Response:
         pool = self._pool()
         name, src = self._required("name"), self._required("src")
         _check_scheme(src)
@@ -99,7 +99,7 @@ class _Call:
         pool.adapters.add(adapter)
         return _told(outcome)
 
-    async def update(self, name: str) -> Reply:
+    async def update(self, name: str) -> Response:
         pool = self._pool()
         adapter = self._adapter(pool, name).updated(self._options(), self._alias)
         await self._check_permissions(pool, adapter.src)
@@ -107,7 +107,7 @@ class _Call:
         pool.adapters.replace(adapter)
         return _told(outcome)
 
-    async def unregister(self, name: str) -> Reply:
+    async def unregister(self, name: str) -> Response:
         pool = self._pool()
         adapter = self._adapter(pool, name).updated({}, self._alias)
         outcome = await self._asked(pool, adapter.unregistering())
@@ -117,7 +117,7 @@ class _Call:
     def _pool(self) -> Pool:
         try:
             pool = self._models.named(self._name)
-        except Refusal as exc:
+        except ErrorReply as exc:
             raise _not_found(f"The model {self._name} was not found") from exc
         if not pool.settings.enable_lora:
             raise error_responses.bad_request("LoRA is not enabled.")
@@ -154,19 +154,19 @@ class _Call:
         await pool.submit(job)
         outcome = await outcome_of(job, pool.settings)
         if outcome.code >= 300:
-            raise Refusal(outcome.code, "BadRequestException", outcome.message)
+            raise ErrorReply(outcome.code, "BadRequestException", outcome.message)
         return outcome
 
 
-def _told(outcome: Outcome) -> Reply:
-    return json_reply({"status": outcome.message}, outcome.code)
+def _told(outcome: Outcome) -> Response:
+    return json_response({"status": outcome.message}, outcome.code)
 
 
-def _not_found(message: str) -> Refusal:
-    return Refusal(404, "BadRequestException", message, reason=message)
+def _not_found(message: str) -> ErrorReply:
+    return ErrorReply(404, "BadRequestException", message, reason=message)
 
 
 def _check_scheme(src: str) -> None:
     found = _SCHEME.fullmatch(src)
     if found is not None and found[1] != "file":
-        raise Refusal(409, "IllegalArgumentException", "URL adapters are not currently supported")
+        raise ErrorReply(409, "IllegalArgumentException", "URL adapters are not currently supported")

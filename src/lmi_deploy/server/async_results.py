@@ -11,14 +11,14 @@ import uuid
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import responses
-from lmi_deploy.server.http.responses import Reply
+from lmi_deploy.server.http.responses import Response
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.workers.job_queue import Job
 from lmi_deploy.server.workers.protocol import Pair
 
-MOST_KEPT = 1000
+MAX_RESULTS = 1000
 MOST_BYTES = 256 * 1024 * 1024
 _PACKAGE = "ai.djl.serving.wlm.util"
 _PACKAGES = {"TranslateException": "ai.djl.translate"}
@@ -37,7 +37,7 @@ class Result:
     message: str = "The model result is not yet available"
     properties: list[Pair] = field(default_factory=list)
     whole: bytes | None = field(default=None, repr=False)
-    pieces: list[bytes] = field(default_factory=list, repr=False)
+    chunks: list[bytes] = field(default_factory=list, repr=False)
     """Of a stream, in place of `whole`."""
     last: bool = False
     """Whether the last piece is among them."""
@@ -45,93 +45,93 @@ class Result:
     """Whether its head is told before the answer begins; no code of a piece changes it then."""
     task: asyncio.Task[None] = field(init=False, repr=False)
 
-    def receipt(self) -> Reply:
+    def receipt(self) -> Response:
         """The answer to the one who submitted: a token, and no body."""
-        return Reply(200, _tokens(self.token, self.token))
+        return Response(200, _tokens(self.token, self.token))
 
     def head(self, code: int, message: str, properties: list[Pair]) -> None:
         self.code, self.message, self.properties = code, message, properties
 
     def stream(self) -> None:
         """An asynchronous handler's answer has its head, for a poll, as soon as it was asked."""
-        if not self.job.answer.done():
+        if not self.job.response.done():
             self.streaming = True
             self.head(200, "OK", [])
 
-    def page(self, start: int, limit: int | None) -> Reply:
+    def page(self, start: int, limit: int | None) -> Response:
         """At most `limit` pieces after the first `start`; with the head, if it begins with the first."""
         code, message, properties = (
             (self.code, self.message, self.properties) if start == 0 else (200, "OK", [])
         )
         first = [self.whole] if start == 0 and self.whole is not None else []
-        end = len(self.pieces)
+        end = len(self.chunks)
         if limit is not None:
             end = max(min(start + limit - len(first), end), 0)
-        taken = self.pieces[start : max(end, start)]
-        ended = self.last and end == len(self.pieces)
+        used = self.chunks[start : max(end, start)]
+        ended = self.last and end == len(self.chunks)
         if not ended and not any(key.lower() == "x-next-token" for key, _ in properties):
             # Kept with the head, as there: a later poll for the head is told the same token.
             properties += _tokens(self.token, f"{self.token}{end}")
         reason = "" if code == 200 else message
-        return Reply(code, responses.handler_headers(properties), b"".join([*first, *taken]), reason)
+        return Response(code, responses.handler_headers(properties), b"".join([*first, *used]), reason)
 
 
 class Results:
     """The last results by their token. The oldest are given up when they are too many or, together, too large."""
 
-    def __init__(self, log: Log, *, most_kept: int = MOST_KEPT, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, log: Log, *, max_results: int = MAX_RESULTS, most_bytes: int = MOST_BYTES) -> None:
         self._log = log
-        self._most_kept = most_kept
-        self._most_bytes = most_bytes
-        self._kept: OrderedDict[str, Result] = OrderedDict()
+        self._max_results = max_results
+        self._max_bytes = most_bytes
+        self._results: OrderedDict[str, Result] = OrderedDict()
         self._bytes = 0
 
-    def keep(self, job: Job) -> Result:
+    def add(self, job: Job) -> Result:
         """Collect the job's answer from now on."""
         result = Result(str(uuid.uuid4()), job)
         result.properties = _tokens(result.token, result.token)
-        job.gone = lambda: job.abandoned
+        job.is_disconnected = lambda: job.abandoned
         result.task = asyncio.create_task(self._collect(result))
-        self._kept[result.token] = result
-        while len(self._kept) > self._most_kept:
+        self._results[result.token] = result
+        while len(self._results) > self._max_results:
             self._forget_oldest()
         return result
 
-    def poll(self, token: str, limit: int | None = None) -> Reply:
-        """What has come, 202 before anything has; `Refusal` for a token that nobody got."""
+    def poll(self, token: str, limit: int | None = None) -> Response:
+        """What has come, 202 before anything has; `ErrorReply` for a token that nobody got."""
         try:
             start = int(token[_TOKEN_LENGTH:] or 0)
         except ValueError as exc:
-            raise Refusal(400, "BadRequestException", "Failed to lookup cache element") from exc
-        result = self._kept.get(token[:_TOKEN_LENGTH])
+            raise ErrorReply(400, "BadRequestException", "Failed to lookup cache element") from exc
+        result = self._results.get(token[:_TOKEN_LENGTH])
         if result is None or start < 0:
-            raise Refusal(400, "BadRequestException", f"Invalid x-starting-token: {token}")
+            raise ErrorReply(400, "BadRequestException", f"Invalid x-starting-token: {token}")
         return result.page(start, limit)
 
     async def _collect(self, result: Result) -> None:
         job = result.job
         try:
-            answer = await job.answer
-        except Refusal as refusal:
+            response = await job.response
+        except ErrorReply as refusal:
             kind = f"{_PACKAGES.get(refusal.kind, _PACKAGE)}.{refusal.kind}"
             result.head(500, f"{kind}: {refusal}", [])
             return
-        if not answer.streamed:
-            result.head(answer.code, answer.message, list(answer.properties))
-            result.whole = answer.body() if answer.content else None
-            self._grew(result, sum(len(blob) for _, blob in answer.content))
+        if not response.streamed:
+            result.head(response.code, response.message, list(response.properties))
+            result.whole = response.body() if response.content else None
+            self._grew(result, sum(len(blob) for _, blob in response.content))
             return
         if result.streaming:
-            told = {key.lower() for key, _ in answer.properties}
-            kept = [pair for pair in result.properties if pair[0].lower() not in told]
-            result.properties = [*answer.properties, *kept]
+            reported = {key.lower() for key, _ in response.properties}
+            kept = [pair for pair in result.properties if pair[0].lower() not in reported]
+            result.properties = [*response.properties, *kept]
         else:
-            result.head(answer.code, answer.message, list(answer.properties))
+            result.head(response.code, response.message, list(response.properties))
         while not result.last:
             frame = await job.frames.get()
             if frame.lost or job.abandoned:
                 return
-            result.pieces.append(frame.blob)
+            result.chunks.append(frame.blob)
             result.last = frame.last
             self._grew(result, len(frame.blob))
 
@@ -140,16 +140,16 @@ class Results:
             return
         result.size += size
         self._bytes += size
-        while self._bytes > self._most_bytes:
+        while self._bytes > self._max_bytes:
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        token, result = self._kept.popitem(last=False)
+        token, result = self._results.popitem(last=False)
         self._bytes -= result.size
         # Abandoned, not only forgotten: a worker must not wait for a stream to be read that nobody reads.
         result.job.abandon()
         result.task.cancel()
-        limits = f"{self._most_kept} results, {self._most_bytes} bytes"
+        limits = f"{self._max_results} results, {self._max_bytes} bytes"
         self._log.warn("an asynchronous result was given up", token=token, size=result.size, limits=limits)
 
 

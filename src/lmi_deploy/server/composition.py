@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.server.control import SOCKET_NAME, Control
-from lmi_deploy.server.control_commands import Desk, State
+from lmi_deploy.server.control_commands import ControlCommands, ServerState
 from lmi_deploy.server.http.access import Access
 from lmi_deploy.server.http.frontend import FrontEnd
 from lmi_deploy.server.http.listener import Listener
@@ -17,14 +17,14 @@ from lmi_deploy.server.log import Log
 from lmi_deploy.server.management import Management
 from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models.archives import ModelArchives
-from lmi_deploy.server.models.properties import ModelSettings, Surroundings
+from lmi_deploy.server.models.properties import ModelSettings, ServerDefaults
 from lmi_deploy.server.models.registry import Models
 from lmi_deploy.server.settings import ServerSettings, management_apart
-from lmi_deploy.server.workers.async_worker import AsyncShift
+from lmi_deploy.server.workers.async_worker import AsyncWorkerSession
 from lmi_deploy.server.workers.command import Engine
-from lmi_deploy.server.workers.devices import Place, gpus_here
+from lmi_deploy.server.workers.devices import DevicePlacement, detect_gpus
 from lmi_deploy.server.workers.process import WorkerProcesses
-from lmi_deploy.server.workers.sync_worker import Shift, SyncShift
+from lmi_deploy.server.workers.sync_worker import SyncWorkerSession, WorkerSession
 from lmi_deploy.server.workers.worker import Worker
 
 ARCHIVES = "archives"
@@ -67,7 +67,7 @@ class Composition:
     options: Options
     environ: Mapping[str, str]
     log: Log
-    state: State
+    state: ServerState
     processes: WorkerProcesses
     end: Callable[[], None]
     panic: Callable[[], None]
@@ -89,7 +89,7 @@ class Composition:
             application = front.inference_only
             second = Listener(settings, front.management_only, log)
         listener = Listener(settings, application, log)
-        desk = Desk(
+        commands = ControlCommands(
             state=self.state,
             model=self.options.model_name,
             labels=self.options.labels,
@@ -106,7 +106,7 @@ class Composition:
             inference=inference,
             listener=listener,
             second=second,
-            control=Control(self.options.run_dir / SOCKET_NAME, desk.verbs(), desk.give_socket),
+            control=Control(self.options.run_dir / SOCKET_NAME, commands.verbs(), commands.give_socket),
         )
 
     def _front(self, inference: Inference, management: Management, settings: ServerSettings) -> FrontEnd:
@@ -135,11 +135,13 @@ class Composition:
             tcp=settings.tcp_workers,
             log_level=settings.log_level,
         )
-        around = Surroundings(defaults=settings.keys, environ=environ, gpus=gpus_here(environ))
+        around = ServerDefaults(defaults=settings.keys, environ=environ, gpus=detect_gpus(environ))
 
-        def new_shift(model: ModelSettings, place: Place) -> Shift:
+        def new_shift(model: ModelSettings, place: DevicePlacement) -> WorkerSession:
             worker = Worker(engine, model, place, log, processes=self.processes)
-            return AsyncShift(worker, log) if model.async_mode else SyncShift(worker, model, log)
+            return (
+                AsyncWorkerSession(worker, log) if model.async_mode else SyncWorkerSession(worker, model, log)
+            )
 
         archives = ModelArchives(options.run_dir / ARCHIVES)
-        return Models(new_shift=new_shift, surroundings=around, archives=archives, log=log, metrics=metrics)
+        return Models(new_shift=new_shift, defaults=around, archives=archives, log=log, metrics=metrics)

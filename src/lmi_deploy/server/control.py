@@ -11,12 +11,12 @@ from pathlib import Path
 
 SOCKET_NAME = "control.sock"
 ACCEPTING = b"accepting\n"
-PATIENCE = 10.0
+TIMEOUT = 10.0
 WATCH_SECONDS = 1.0
 _LONGEST = 65536
 
-Said = dict[str, object]
-Verb = Callable[[Said], Awaitable[Said]]
+Message = dict[str, object]
+Verb = Callable[[Message], Awaitable[Message]]
 
 
 class ControlError(Exception):
@@ -56,9 +56,9 @@ class Control:
 
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 line = await reader.readline()
-            await self._answer(line, reader, writer)
+            await self._respond(line, reader, writer)
         except (OSError, TimeoutError, ValueError):
             writer.transport.abort()
         finally:
@@ -66,23 +66,23 @@ class Control:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
 
-    async def _answer(self, line: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _respond(self, line: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            asked = _asked(line)
-            if asked.get("do") == "hand_over":
+            requested = _requested_verb(line)
+            if requested.get("do") == "hand_over":
                 await self._give(reader, writer)
                 return
-            said = await self._verb(asked)(asked)
+            response = await self._verb(requested)(requested)
         except ControlError as exc:
-            said = {"error": str(exc)}
-        writer.write(json.dumps(said).encode() + b"\n")
+            response = {"error": str(exc)}
+        writer.write(json.dumps(response).encode() + b"\n")
         await writer.drain()
 
-    def _verb(self, asked: Said) -> Verb:
-        verb = self._verbs.get(str(asked.get("do")))
+    def _verb(self, requested: Message) -> Verb:
+        verb = self._verbs.get(str(requested.get("do")))
         if verb is None:
             raise ControlError(
-                f"do={asked.get('do')}: unknown, one of {', '.join(sorted(self._verbs))} is expected"
+                f"do={requested.get('do')}: unknown, one of {', '.join(sorted(self._verbs))} is expected"
             )
         return verb
 
@@ -91,7 +91,7 @@ class Control:
         with writer.get_extra_info("socket").dup() as line:
             socket.send_fds(line, [b'{"port": %d}\n' % listening.getsockname()[1]], [listening.fileno()])
         # Only when the other one accepts do we stop: whatever happens to it before, somebody serves.
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             thanks = await reader.readline()
         if thanks == ACCEPTING:
             self.handed_over.set()
@@ -105,22 +105,22 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _asked(line: bytes) -> Said:
+def _requested_verb(line: bytes) -> Message:
     try:
-        asked = json.loads(line)
+        requested = json.loads(line)
     except (ValueError, RecursionError) as exc:
         raise ControlError("one JSON object on one line is expected") from exc
-    if not isinstance(asked, dict):
+    if not isinstance(requested, dict):
         raise ControlError("one JSON object on one line is expected")
-    return asked
+    return requested
 
 
-class Borrowed:
+class SocketHandover:
     """The listening socket of another server, asked for over its control socket."""
 
     def __init__(self, path: str) -> None:
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._line.settimeout(PATIENCE)
+        self._line.settimeout(TIMEOUT)
         self._path = path
 
     def fetch(self) -> socket.socket:
@@ -128,16 +128,18 @@ class Borrowed:
         try:
             self._line.connect(self._path)
             self._line.sendall(b'{"do": "hand_over"}\n')
-            said, handles, _, _ = socket.recv_fds(self._line, _LONGEST, 1)
+            output, handles, _, _ = socket.recv_fds(self._line, _LONGEST, 1)
         except OSError as exc:
             raise ControlError(f"{self._path}: no server answers there: {exc}") from exc
         if not handles:
-            raise ControlError(f"{self._path}: {said.decode('utf-8', 'replace').strip() or 'no socket came'}")
+            raise ControlError(
+                f"{self._path}: {output.decode('utf-8', 'replace').strip() or 'no socket came'}"
+            )
         listening = socket.socket(fileno=handles[0])
         listening.setblocking(False)
         return listening
 
-    def thank(self) -> None:
+    def confirm(self) -> None:
         """Tell the other server that we accept now: it drains and ends."""
         self._line.sendall(ACCEPTING)
         self._line.close()

@@ -10,22 +10,22 @@ import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from lmi_deploy.server.control import Borrowed, ControlError, Said, Verb
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.control import ControlError, Message, SocketHandover, Verb
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.listener import Listener
 from lmi_deploy.server.http.parser import Request
-from lmi_deploy.server.http.responses import refusal_reply
+from lmi_deploy.server.http.responses import error_response
 from lmi_deploy.server.inference import Counts
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.management import Management
 from lmi_deploy.server.models.registry import Models
-from lmi_deploy.server.workers.report import died_unnoticed, workers_of
+from lmi_deploy.server.workers.report import is_dead, workers_of
 
-_UNNOTICED = "the worker's Python process is gone (as in the cloud, it takes a request to find out)"
+_CHECK_EVERY = "the worker's Python process is gone (as in the cloud, it takes a request to find out)"
 
 
 @dataclass(slots=True)
-class State:
+class ServerState:
     """Where the server is in its life."""
 
     phase: str = "loading"
@@ -36,10 +36,10 @@ class State:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
+class ControlCommands:
     """The verbs of the control socket, over the parts of a running server."""
 
-    state: State
+    state: ServerState
     model: str
     labels: Mapping[str, str]
     models: Models
@@ -57,7 +57,7 @@ class Desk:
             "manage": self.manage,
         }
 
-    async def status(self, _: Said) -> Said:
+    async def status(self, _: Message) -> Message:
         counts = self.counts
         why = self._why_failed() if self.state.phase == "ready" else ""
         return {
@@ -77,36 +77,36 @@ class Desk:
         failed = next((pool for pool in self.models if pool.failed), None)
         if failed is not None:
             return failed.why_failed or "the model failed"
-        return _UNNOTICED if died_unnoticed(self.models) else ""
+        return _CHECK_EVERY if is_dead(self.models) else ""
 
-    async def stop(self, _: Said) -> Said:
+    async def stop(self, _: Message) -> Message:
         self.end()
         return {"phase": "draining"}
 
-    async def take_over(self, asked: Said) -> Said:
+    async def take_over(self, requested: Message) -> Message:
         """Accept on the listening socket of another server, which then drains and ends."""
         if self.state.phase != "ready":
             raise ControlError(f"this server is {self.state.phase}: only a ready one can take over")
-        borrowed = Borrowed(str(asked.get("from")))
+        handover = SocketHandover(str(requested.get("from")))
         try:
-            listening = await asyncio.to_thread(borrowed.fetch)
+            listening = await asyncio.to_thread(handover.fetch)
             await self.listener.replace(listening)
-            borrowed.thank()
+            handover.confirm()
         finally:
-            borrowed.close()
-        self.log.event("took over", port=self.listener.port, of=asked.get("from"))
+            handover.close()
+        self.log.event("took over", port=self.listener.port, of=requested.get("from"))
         return {"port": self.listener.port}
 
-    async def manage(self, asked: Said) -> Said:
+    async def manage(self, requested: Message) -> Message:
         """A request to the management API, as `method`, `target` and JSON `body`; its `status` and `body`."""
-        body = asked.get("body")
+        body = requested.get("body")
         headers = [("content-type", "application/json")] if body is not None else []
         raw = json.dumps(body).encode() if body is not None else b""
-        request = Request(str(asked.get("method") or "GET"), str(asked.get("target")), headers, raw)
+        request = Request(str(requested.get("method") or "GET"), str(requested.get("target")), headers, raw)
         try:
             reply = await self.management.reply(request)
-        except Refusal as refusal:
-            reply = refusal_reply(refusal, refusal.status)
+        except ErrorReply as refusal:
+            reply = error_response(refusal, refusal.status)
         return {"status": reply.status, "body": reply.body.decode("utf-8", "replace")}
 
     def give_socket(self) -> socket.socket:

@@ -16,8 +16,8 @@ class DjlLog(Log):
     """The same events as `Log`, in DJLServing's form."""
 
     def event(self, what: str, *, level: str = "INFO", **facts: object) -> None:
-        told = "".join(f" {key}={value}" for key, value in facts.items())
-        self._print(f"[{level:<5}] lmi - {what}{told}")
+        text = "".join(f" {key}={value}" for key, value in facts.items())
+        self._print(f"[{level:<5}] lmi - {what}{text}")
 
     def worker(self, pid: int, line: str, *, level: str, model: str, stream: str) -> None:
         """The level is that of the stream, whatever the line says of itself; metrics are in another file there."""

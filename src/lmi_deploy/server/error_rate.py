@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Mapping
 
-from lmi_deploy.server.models.property_values import BadSettings
+from lmi_deploy.server.models.property_values import InvalidSettings
 
 KINDS = ("wlm", "server", "model", "any")
 _RATE = re.compile(r"(\d+)/PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
@@ -18,7 +18,9 @@ class Rate:
     def __init__(self, key: str, text: str) -> None:
         found = _RATE.fullmatch(text.strip().upper())
         if found is None or not any(found.groups()[1:]):
-            raise BadSettings(f"{key}={text}: a number and an ISO-8601 duration are expected, as in 5/PT1M")
+            raise InvalidSettings(
+                f"{key}={text}: a number and an ISO-8601 duration are expected, as in 5/PT1M"
+            )
         hours, minutes, seconds = (float(part or 0) for part in found.groups()[1:])
         self.tripped = False
         self._most = int(found[1])

@@ -14,7 +14,7 @@ CONFIGURABLE = {
 }
 
 
-class Refusal(Exception):
+class ErrorReply(Exception):
     """`kind` is the name of the real server's exception class, which clients see as `type`."""
 
     def __init__(self, status: int, kind: str, message: str | None, *, reason: str | None = None) -> None:
@@ -32,67 +32,69 @@ class Refusal(Exception):
         return self.status
 
 
-def unknown_path() -> Refusal:
+def unknown_path() -> ErrorReply:
     message = "Requested resource is not found, please refer to API document."
-    return Refusal(404, "ResourceNotFoundException", message)
+    return ErrorReply(404, "ResourceNotFoundException", message)
 
 
-def wrong_method() -> Refusal:
+def wrong_method() -> ErrorReply:
     message = "Requested method is not allowed, please refer to API document."
-    return Refusal(405, "MethodNotAllowedException", message)
+    return ErrorReply(405, "MethodNotAllowedException", message)
 
 
-def unknown_model(name: str, what: str = "Model or workflow") -> Refusal:
-    return Refusal(404, "ModelNotFoundException", f"{what} not found: {name}")
+def unknown_model(name: str, what: str = "Model or workflow") -> ErrorReply:
+    return ErrorReply(404, "ModelNotFoundException", f"{what} not found: {name}")
 
 
-def bad_request(message: str) -> Refusal:
+def bad_request(message: str) -> ErrorReply:
     """Found while parsing: the real server puts the message on the status line, too."""
-    return Refusal(400, "BadRequestException", message, reason=message)
+    return ErrorReply(400, "BadRequestException", message, reason=message)
 
 
-def not_ready(name: str) -> Refusal:
-    return Refusal(503, "WlmException", f"Model is not ready: {name}")
+def not_ready(name: str) -> ErrorReply:
+    return ErrorReply(503, "WlmException", f"Model is not ready: {name}")
 
 
-def at_capacity(name: str) -> Refusal:
-    return Refusal(503, "WlmCapacityException", f"Worker queue capacity exceeded for model: {name}")
+def at_capacity(name: str) -> ErrorReply:
+    return ErrorReply(503, "WlmCapacityException", f"Worker queue capacity exceeded for model: {name}")
 
 
-def shut_down(name: str) -> Refusal:
-    return Refusal(503, "WlmShutdownException", f"All model workers has been shutdown: {name}")
+def shut_down(name: str) -> ErrorReply:
+    return ErrorReply(503, "WlmShutdownException", f"All model workers has been shutdown: {name}")
 
 
-def not_loaded(why: str) -> Refusal:
-    return Refusal(500, "EngineException", why)
+def not_loaded(why: str) -> ErrorReply:
+    return ErrorReply(500, "EngineException", why)
 
 
-def disconnected() -> Refusal:
+def disconnected() -> ErrorReply:
     cause = "java.util.concurrent.ExecutionException: java.io.IOException: Python worker disconnected."
-    return Refusal(503, "WlmException", cause)
+    return ErrorReply(503, "WlmException", cause)
 
 
-def timed_out() -> Refusal:
-    return Refusal(503, "WlmException", "java.util.concurrent.TimeoutException")
+def timed_out() -> ErrorReply:
+    return ErrorReply(503, "WlmException", "java.util.concurrent.TimeoutException")
 
 
-def broken_by_null_key() -> Refusal:
+def null_key_error() -> ErrorReply:
     """The real server falls over an output of a batch that has no key, and loses the worker with it."""
     cause = 'Cannot invoke "java.lang.CharSequence.length()" because "this.text" is null'
-    return Refusal(503, "WlmException", cause)
+    return ErrorReply(503, "WlmException", cause)
 
 
-def untranslatable(message: str) -> Refusal:
-    return Refusal(400, "TranslateException", message)
+def untranslatable(message: str) -> ErrorReply:
+    return ErrorReply(400, "TranslateException", message)
 
 
-def defect() -> Refusal:
-    return Refusal(500, "InternalServerException", "The request could not be handled: see the server's log.")
+def defect() -> ErrorReply:
+    return ErrorReply(
+        500, "InternalServerException", "The request could not be handled: see the server's log."
+    )
 
 
-def unsafe_folder(folder: Path, reason: str) -> Refusal:
+def unsafe_folder(folder: Path, reason: str) -> ErrorReply:
     message = (
         f"{folder} is not registered, as its code would run as the server's user: {reason}. Give the folder and "
         "those above it to that user, and take the others' right to write away (chmod go-w)."
     )
-    return Refusal(403, "ForbiddenException", message)
+    return ErrorReply(403, "ForbiddenException", message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 
 _MOST = 100
 
@@ -19,7 +19,7 @@ class Page:
 
     @classmethod
     def read(cls, query: Mapping[str, str], size: int) -> Page:
-        """`limit` and `next_page_token`; `Refusal` for what is no number."""
+        """`limit` and `next_page_token`; `ErrorReply` for what is no number."""
         limit, first = _number(query, "limit", _MOST), max(_number(query, "next_page_token", 0), 0)
         return cls(first, min(first + (limit if 0 <= limit <= _MOST else _MOST), size))
 
@@ -28,4 +28,4 @@ def _number(query: Mapping[str, str], key: str, usual: int) -> int:
     try:
         return int(query.get(key) or usual)
     except ValueError as exc:
-        raise Refusal(409, "NumberFormatException", f'For input string: "{query[key]}"') from exc
+        raise ErrorReply(409, "NumberFormatException", f'For input string: "{query[key]}"') from exc

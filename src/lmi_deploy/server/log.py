@@ -12,8 +12,8 @@ class Log:
     """Time, level, what happened; `worker` passes a worker's line on as it came."""
 
     def event(self, what: str, *, level: str = "INFO", **facts: object) -> None:
-        told = "".join(f" {key}={value}" for key, value in facts.items())
-        self._write(f"{level:<5} {what}{told}")
+        text = "".join(f" {key}={value}" for key, value in facts.items())
+        self._write(f"{level:<5} {what}{text}")
 
     def warn(self, what: str, **facts: object) -> None:
         self.event(what, level="WARN", **facts)

@@ -10,20 +10,20 @@ from urllib.parse import unquote
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.adapter_management import AdapterManagement
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import form_parsing
 from lmi_deploy.server.http.parser import Request
-from lmi_deploy.server.http.responses import Reply, json_reply
+from lmi_deploy.server.http.responses import Response, json_response
 from lmi_deploy.server.list_pages import Page
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models.archives import BadArchive, is_archive
 from lmi_deploy.server.models.folder_permissions import unsafe_reason
 from lmi_deploy.server.models.properties import UnknownEngine
-from lmi_deploy.server.models.property_values import BadSettings
+from lmi_deploy.server.models.property_values import InvalidSettings
 from lmi_deploy.server.models.registration import Registration, read_registration
 from lmi_deploy.server.models.registry import Models, described, listed
-from lmi_deploy.server.workers.group import Status
+from lmi_deploy.server.workers.group import GroupStatus
 from lmi_deploy.server.workers.pool import Pool
 from lmi_deploy.server.workers.protocol import Entry
 from lmi_deploy.server.workers.worker import LoadFailure
@@ -46,10 +46,10 @@ class Management:
         self._adapters = AdapterManagement(models, log)
         self._background: set[asyncio.Task[None]] = set()
 
-    async def reply(self, request: Request) -> Reply:
-        """`Refusal` for what is unknown or not allowed."""
+    async def reply(self, request: Request) -> Response:
+        """`ErrorReply` for what is unknown or not allowed."""
         path, entries = form_parsing.split_target(request.target)
-        asked = {str(key): blob.decode("utf-8", "replace") for key, blob in reversed(entries)}
+        requested = {str(key): blob.decode("utf-8", "replace") for key, blob in reversed(entries)}
         parts = [unquote(part) for part in path.strip("/").split("/")]
         match parts[0], len(parts):
             case "adapters", _:
@@ -57,31 +57,31 @@ class Management:
             case "models", _ if parts[2:3] == ["adapters"]:
                 return await self._adapters.reply(request, parts[1], parts[3:], entries)
             case ("models" | "workflows") as what, 1:
-                return await self._collection(request, what, asked)
+                return await self._collection(request, what, requested)
             case (("models" | "workflows"), _):
-                return await self._one(request.method, parts[1:], asked)
+                return await self._one(request.method, parts[1:], requested)
             case "server", 2:
                 return self._server(request.method, parts[1], entries)
             case _ if request.method == "OPTIONS" and path == "/":
-                return json_reply({})
+                return json_response({})
             case _:
                 raise error_responses.unknown_path()
 
-    async def _collection(self, request: Request, what: str, asked: dict[str, str]) -> Reply:
+    async def _collection(self, request: Request, what: str, requested: dict[str, str]) -> Response:
         if request.method == "GET":
-            return self._listing(what, asked)
+            return self._listing(what, requested)
         if request.method == "POST":
             noun = "Model" if what == "models" else "Workflow"
-            return await self._register(read_registration(request, asked), noun)
+            return await self._register(read_registration(request, requested), noun)
         raise error_responses.wrong_method()
 
-    async def _one(self, method: str, parts: Sequence[str], asked: dict[str, str]) -> Reply:
+    async def _one(self, method: str, parts: Sequence[str], requested: dict[str, str]) -> Response:
         name, version = parts[0], parts[1] if len(parts) > 1 else None
         match method:
             case "GET":
                 return self._describe(name, version)
             case "PUT":
-                return await self._scale(self._models.versions(name, version), asked)
+                return await self._scale(self._models.versions(name, version), requested)
             case "DELETE":
                 for pool in self._models.versions(name, version):
                     await self._models.remove(pool)
@@ -89,9 +89,9 @@ class Management:
             case _:
                 raise error_responses.wrong_method()
 
-    def _listing(self, what: str, asked: dict[str, str]) -> Reply:
+    def _listing(self, what: str, requested: dict[str, str]) -> Response:
         pools = sorted(self._models, key=lambda pool: pool.settings.name)
-        page = Page.read(asked, len(pools))
+        page = Page.read(requested, len(pools))
         shown: dict[str, object] = {}
         # A list of workflows names a next page even where there is none: so does the real server.
         if page.last < len(pools) or what == "workflows":
@@ -100,41 +100,41 @@ class Management:
             listed(pool) if what == "models" else {"workflowName": pool.settings.name}
             for pool in pools[page.first : page.last]
         ]
-        return json_reply(shown)
+        return json_response(shown)
 
-    def _describe(self, name: str, version: str | None) -> Reply:
+    def _describe(self, name: str, version: str | None) -> Response:
         if name not in {pool.settings.name for pool in self._models}:
             raise error_responses.unknown_model(name, "Workflow")
         try:
             pools = self._models.versions(name, version)
-        except Refusal as exc:
+        except ErrorReply as exc:
             raise error_responses.unknown_model(f"Workflow not found: {name}/{version}", "Workflow") from exc
-        return json_reply([described(pool, startup=name in self._models.startup) for pool in pools])
+        return json_response([described(pool, startup=name in self._models.startup) for pool in pools])
 
-    async def _register(self, asked: Registration, noun: str) -> Reply:
-        self._check_name(asked)
-        pool = self._added(asked, await self._folder(asked))
-        if not asked.synchronous:
+    async def _register(self, requested: Registration, noun: str) -> Response:
+        self._check_name(requested)
+        pool = self._added(requested, await self._folder(requested))
+        if not requested.synchronous:
             self._later(self._load(pool))
-            return _status(f'{noun} "{asked.name}" registration scheduled.', 202)
-        await self._load(pool, told=True)
-        return _status(f'{noun} "{asked.name}" registered.')
+            return _status(f'{noun} "{requested.name}" registration scheduled.', 202)
+        await self._load(pool, reported=True)
+        return _status(f'{noun} "{requested.name}" registered.')
 
-    def _check_name(self, asked: Registration) -> None:
-        if self._models.has(asked.name, asked.version):
-            named = asked.name if asked.version is None else f"{asked.name}:{asked.version}"
+    def _check_name(self, requested: Registration) -> None:
+        if self._models.has(requested.name, requested.version):
+            named = requested.name if requested.version is None else f"{requested.name}:{requested.version}"
             message = f"Workflow {named} is already registered."
-            raise Refusal(409, "BadRequestException", message, reason=message)
+            raise ErrorReply(409, "BadRequestException", message, reason=message)
 
-    async def _folder(self, asked: Registration) -> Path:
+    async def _folder(self, requested: Registration) -> Path:
         """What is served: the folder, or what the archive held, if nobody else may change it."""
-        archived = is_archive(asked.folder)
-        if asked.scheme not in _READABLE:
-            raise Refusal(500, "IllegalArgumentException", f"Malformed URL: {asked.url}")
-        if not archived and not asked.folder.is_dir():
-            raise Refusal(404, "ModelNotFoundException", f"Invalid model url: {asked.url}")
+        archived = is_archive(requested.folder)
+        if requested.scheme not in _READABLE:
+            raise ErrorReply(500, "IllegalArgumentException", f"Malformed URL: {requested.url}")
+        if not archived and not requested.folder.is_dir():
+            raise ErrorReply(404, "ModelNotFoundException", f"Invalid model url: {requested.url}")
         # Resolved once: what is checked is what is served, wherever a link leads a moment later.
-        path = asked.folder.resolve()
+        path = requested.folder.resolve()
         if reason := await asyncio.to_thread(unsafe_reason, path, uid=os.getuid()):
             self._log.warn("a model was not registered", folder=path, why=reason)
             raise error_responses.unsafe_folder(path, reason)
@@ -142,56 +142,58 @@ class Management:
             return await asyncio.to_thread(self._models.archives.extract, path) if archived else path
         except BadArchive as exc:
             self._log.warn("a model was not registered", why=exc)
-            raise Refusal(400, "BadRequestException", str(exc)) from exc
+            raise ErrorReply(400, "BadRequestException", str(exc)) from exc
 
-    def _added(self, asked: Registration, folder: Path) -> Pool:
+    def _added(self, requested: Registration, folder: Path) -> Pool:
         try:
-            self._check_name(asked)  # the name may have been taken meanwhile
-            return self._models.add(folder, asked.name, overrides=asked.over)
+            self._check_name(requested)  # the name may have been taken meanwhile
+            return self._models.add(folder, requested.name, overrides=requested.over)
         except UnknownEngine as exc:
             self._models.archives.remove(folder)
             message = f"Failed to detect engine of the model: {folder}"
-            raise Refusal(404, "ModelNotFoundException", message) from exc
-        except BadSettings as exc:
+            raise ErrorReply(404, "ModelNotFoundException", message) from exc
+        except InvalidSettings as exc:
             self._models.archives.remove(folder)
-            raise Refusal(500, "EngineException", str(exc)) from exc
-        except Refusal:
+            raise ErrorReply(500, "EngineException", str(exc)) from exc
+        except ErrorReply:
             self._models.archives.remove(folder)
             raise
 
-    async def _load(self, pool: Pool, *, told: bool = False) -> None:
+    async def _load(self, pool: Pool, *, reported: bool = False) -> None:
         try:
             await pool.load()
         except LoadFailure as exc:
             self._log.error("a registered model did not load", model=pool.settings.name, why=exc)
-            if told:
+            if reported:
                 await self._models.remove(pool)
-                raise error_responses.not_loaded(exc.told) from exc
+                raise error_responses.not_loaded(exc.text) from exc
 
-    async def _scale(self, pools: Sequence[Pool], asked: dict[str, str]) -> Reply:
+    async def _scale(self, pools: Sequence[Pool], requested: dict[str, str]) -> Response:
         """All of them alike; those before one that is not ready stay scaled, as in the real server."""
-        low, high = (_bound(asked, key) for key in ("min_worker", "max_worker"))
-        told = []
+        low, high = (_bound(requested, key) for key in ("min_worker", "max_worker"))
+        lines = []
         for pool in pools:
             name = pool.settings.name
-            if pool.status is not Status.READY:
-                raise Refusal(503, "ServiceUnavailableException", f"Model or workflow is not ready: {name}")
+            if pool.status is not GroupStatus.READY:
+                raise ErrorReply(
+                    503, "ServiceUnavailableException", f"Model or workflow is not ready: {name}"
+                )
             await pool.scale(low, high)
             bounds = f"min workers:{low} max workers:{high}"
-            told.append(f'Workflow "{name}" worker scaled. New Worker configuration {bounds}')
-        return _status("\n".join(told))
+            lines.append(f'Workflow "{name}" worker scaled. New Worker configuration {bounds}')
+        return _status("\n".join(lines))
 
-    def _server(self, method: str, what: str, entries: Sequence[Entry]) -> Reply:
+    def _server(self, method: str, what: str, entries: Sequence[Entry]) -> Response:
         if what not in ("logging", "metrics"):
             raise error_responses.unknown_path()
         if method != "GET" and (what, method) != ("logging", "POST"):
             raise error_responses.wrong_method()
         if what == "logging":
             return _status("OK")  # the level stays: this server has one log, which says everything
-        if not self._metrics.kept:
+        if not self._metrics.is_enabled:
             raise error_responses.bad_request(_NO_METRICS)
         names = {blob.decode("utf-8", "replace") for key, blob in entries if key == "name[]"}
-        return Reply(200, _METRICS_TYPE, self._metrics.text(names).encode())
+        return Response(200, _METRICS_TYPE, self._metrics.text(names).encode())
 
     def _later(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -199,15 +201,15 @@ class Management:
         task.add_done_callback(self._background.discard)
 
 
-def _status(text: str, code: int = 200) -> Reply:
-    return json_reply({"status": text}, code)
+def _status(text: str, code: int = 200) -> Response:
+    return json_response({"status": text}, code)
 
 
-def _bound(asked: dict[str, str], key: str) -> int:
+def _bound(requested: dict[str, str], key: str) -> int:
     """-1: as it is."""
     try:
-        return int(asked.get(key) or -1)
+        return int(requested.get(key) or -1)
     except ValueError as exc:
-        message = f'For input string: "{asked[key]}"'
+        message = f'For input string: "{requested[key]}"'
         reason = f"parameter is invalid number.{message}"
-        raise Refusal(400, "BadRequestException", message, reason=reason) from exc
+        raise ErrorReply(400, "BadRequestException", message, reason=reason) from exc

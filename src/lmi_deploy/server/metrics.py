@@ -23,7 +23,7 @@ class Metrics:
     """Counted only when somebody may ask."""
 
     def __init__(self, *, kept: bool) -> None:
-        self.kept = kept
+        self.is_enabled = kept
         self._host = socket.gethostname()
         self._series: dict[str, _Series] = {}
         self._add("DJLServingStart", "counter", ("Version", CONTRACT), 1)
@@ -41,10 +41,10 @@ class Metrics:
         ):
             self._add(name, "gauge", ("Model", model), seconds * 1e6)
 
-    def served(self, model: str, *, queued: float, whole: float) -> None:
+    def served(self, model: str, *, queued: float, total: float) -> None:
         """A request was answered by a worker: seconds that it waited for one, and that it took in all."""
         self._add("QueueTime", "histogram", ("Model", model), queued * 1e6)
-        self._add("RequestLatency", "histogram", ("Model", model), whole * 1e6)
+        self._add("RequestLatency", "histogram", ("Model", model), total * 1e6)
 
     def answered(self, status: int) -> None:
         """An answer to an inference request, by the class of its status as the real server sorts them."""
@@ -69,7 +69,7 @@ class Metrics:
         return "".join(f"{line}\n" for line in lines)
 
     def _add(self, name: str, kind: str, label: tuple[str, str], value: float) -> None:
-        if not self.kept:
+        if not self.is_enabled:
             return
         series = self._series.setdefault(name, _Series(kind, label[0]))
         values = series.values.setdefault(label[1], [])

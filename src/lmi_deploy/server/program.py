@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 from lmi_deploy.server.composition import Composition, Options
 from lmi_deploy.server.control import WATCH_SECONDS
-from lmi_deploy.server.control_commands import State
+from lmi_deploy.server.control_commands import ServerState
 from lmi_deploy.server.http.listener import LINGER
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.models.model_store import startup_models
-from lmi_deploy.server.models.property_values import BadSettings
+from lmi_deploy.server.models.property_values import InvalidSettings
 from lmi_deploy.server.settings import ServerSettings, management_apart, read_settings
 from lmi_deploy.server.workers.pool import Pool
 from lmi_deploy.server.workers.process import WorkerProcesses
@@ -25,7 +25,9 @@ from lmi_deploy.server.workers.worker import LoadFailure
 FAILURE_FILE = "failure.json"
 ENDED_BY_SIGNAL = 128
 PANIC = 137  # what SERVING_FAIL_FAST ends with
-SHOWN_FAILED = 3.0  # seconds in which /ping still tells of a failed load, when the port was bound before it
+FAILED_HEALTH_SECONDS = (
+    3.0  # seconds in which /ping still tells of a failed load, when the port was bound before it
+)
 
 
 class Program:
@@ -35,15 +37,15 @@ class Program:
         self._options = options
         self._environ = environ
         self._log = log
-        self._state = State()
+        self._state = ServerState()
         self._processes = WorkerProcesses()
-        self._ending = asyncio.Event()
+        self._stop_requested = asyncio.Event()
         self._at_once = asyncio.Event()
         self._exit_code = 0
 
     async def run(self) -> int:
         """The exit code: 0 when asked to end, 128 and its number after a signal, 1 when it did not come to serve."""
-        self._begun = asyncio.get_running_loop().time()
+        self._started = asyncio.get_running_loop().time()
         # Made by who starts us, and not again by us: a folder that is gone means that nobody waits for us any more.
         if not self._options.run_dir.is_dir():
             self._log.error(
@@ -54,7 +56,7 @@ class Program:
         try:
             self._build(read_settings(self._options.config, self._environ))
             await self._control.open()
-        except (BadSettings, OSError, ValueError) as exc:
+        except (InvalidSettings, OSError, ValueError) as exc:
             return self._failed(_failure("settings", exc))
         self._listen_to_signals()
         watches = [asyncio.create_task(self._end_when_lost())]
@@ -76,7 +78,7 @@ class Program:
             log=self._log,
             state=self._state,
             processes=self._processes,
-            end=self._ending.set,
+            end=self._stop_requested.set,
             panic=self._panicked,
         )
         parts = composition.parts(settings)
@@ -91,27 +93,27 @@ class Program:
     def _signalled(self, number: int) -> None:
         self._log.event("signal", name=signal.Signals(number).name)
         self._exit_code = ENDED_BY_SIGNAL + number
-        if self._ending.is_set():
+        if self._stop_requested.is_set():
             self._at_once.set()
-        self._ending.set()
+        self._stop_requested.set()
 
     async def _end_when_lost(self) -> None:
         await self._control.lost()
         self._log.error("the control socket is gone or another server's: this server ends")
-        self._ending.set()
+        self._stop_requested.set()
 
     async def _end_when_orphaned(self) -> None:
         parent = os.getppid()
         while os.getppid() == parent:
             await asyncio.sleep(WATCH_SECONDS)
         self._log.error("who started this server was killed: it ends")
-        self._ending.set()
+        self._stop_requested.set()
         self._at_once.set()
 
     def _panicked(self) -> None:
         self._log.error("SERVING_FAIL_FAST: a model failed, the server ends")
         self._exit_code = PANIC
-        self._ending.set()
+        self._stop_requested.set()
         self._at_once.set()
 
     async def _serve(self) -> int:
@@ -121,7 +123,7 @@ class Program:
         except LoadFailure as exc:
             code = self._failed(exc)
             if not self._settings.wait_model_loading:
-                await self._show_failed()
+                await self._serve_failed_health()
                 code = 0  # as the real server: the failure was told over /ping
             self._close_listeners()
             await self._models.stop()
@@ -144,7 +146,7 @@ class Program:
                 await self._second.open()
         except OSError as exc:
             raise self._not_listening(exc) from exc
-        self._metrics.started(asyncio.get_running_loop().time() - self._begun)
+        self._metrics.started(asyncio.get_running_loop().time() - self._started)
         kind = "BOTH" if self._second is None else "INFERENCE"
         self._bound(kind, self._options.host, self._listener.port)
         if self._second is not None:
@@ -161,7 +163,7 @@ class Program:
 
     async def _load_then_open(self) -> None:
         await self._load()
-        if not self._ending.is_set():
+        if not self._stop_requested.is_set():
             await self._open()
 
     async def _open_then_load(self) -> None:
@@ -178,14 +180,14 @@ class Program:
             pools = [
                 self._models.add(one.folder, one.name, overrides=one.overrides, startup=True) for one in found
             ]
-        except (BadSettings, OSError) as exc:
+        except (InvalidSettings, OSError) as exc:
             raise _failure("settings", exc) from exc
         if not pools:
             self._log.warn(
                 "no model here: the server is healthy and serves nothing", folder=self._options.model_dir
             )
         loading = asyncio.create_task(_load_all(pools))
-        ended = asyncio.create_task(self._ending.wait())
+        ended = asyncio.create_task(self._stop_requested.wait())
         await asyncio.wait({loading, ended}, return_when=asyncio.FIRST_COMPLETED)
         ended.cancel()
         if not loading.done():
@@ -201,9 +203,9 @@ class Program:
         address = f"http://{self._options.host}:{self._listener.port}"
         self._log.event("ready", model=self._options.model_name, address=address)
 
-    async def _show_failed(self) -> None:
+    async def _serve_failed_health(self) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._ending.wait(), SHOWN_FAILED)
+            await asyncio.wait_for(self._stop_requested.wait(), FAILED_HEALTH_SECONDS)
 
     def _close_listeners(self) -> None:
         self._listener.close()
@@ -212,7 +214,7 @@ class Program:
 
     async def _until_ended(self) -> int:
         handed = asyncio.create_task(self._control.handed_over.wait())
-        ended = asyncio.create_task(self._ending.wait())
+        ended = asyncio.create_task(self._stop_requested.wait())
         await asyncio.wait({handed, ended}, return_when=asyncio.FIRST_COMPLETED)
         for task in (handed, ended):
             task.cancel()
@@ -225,7 +227,7 @@ class Program:
     async def _drain(self, linger: float) -> None:
         self._state.phase = "draining"
         self._log.djl("ModelServer", "Stopping model server.")
-        self._ending.set()
+        self._stop_requested.set()
         self._close_listeners()
         limit = self._options.drain_seconds
         self._log.event("draining", in_flight=self._inference.counts.in_flight, at_most_s=limit)
@@ -239,15 +241,17 @@ class Program:
             task.cancel()
 
     def _failed(self, failure: LoadFailure) -> int:
-        told = {
+        response = {
             "phase": failure.phase,
             "message": str(failure),
             "worker_exit": failure.worker_exit,
             "last_lines": list(failure.last_lines),
         }
         self._state.phase, self._state.message = "failed", str(failure)
-        (self._options.run_dir / FAILURE_FILE).write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-        cause = f"ai.djl.engine.EngineException: {failure.told}"
+        (self._options.run_dir / FAILURE_FILE).write_text(
+            json.dumps(response, indent=2) + "\n", encoding="utf-8"
+        )
+        cause = f"ai.djl.engine.EngineException: {failure.text}"
         self._log.djl(
             "ModelServer",
             "Failed register workflow",

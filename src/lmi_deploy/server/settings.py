@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.server.http.request_reader import USUAL_LIMITS, TimeLimits
-from lmi_deploy.server.models.property_values import integer, java_properties, true
+from lmi_deploy.server.models.property_values import integer, java_properties, parse_bool
 from lmi_deploy.server.workers.protocol import LARGEST_BLOB, Pair
 
 MEBIBYTE = 1024 * 1024
@@ -36,23 +36,23 @@ class ServerSettings:
 
 
 def read_settings(config: Path | None, environ: Mapping[str, str]) -> ServerSettings:
-    """`BadSettings` for a value that is not what its key takes."""
+    """`InvalidSettings` for a value that is not what its key takes."""
     keys = parse_properties(config.read_bytes()) if config is not None else {}
     keys |= {k.removeprefix("SERVING_").lower(): v for k, v in environ.items() if k.startswith("SERVING_")}
     java = java_properties(environ)
     return ServerSettings(
         keys=keys,
-        wait_model_loading=true(keys.get("wait_model_loading", "true")),
-        allow_multi_status=true(keys.get("allow_multi_status", "")),
-        handler_may_be_named=true(environ.get("ALLOW_REQUEST_HANDLER_OVERRIDE", "")),
-        fail_fast=true(environ.get("SERVING_FAIL_FAST", "")),
+        wait_model_loading=parse_bool(keys.get("wait_model_loading", "true")),
+        allow_multi_status=parse_bool(keys.get("allow_multi_status", "")),
+        handler_may_be_named=parse_bool(environ.get("ALLOW_REQUEST_HANDLER_OVERRIDE", "")),
+        fail_fast=parse_bool(environ.get("SERVING_FAIL_FAST", "")),
         max_request_size=_largest_request(keys, environ),
         chunked_read_timeout=_number(keys, "chunked_read_timeout", 120),
         request_id_key=keys.get("request_id_header_key", "x-request-id"),
         largest_blob=_number(environ, "MAX_NETTY_BUFFER_SIZE", LARGEST_BLOB),
         cors=_cors(keys),
-        metrics=true(environ.get("SERVING_PROMETHEUS", java.get("SERVING_PROMETHEUS", ""))),
-        tcp_workers=true(java.get("io.netty.transport.noNative", "")),
+        metrics=parse_bool(environ.get("SERVING_PROMETHEUS", java.get("SERVING_PROMETHEUS", ""))),
+        tcp_workers=parse_bool(java.get("io.netty.transport.noNative", "")),
         log_level="debug" if java.get("ai.djl.logging.level", "").lower() == "debug" else "info",
     )
 

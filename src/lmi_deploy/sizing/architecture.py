@@ -106,23 +106,23 @@ def _architecture(
     model_type: str,
     family: Family,
     text: Mapping[str, Any],
-    whole: Mapping[str, Any],
+    full: Mapping[str, Any],
     values: Mapping[str, int | None],
 ) -> Architecture:
     hidden, heads = values["hidden"] or 0, values["heads"] or 0
     intermediate = values["intermediate"] or 4 * hidden
     experts = values["experts"] or 0
     own = _whole(text, "moe_intermediate_size") or _whole(text, "expert_ffn_hidden_size")
-    tied = text.get("tie_word_embeddings", whole.get("tie_word_embeddings"))
+    tied = text.get("tie_word_embeddings", full.get("tie_word_embeddings"))
     dtype = next(
-        (table.get(key) for table in (text, whole) for key in ("dtype", "torch_dtype") if table.get(key)),
+        (table.get(key) for table in (text, full) for key in ("dtype", "torch_dtype") if table.get(key)),
         None,
     )
     return Architecture(
         model_type=model_type,
         family=family,
         text=text,
-        whole=whole,
+        whole=full,
         layers=values["layers"] or 0,
         hidden=hidden,
         heads=heads,

@@ -127,9 +127,9 @@ def _without_headers(
 
 def _context(request: Request, shape: Architecture) -> int:
     """As asked, else as the engine takes it from the model."""
-    asked = request.context or request.whole("max_model_len") or request.whole("n_positions")
-    if asked is not None:
-        return asked
+    requested = request.context or request.whole("max_model_len") or request.whole("n_positions")
+    if requested is not None:
+        return requested
     if shape.positions is None:
         raise CannotTell("config.json does not say how long a sequence may be; add --context L")
     return shape.positions if request.engine == "vllm" else min(shape.positions, USUAL_CONTEXT)
@@ -193,8 +193,8 @@ def _longest(subject: Subject, found: Demand) -> int:
 
 
 def _holds(subject: Subject, sequences: int, context: int) -> bool:
-    there = demand_of(replace(subject, context=context))
-    return sequences * there.layout.sequence_bytes(context) <= there.cache_memory
+    existing = demand_of(replace(subject, context=context))
+    return sequences * existing.layout.sequence_bytes(context) <= existing.cache_memory
 
 
 def _verdict(subject: Subject, found: Demand, needed: int) -> tuple[Verdict, str]:
@@ -205,8 +205,8 @@ def _verdict(subject: Subject, found: Demand, needed: int) -> tuple[Verdict, str
         size = f"{found.load_peak / GIB:.1f} GiB of {subject.devices.memory / GIB:.1f}"
         return "does-not-fit", f"the weights take {size} while they are loaded, before they are quantised"
     if memory <= 0:
-        taken, may = sum(found.parts.values()) / GIB, found.budget / GIB
-        what = f"weights and buffers take {taken:.1f} GiB of one device, the engine may use {may:.1f} GiB"
+        duration, may = sum(found.parts.values()) / GIB, found.budget / GIB
+        what = f"weights and buffers take {duration:.1f} GiB of one device, the engine may use {may:.1f} GiB"
         return "does-not-fit", what
     if needed > memory:
         what = f"the sequences take {needed / GIB:.1f} GiB of KV cache on one device, {memory / GIB:.1f} GiB are left"

@@ -42,24 +42,24 @@ def instance_devices(name: str) -> Devices:
         raise CannotTell(f"SageMaker has no instance type {name} for endpoints")
     if not found.known or found.memory is None:
         raise CannotTell(f"the memory of {name} is not in lmi's table")
-    held = found.accelerators
-    if held is None:
+    existing = found.accelerators
+    if existing is None:
         return Devices(
             kind="cpu", name="CPU", count=1, memory=found.memory, host_memory=found.memory, instance=name
         )
     return Devices(
-        kind=held.kind,
-        name=held.name,
-        count=held.count,
-        memory=held.usable or _least(held.kind, held.memory),
-        nominal=held.memory,
-        compute_capability=held.compute_capability,
+        kind=existing.kind,
+        name=existing.name,
+        count=existing.count,
+        memory=existing.usable or _least(existing.kind, existing.memory),
+        nominal=existing.memory,
+        compute_capability=existing.compute_capability,
         host_memory=found.memory,
         disk=found.nvme or None,
         links=accelerators.links(name),
         instance=name,
-        cores=held.cores or 1,
-        estimated=held.usable is None and held.kind == "gpu",
+        cores=existing.cores or 1,
+        estimated=existing.usable is None and existing.kind == "gpu",
     )
 
 

@@ -15,18 +15,18 @@ class NotDivisible(CannotTell):
 def whole_degree(request: Request, devices: Devices, pipeline: int, shape: Architecture) -> int:
     """The degree that is asked for, else as many devices as the model can be cut over. NotDivisible where there are
     not as many."""
-    there = devices.count * devices.cores
-    asked = request.degree
-    if asked is None and request.text("tensor_parallel_degree") not in ("", "max", "auto"):
-        asked = request.whole("tensor_parallel_degree")
+    existing = devices.count * devices.cores
+    requested = request.degree
+    if requested is None and request.text("tensor_parallel_degree") not in ("", "max", "auto"):
+        requested = request.whole("tensor_parallel_degree")
     if devices.kind == "cpu":
         return 1
-    free = max(1, there // pipeline)
-    degree = asked or (best_degree(shape, free) if request.engine in ("vllm", "tensorrt-llm") else free)
-    if degree * pipeline > there:
+    free = max(1, existing // pipeline)
+    degree = requested or (best_degree(shape, free) if request.engine in ("vllm", "tensorrt-llm") else free)
+    if degree * pipeline > existing:
         where = devices.instance or f"{devices.count} x {devices.name}"
         what = f"degree {degree}" + (f" x {pipeline} pipeline stages" if pipeline > 1 else "")
-        raise NotDivisible(f"{what} needs more devices than {where} has: {there}")
+        raise NotDivisible(f"{what} needs more devices than {where} has: {existing}")
     return degree
 
 

@@ -23,21 +23,21 @@ _CACHE: Final[dict[str, float]] = {
 def float_bytes(request: Request, shape: Architecture, *, keeps_float32: bool = False) -> int:
     """vLLM loads float32 checkpoints in 16 bits unless told otherwise (vllm 0.11.0, config/model.py
     _get_and_verify_dtype); transformers keeps them."""
-    asked = request.text("dtype").lower()
-    if asked in ("", "auto"):
+    requested = request.text("dtype").lower()
+    if requested in ("", "auto"):
         stored = _BYTES.get((shape.dtype or "").removeprefix("torch.").lower(), 2)
         return stored if keeps_float32 else 2
-    found = _BYTES.get(asked)
+    found = _BYTES.get(requested)
     if found is None:
-        raise CannotTell(f"option dtype: {asked!r} is no dtype that lmi knows")
+        raise CannotTell(f"option dtype: {requested!r} is no dtype that lmi knows")
     return found
 
 
 def cache_item_bytes(request: Request, shape: Architecture) -> float:
-    asked = request.text("kv_cache_dtype").lower()
-    if asked in ("", "auto"):
+    requested = request.text("kv_cache_dtype").lower()
+    if requested in ("", "auto"):
         return float(float_bytes(request, shape))
-    found = _CACHE.get(asked)
+    found = _CACHE.get(requested)
     if found is None:
-        raise CannotTell(f"option kv_cache_dtype: {asked!r} is no dtype that lmi knows")
+        raise CannotTell(f"option kv_cache_dtype: {requested!r} is no dtype that lmi knows")
     return found

@@ -15,7 +15,7 @@ _DEVICES = (
     ("ml.p5en.48xlarge", 8, 141),
 )
 """Instance type, GPUs, GiB of each: NVIDIA A10G, A100, H100 and H200, cheapest first."""
-_ROOM = 1.3
+_HEADROOM = 1.3
 """Room beside the weights for KV cache and activations."""
 _USABLE = 0.9
 """What vLLM takes of a GPU's memory by default."""
@@ -32,12 +32,12 @@ class Hardware:
 
 def hardware_for(weights: int, heads: object) -> Hardware:
     """The first instance whose GPUs hold the weights with room to work; the largest where none does."""
-    need = weights / GIB * _ROOM
+    need = weights / GIB * _HEADROOM
     for instance, gpus, memory in _DEVICES:
         degree = _degree(need, gpus, memory, heads)
         if degree:
             why = (
-                f"{weights / GIB:.1f} GiB x {_ROOM} = {need:.1f} GiB, on {degree} of {gpus} GPUs with "
+                f"{weights / GIB:.1f} GiB x {_HEADROOM} = {need:.1f} GiB, on {degree} of {gpus} GPUs with "
                 f"{memory} GiB each, {_USABLE:.0%} of it usable"
             )
             return Hardware(instance, degree, why)

@@ -92,12 +92,12 @@ def _larger(checkpoint: Checkpoint, request: Request, devices: Devices) -> Itera
         if price is None or name == devices.instance:
             continue
         try:
-            there = instance_devices(name)
+            existing = instance_devices(name)
         except CannotTell:
             continue
         if (
-            there.kind == devices.kind
-            and (fit := assess(checkpoint, free, there, limits=False)).verdict == "fits"
+            existing.kind == devices.kind
+            and (fit := assess(checkpoint, free, existing, limits=False)).verdict == "fits"
         ):
             found.append((price.hourly, name, fit.degree))
     if found:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lmi_deploy.errors import TransferFailed
-from lmi_deploy.ports.source import Arrived
+from lmi_deploy.ports.source import BytesRead
 
 _BLOCK = 1 << 20
 """Told so often that whoever sums what came finds it in the processor's cache."""
 
 
-def fill_from(path: Path, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+def fill_from(path: Path, buffer: memoryview, *, start: int) -> Iterator[BytesRead]:
     """Read straight into the buffer; a file that is shorter than it was is told."""
     done = 0
     try:
@@ -26,6 +26,6 @@ def fill_from(path: Path, buffer: memoryview, *, start: int) -> Iterator[Arrived
                         hint="somebody writes to it: try again when it is still",
                     )
                 done += count
-                yield Arrived(done)
+                yield BytesRead(done)
     except OSError as exc:
         raise TransferFailed(f"{path}: {exc.strerror or exc}", hint="check the file and its rights") from exc

@@ -15,13 +15,13 @@ from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.domain.naming import digest
 from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.errors import IntegrityError, NotFound
-from lmi_deploy.ports.source import Arrived
+from lmi_deploy.ports.source import BytesRead
 from lmi_deploy.sources.file_reader import fill_from
 
 _BLOCK = 1 << 20
 
 
-class ModelFolder:
+class LocalModel:
     """`model_id` is the folder's path; there are no revisions."""
 
     def listing(self, model_id: str, revision: str) -> ModelListing:
@@ -46,13 +46,15 @@ class ModelFolder:
         *,
         start: int = 0,
         length: int | None = None,
-        anew: bool = False,
+        refresh: bool = False,
     ) -> bytes:
         with (self.folder(listing) / path).open("rb") as file:
             file.seek(start)
             return file.read(-1 if length is None else length)
 
-    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+    def read_into(
+        self, listing: ModelListing, path: str, buffer: memoryview, *, start: int
+    ) -> Iterator[BytesRead]:
         return fill_from(self.folder(listing) / path, buffer, start=start)
 
     def folder(self, listing: ModelListing) -> Path:
@@ -61,7 +63,7 @@ class ModelFolder:
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
         return 0
 
-    def require_room(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
+    def require_space(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
         """The folder is the source itself: nothing comes."""
 
     def fetch(
@@ -88,13 +90,15 @@ def _files(model_id: str) -> tuple[Path, list[Path]]:
     return root, sorted(path for path in root.rglob("*") if path.is_file() and not _hidden(path, root))
 
 
-class FolderFiles:
+class LocalModelFiles:
     """The files of a listing where they lie in one folder, whatever model the listing is of: the port Source."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+    def read_into(
+        self, listing: ModelListing, path: str, buffer: memoryview, *, start: int
+    ) -> Iterator[BytesRead]:
         return fill_from(self._root / path, buffer, start=start)
 
 
@@ -104,10 +108,10 @@ def _hidden(path: Path, root: Path) -> bool:
 
 def _entry(path: Path, root: Path) -> FileEntry:
     name = path.relative_to(root).as_posix()
-    if mistake := check_relative_path(name):
-        raise IntegrityError(f"{path}: {mistake}", hint="rename the file")
-    seal = hashlib.sha256()
+    if error := check_relative_path(name):
+        raise IntegrityError(f"{path}: {error}", hint="rename the file")
+    hasher = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
-            seal.update(block)
-    return FileEntry(path=name, size=path.stat().st_size, oid=seal.hexdigest(), kind="sha256")
+            hasher.update(block)
+    return FileEntry(path=name, size=path.stat().st_size, oid=hasher.hexdigest(), kind="sha256")

@@ -14,10 +14,10 @@ from lmi_deploy.domain.events import Event, Notice, Progress
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
 from lmi_deploy.host.disk import on_disk
-from lmi_deploy.host.file_lock import flocked
+from lmi_deploy.host.file_lock import file_lock
 from lmi_deploy.sources.hub.cache import Ledger, free_bytes, hash_file
-from lmi_deploy.sources.hub.download import Partial
-from lmi_deploy.sources.hub.retry import Damaged, Stopped
+from lmi_deploy.sources.hub.download import PartialFile
+from lmi_deploy.sources.hub.retry import DownloadStopped, HashMismatch
 from lmi_deploy.sources.hub.thread_pool import run_all
 
 _AT_ONCE = 8
@@ -27,7 +27,7 @@ Report = Callable[[int], None]
 
 
 @dataclass(slots=True)
-class Bringing:
+class S3Downloader:
     """One model's `folder`; what is on its way lies beside it. `checked`: a ledger of files found right."""
 
     listing: ModelListing
@@ -38,9 +38,9 @@ class Bringing:
     _failed: dict[str, LmiError] = field(default_factory=dict)
 
     def missing(self, files: Sequence[FileEntry]) -> int:
-        return sum(entry.size for entry in files if not self._is_there(entry))
+        return sum(entry.size for entry in files if not self._is_complete(entry))
 
-    def require_room(self, files: Sequence[FileEntry]) -> None:
+    def require_space(self, files: Sequence[FileEntry]) -> None:
         needed, free = self.missing(files), free_bytes(self.folder)
         if needed > free:
             raise TransferFailed(
@@ -54,17 +54,17 @@ class Bringing:
         left = [
             entry
             for entry in files
-            if not (self._is_there(entry) and ledger.knows(self.folder / entry.path, entry))
+            if not (self._is_complete(entry) and ledger.knows(self.folder / entry.path, entry))
         ]
         if left:
             with on_disk(self.folder):
                 self.folder.mkdir(parents=True, exist_ok=True)
-                self._coming.mkdir(parents=True, exist_ok=True)
-            with flocked(self.folder.with_name(f"{self.folder.name}.lock"), wait=True):
-                self.require_room(left)
-                yield from self._run(left, partial(self._bring, ledger), key)
+                self._on_the_way.mkdir(parents=True, exist_ok=True)
+            with file_lock(self.folder.with_name(f"{self.folder.name}.lock"), wait=True):
+                self.require_space(left)
+                yield from self._run(left, partial(self._download, ledger), key)
             self._sum_up(len(left))
-            shutil.rmtree(self._coming, ignore_errors=True)
+            shutil.rmtree(self._on_the_way, ignore_errors=True)
         return self.folder
 
     def recheck(self, files: Sequence[FileEntry], *, key: str) -> Generator[Event, None, bool]:
@@ -78,17 +78,17 @@ class Bringing:
                     path.unlink()
                     wrong.append(entry)
 
-        yield from self._run([entry for entry in files if self._is_there(entry)], check, key)
+        yield from self._run([entry for entry in files if self._is_complete(entry)], check, key)
         self._sum_up(len(files))
         for entry in wrong:
             yield Notice(text=f"{self.folder / entry.path}: it was damaged; removed, and fetched again")
         return bool(wrong)
 
     @property
-    def _coming(self) -> Path:
+    def _on_the_way(self) -> Path:
         return self.folder.with_name(f"{self.folder.name}.incomplete")
 
-    def _is_there(self, entry: FileEntry) -> bool:
+    def _is_complete(self, entry: FileEntry) -> bool:
         path = self.folder / entry.path
         return path.is_file() and path.stat().st_size == entry.size
 
@@ -103,48 +103,50 @@ class Bringing:
         }
         with closing(run_all(tasks, workers=_AT_ONCE, stop=self._stop)) as outcomes:
             for outcome in outcomes:
-                if outcome is not None and (failure := outcome.kept()) is not None:
+                if outcome is not None and (failure := outcome.error()) is not None:
                     self._failed[outcome.name] = failure
                 yield Progress(key=key, done=sum(at.values()), total=total, unit="bytes")
 
-    def _bring(self, ledger: Ledger, entry: FileEntry, report: Report) -> None:
+    def _download(self, ledger: Ledger, entry: FileEntry, report: Report) -> None:
         path = self.folder / entry.path
         with on_disk(path):
-            if not (self._is_there(entry) and hash_file(path, entry, report) == entry.oid):
+            if not (self._is_complete(entry) and hash_file(path, entry, report) == entry.oid):
                 path.parent.mkdir(parents=True, exist_ok=True)
-                coming = Partial(self._coming / f"{entry.oid}-{entry.path.replace('/', '--')[-100:]}", entry)
-                with coming.opened():
-                    coming.resume(report)
-                    self._complete(coming, entry, report)
-                coming.path.replace(path)
+                pending = PartialFile(
+                    self._on_the_way / f"{entry.oid}-{entry.path.replace('/', '--')[-100:]}", entry
+                )
+                with pending.opened():
+                    pending.resume(report)
+                    self._complete(pending, entry, report)
+                pending.path.replace(path)
             ledger.add(path, entry)
 
-    def _complete(self, coming: Partial, entry: FileEntry, report: Report) -> None:
+    def _complete(self, pending: PartialFile, entry: FileEntry, report: Report) -> None:
         try:
-            self._take(coming, entry, report)
-        except Damaged:
+            self._take(pending, entry, report)
+        except HashMismatch:
             # Whatever an earlier run left may be what is wrong: once more, from nothing.
-            coming.restart()
+            pending.restart()
             try:
-                self._take(coming, entry, report)
-            except Damaged as exc:
-                coming.path.unlink(missing_ok=True)
+                self._take(pending, entry, report)
+            except HashMismatch as exc:
+                pending.path.unlink(missing_ok=True)
                 raise self._damaged(entry, exc) from exc
 
-    def _take(self, coming: Partial, entry: FileEntry, report: Report) -> None:
-        for chunk in self.chunks(entry.path, coming.position) if coming.position < entry.size else ():
+    def _take(self, pending: PartialFile, entry: FileEntry, report: Report) -> None:
+        for chunk in self.chunks(entry.path, pending.position) if pending.position < entry.size else ():
             if self._stop.is_set():
-                raise Stopped
-            coming.take(chunk)
-            report(coming.position)
-        if coming.position < entry.size:
+                raise DownloadStopped
+            pending.take(chunk)
+            report(pending.position)
+        if pending.position < entry.size:
             raise TransferFailed(
-                f"{entry.path}: the object ends after {coming.position} bytes, {entry.size} are listed",
+                f"{entry.path}: the object ends after {pending.position} bytes, {entry.size} are listed",
                 hint="somebody writes to the prefix: run the same command again when it is still",
             )
-        coming.check()
+        pending.check()
 
-    def _damaged(self, entry: FileEntry, exc: Damaged) -> IntegrityError:
+    def _damaged(self, entry: FileEntry, exc: HashMismatch) -> IntegrityError:
         got = f"{entry.kind} {exc.got} came, {entry.oid} is right" if exc.got else exc.why
         return IntegrityError(
             f"{self.listing.model_id}{entry.path}: {got}; fetched twice, not kept",

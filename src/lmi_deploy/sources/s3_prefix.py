@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lmi_deploy.aws.s3.sha256_cache import Hashed
+from lmi_deploy.aws.s3.sha256_cache import Sha256Cache
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.domain.naming import digest
@@ -20,13 +20,13 @@ from lmi_deploy.domain.weights import Manifest, weights_label
 from lmi_deploy.errors import IntegrityError, NotFound, TransferFailed
 from lmi_deploy.host.disk import gigabytes
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.notify import Tell, silent
-from lmi_deploy.ports.object_store import ObjectStore, Stored
-from lmi_deploy.ports.source import Arrived, Lying
-from lmi_deploy.sources.s3_download import Bringing
+from lmi_deploy.ports.notify import Notify, ignore
+from lmi_deploy.ports.object_store import ObjectStore, StoredObject
+from lmi_deploy.ports.source import BytesRead, ObjectLocation
+from lmi_deploy.sources.s3_download import S3Downloader
 
 _AT_ONCE = 4
-_TELL_EVERY = 5.0
+_REPORT_EVERY = 5.0
 """Seconds."""
 
 ReadManifest = Callable[[ObjectStore, str], Manifest | None]
@@ -45,13 +45,13 @@ class S3Models:
         *,
         cache: Path,
         clock: Clock,
-        tell: Tell = silent,
+        notify: Notify = ignore,
     ) -> None:
         self._open = store
         self._read_manifest = read_manifest
         self._cache = cache
         self._clock = clock
-        self._tell = tell
+        self._notify = notify
         self._stores: dict[str, ObjectStore] = {}
         self._etags: dict[str, str] = {}
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ class S3Models:
         store = self._store(prefix)
         found = self._objects(store, prefix)
         if prefix.weights:
-            return _ours(self._read_manifest(store, prefix.weights), prefix, found)
+            return _pushed_by_lmi(self._read_manifest(store, prefix.weights), prefix, found)
         return self._foreign(store, prefix, found)
 
     def list_sizes(self, model_id: str) -> ModelListing:
@@ -80,14 +80,16 @@ class S3Models:
         *,
         start: int = 0,
         length: int | None = None,
-        anew: bool = False,
+        refresh: bool = False,
     ) -> bytes:
         prefix = read_prefix(listing.model_id)
         key = prefix.path + path
         chunks = self._store(prefix).read(key, start=start, length=length, etag=self._etag(prefix, key))
         return b"".join(chunks)
 
-    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+    def read_into(
+        self, listing: ModelListing, path: str, buffer: memoryview, *, start: int
+    ) -> Iterator[BytesRead]:
         prefix = read_prefix(listing.model_id)
         key = prefix.path + path
         etag = self._etag(prefix, key)
@@ -95,60 +97,62 @@ class S3Models:
         for chunk in self._store(prefix).read(key, start=start, length=len(buffer), etag=etag):
             buffer[done : done + len(chunk)] = chunk
             done += len(chunk)
-            yield Arrived(done)
+            yield BytesRead(done)
         if done < len(buffer):
             raise TransferFailed(
                 f"s3://{prefix.bucket}/{key}: it ends at byte {start + done}, {start + len(buffer)} were there before",
                 hint="somebody writes to the prefix: run the same command again when it is still",
             )
 
-    def lies(self, listing: ModelListing, path: str) -> Lying | None:
+    def locate(self, listing: ModelListing, path: str) -> ObjectLocation | None:
         prefix = read_prefix(listing.model_id)
         key = prefix.path + path
         etag = self._etag(prefix, key)
-        return Lying(prefix.bucket, key, etag) if etag else None
+        return ObjectLocation(prefix.bucket, key, etag) if etag else None
 
     def folder(self, listing: ModelListing) -> Path:
         return self._cache / "models" / weights_label(listing.model_id) / listing.commit
 
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
-        return self._bringing(listing).missing(files)
+        return self._downloader(listing).missing(files)
 
-    def require_room(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
-        self._bringing(listing).require_room(files)
+    def require_space(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
+        self._downloader(listing).require_space(files)
 
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Progress, None, Path]:
-        return (yield from self._bringing(listing).all(files, key=key))
+        return (yield from self._downloader(listing).all(files, key=key))
 
     def recheck(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Event, None, bool]:
-        return (yield from self._bringing(listing).recheck(files, key=key))
+        return (yield from self._downloader(listing).recheck(files, key=key))
 
-    def _bringing(self, listing: ModelListing) -> Bringing:
+    def _downloader(self, listing: ModelListing) -> S3Downloader:
         prefix = read_prefix(listing.model_id)
 
         def chunks(path: str, start: int) -> Iterator[bytes]:
             at = prefix.path + path
             return self._store(prefix).read(at, start=start, etag=self._etag(prefix, at))
 
-        return Bringing(listing, self.folder(listing), chunks, checked=self._cache / "s3-checked")
+        return S3Downloader(listing, self.folder(listing), chunks, checked=self._cache / "s3-checked")
 
-    def _objects(self, store: ObjectStore, prefix: Prefix) -> list[Stored]:
+    def _objects(self, store: ObjectStore, prefix: Prefix) -> list[StoredObject]:
         found = [one for one in store.list(prefix.path) if not one.key.endswith("/")]
         self._etags.update({f"{prefix.bucket}/{one.key}": one.etag for one in found})
         if not found:
             raise _nothing(store, prefix)
         return found
 
-    def _foreign(self, store: ObjectStore, prefix: Prefix, found: Sequence[Stored]) -> ModelListing:
+    def _foreign(self, store: ObjectStore, prefix: Prefix, found: Sequence[StoredObject]) -> ModelListing:
         names = [one.key.removeprefix(prefix.path) for one in found]
-        _refuse_hostile(prefix, names)
-        hashed = Hashed(self._cache / "s3-hashed")
+        _reject_unsafe_paths(prefix, names)
+        hashed = Sha256Cache(self._cache / "s3-hashed")
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            oids = list(self._told(prefix, found, pool.map(lambda one: hashed.sha256(store, one), found)))
+            oids = list(
+                self._listing_lines(prefix, found, pool.map(lambda one: hashed.sha256(store, one), found))
+            )
         files = tuple(
             FileEntry(path=name, size=one.size, oid=oid, kind="sha256")
             for name, one, oid in zip(names, found, oids, strict=True)
@@ -156,14 +160,16 @@ class S3Models:
         commit = digest([(file.path, file.size, file.oid) for file in files])[:40]
         return ModelListing(model_id=prefix.address, commit=commit, files=files, source="s3")
 
-    def _told(self, prefix: Prefix, found: Sequence[Stored], oids: Iterator[str]) -> Iterator[str]:
+    def _listing_lines(
+        self, prefix: Prefix, found: Sequence[StoredObject], oids: Iterator[str]
+    ) -> Iterator[str]:
         """Reading every byte of a model may take minutes, and no event can be yielded from here."""
-        said, done, total = self._clock.monotonic(), 0, sum(one.size for one in found)
+        output, done, total = self._clock.monotonic(), 0, sum(one.size for one in found)
         for one, oid in zip(found, oids, strict=True):
             done += one.size
-            if self._clock.monotonic() - said >= _TELL_EVERY:
-                self._tell(f"hashing {prefix.address}: {gigabytes(done)} of {gigabytes(total)}")
-                said = self._clock.monotonic()
+            if self._clock.monotonic() - output >= _REPORT_EVERY:
+                self._notify(f"hashing {prefix.address}: {gigabytes(done)} of {gigabytes(total)}")
+                output = self._clock.monotonic()
             yield oid
 
     def _store(self, prefix: Prefix) -> ObjectStore:
@@ -177,7 +183,7 @@ class S3Models:
         return self._etags.get(f"{prefix.bucket}/{key}", "")
 
 
-def _ours(manifest: Manifest | None, prefix: Prefix, found: Sequence[Stored]) -> ModelListing:
+def _pushed_by_lmi(manifest: Manifest | None, prefix: Prefix, found: Sequence[StoredObject]) -> ModelListing:
     """The oids of the model's first source, so that these files are the same weights wherever they go on to."""
     if manifest is None:
         raise NotFound(
@@ -187,21 +193,21 @@ def _ours(manifest: Manifest | None, prefix: Prefix, found: Sequence[Stored]) ->
     files = tuple(
         FileEntry(path=file.path, size=file.size, oid=file.oid, kind=file.kind) for file in manifest.files
     )
-    wanted = {prefix.path + file.path: file.size for file in files}
-    if wanted != {one.key: one.size for one in found}:
+    required = {prefix.path + file.path: file.size for file in files}
+    if required != {one.key: one.size for one in found}:
         raise IntegrityError(
             f"{prefix.address}: its files are not those of its manifest",
             hint=f"see which: lmi weights verify {prefix.weights} --bucket {prefix.bucket}",
         )
-    _refuse_hostile(prefix, [file.path for file in files])
+    _reject_unsafe_paths(prefix, [file.path for file in files])
     return ModelListing(model_id=prefix.address, commit=manifest.commit, files=files, source="s3")
 
 
-def _refuse_hostile(prefix: Prefix, names: Sequence[str]) -> None:
+def _reject_unsafe_paths(prefix: Prefix, names: Sequence[str]) -> None:
     for name in names:
-        if mistake := check_relative_path(name):
+        if error := check_relative_path(name):
             raise IntegrityError(
-                f"{prefix.address}: the key {prefix.path + name!r} {mistake}, so it is no file of a model",
+                f"{prefix.address}: the key {prefix.path + name!r} {error}, so it is no file of a model",
                 hint="rename or remove the object, or name a prefix without it",
             )
     for group in case_collisions(names):
@@ -213,7 +219,7 @@ def _refuse_hostile(prefix: Prefix, names: Sequence[str]) -> None:
 
 def _nothing(store: ObjectStore, prefix: Prefix) -> NotFound:
     name = prefix.path.rstrip("/")
-    if name and store.look(name) is not None:
+    if name and store.head(name) is not None:
         return NotFound(
             f"s3://{prefix.bucket}/{name}: is an object", hint="name the prefix that it lies under"
         )

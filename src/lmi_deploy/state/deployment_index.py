@@ -13,17 +13,17 @@ from pathlib import Path
 
 from lmi_deploy.domain.buckets import account_of
 from lmi_deploy.domain.dataclass_json import dump, load
-from lmi_deploy.domain.naming import name_mistake
+from lmi_deploy.domain.naming import name_error
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.host.disk import on_disk, write_whole
+from lmi_deploy.host.disk import on_disk, write_atomically
 
 _REGION = re.compile(r"[a-z0-9-]+")
 _ACCOUNT = re.compile(r"[0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
-class RememberedFolder:
+class DeploymentIndexFolder:
     """The port Remembered. A file that cannot be read is passed over: the tags tell the same."""
 
     root: Path
@@ -35,14 +35,14 @@ class RememberedFolder:
         found = {_key(ref): ref for ref in read if ref is not None}
         return tuple(found[key] for key in sorted(found))
 
-    def keep(self, ref: DeploymentRef) -> None:
+    def add(self, ref: DeploymentRef) -> None:
         path = self._path(ref)
         with on_disk(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, json.dumps(dump(ref)) + "\n")
+            write_atomically(path, json.dumps(dump(ref)) + "\n")
         self._drop_older(ref)
 
-    def drop(self, ref: DeploymentRef) -> None:
+    def discard(self, ref: DeploymentRef) -> None:
         self._path(ref).unlink(missing_ok=True)
         self._drop_older(ref)
 
@@ -57,8 +57,8 @@ class RememberedFolder:
             path.unlink(missing_ok=True)
 
     def _path(self, ref: DeploymentRef) -> Path:
-        sound = _REGION.fullmatch(ref.region) and _ACCOUNT.fullmatch(ref.account)
-        if name_mistake(ref.name) or not sound:
+        valid = _REGION.fullmatch(ref.region) and _ACCOUNT.fullmatch(ref.account)
+        if name_error(ref.name) or not valid:
             raise UsageRefused(
                 f"{ref.name} in {ref.region!r}: not a deployment", hint="`lmi ls` lists what is here"
             )

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from lmi_deploy.domain.artifact import ArtifactFile
-from lmi_deploy.domain.naming import name_mistake
-from lmi_deploy.domain.plan import TAKING_AWAY, Action
+from lmi_deploy.domain.naming import name_error
+from lmi_deploy.domain.plan import CLEANUP_ACTIONS, Action
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
 from lmi_deploy.errors import DiskRefused, Refused, UsageRefused
-from lmi_deploy.host.disk import on_disk, write_whole
-from lmi_deploy.host.file_lock import flocked, overwrite
+from lmi_deploy.host.disk import on_disk, write_atomically
+from lmi_deploy.host.file_lock import file_lock, overwrite
 from lmi_deploy.host.processes import alive, identity
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.processes import Process
@@ -27,7 +27,7 @@ from lmi_deploy.ports.processes import Process
 _RECORD = "record.json"
 
 
-class StateFolder:
+class StateDir:
     """`<root>/deployments/<name>/`: record.json, artifacts/<digest>/, servers/<server>/."""
 
     def __init__(self, root: Path) -> None:
@@ -35,8 +35,8 @@ class StateFolder:
         self._deployments = root / "deployments"
 
     def home(self, name: str) -> Path:
-        if mistake := name_mistake(name):
-            raise UsageRefused(f"{name}: not a deployment's name", hint=mistake)
+        if error := name_error(name):
+            raise UsageRefused(f"{name}: not a deployment's name", hint=error)
         return self._deployments / name
 
     def artifact(self, name: str, digest: str) -> Path:
@@ -50,7 +50,7 @@ class StateFolder:
         if not self._deployments.is_dir():
             return ()
         return tuple(
-            sorted(p.name for p in self._deployments.iterdir() if p.is_dir() and not name_mistake(p.name))
+            sorted(p.name for p in self._deployments.iterdir() if p.is_dir() and not name_error(p.name))
         )
 
     def exists(self, name: str) -> bool:
@@ -76,13 +76,13 @@ class StateFolder:
         return tuple(sorted(found, key=lambda folder: (folder.stat().st_mtime_ns, folder.name)))
 
     def read(self, name: str) -> Record | None:
-        """The record; None where there is none, or one that cannot be read (`trouble` says why)."""
+        """The record; None where there is none, or one that cannot be read (`unreadable_reason` says why)."""
         try:
             return _parse(self.home(name) / _RECORD)
         except ValueError:
             return None
 
-    def trouble(self, name: str) -> str:
+    def unreadable_reason(self, name: str) -> str:
         """Why the record cannot be read, in words; empty where nothing is wrong with it."""
         path = self.home(name) / _RECORD
         try:
@@ -96,9 +96,9 @@ class StateFolder:
         path = self.home(record.ref.name) / _RECORD
         with on_disk(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            if self.trouble(record.ref.name):
+            if self.unreadable_reason(record.ref.name):
                 path.rename(_unused(path))
-            write_whole(path, record_text(record))
+            write_atomically(path, record_text(record))
 
     def remove(self, name: str) -> None:
         """Everything of the deployment, its record last: who is interrupted here can begin again."""
@@ -114,24 +114,24 @@ class StateFolder:
 
 
 @dataclass(frozen=True, slots=True)
-class FolderJournal:
+class FileJournal:
     """The port Journal over a StateFolder. Its user holds the deployment's lock."""
 
-    folder: StateFolder
+    folder: StateDir
     ref: DeploymentRef
 
-    def intend(self, action: Action) -> None:
+    def begin(self, action: Action) -> None:
         self._note(action, intended(self._record(), action))
 
-    def done(self, action: Action, outcome: str) -> None:
+    def complete(self, action: Action, outcome: str) -> None:
         if not self.folder.exists(self.ref.name):
             return  # the action was the removal of the deployment, record and all
         self._note(action, finished(self._record(), action, outcome))
 
-    def expect(self, generation: Generation) -> None:
+    def set_pending(self, generation: Generation) -> None:
         self.folder.write(expected(self._record(), generation))
 
-    def settle(self, generation: Generation) -> None:
+    def commit(self, generation: Generation) -> None:
         self.folder.write(settled(self._record(), generation))
 
     def _note(self, action: Action, record: Record) -> None:
@@ -139,14 +139,14 @@ class FolderJournal:
             self.folder.write(record)
         except DiskRefused:
             # What takes away makes room: on a full disk it goes on without its history, which the world outranks.
-            if not isinstance(action, TAKING_AWAY):
+            if not isinstance(action, CLEANUP_ACTIONS):
                 raise
 
     def _record(self) -> Record:
         return self.folder.read(self.ref.name) or Record(ref=self.ref)
 
 
-class FolderLock:
+class FileLock:
     """The port Lock: a flock, which ends with its holder however that ends. `command` is told to who is refused."""
 
     def __init__(self, root: Path, clock: Clock, command: str) -> None:
@@ -159,7 +159,7 @@ class FolderLock:
         path = self._path(name)
         with ExitStack() as stack:
             try:
-                handle = stack.enter_context(flocked(path, wait=False))
+                handle = stack.enter_context(file_lock(path, wait=False))
             except BlockingIOError as exc:
                 raise Refused(
                     f"{name}: locked by {self.holder(name) or 'another lmi'}",
@@ -189,12 +189,12 @@ class FolderLock:
 
     def sweep(self, name: str) -> None:
         if self._path(name).exists():
-            with suppress(BlockingIOError), flocked(self._path(name), wait=False):
+            with suppress(BlockingIOError), file_lock(self._path(name), wait=False):
                 pass
 
     def _path(self, name: str) -> Path:
-        if mistake := name_mistake(name):
-            raise UsageRefused(f"{name}: not a deployment's name", hint=mistake)
+        if error := name_error(name):
+            raise UsageRefused(f"{name}: not a deployment's name", hint=error)
         return self._root / f"{name}.lock"
 
     def _holder(self) -> dict[str, Any]:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.observed import CloudHeld, CloudObserved, Held, LocalHeld, LocalObserved, Observed
+from lmi_deploy.domain.observed import (
+    CloudInventory,
+    CloudObserved,
+    Inventory,
+    LocalInventory,
+    LocalObserved,
+    Observed,
+)
 from lmi_deploy.domain.plan import Action, Plan, ProbeServer, RemoveArtifact, StopServer
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import DeleteEndpointConfig, DeleteModel, MakeBucket, ProbeEndpoint
@@ -19,30 +26,30 @@ from lmi_deploy.targets.sagemaker.plan import wait as plan_wait
 
 PROBES = (ProbeServer, ProbeEndpoint)
 """The actions that ask for one real answer."""
-CLEARING = (RemoveArtifact, StopServer, DeleteEndpointConfig, DeleteModel)
+CLEANUP = (RemoveArtifact, StopServer, DeleteEndpointConfig, DeleteModel)
 """What clears an old generation away, once the new one serves."""
-FOUNDING = (MakeBucket,)
+BOOTSTRAP = (MakeBucket,)
 """What must be there before a lock can be taken and a record written."""
 
 
-def diff(spec: Spec, artifact: Artifact, observed: Observed, held: Held) -> Plan:
+def diff(spec: Spec, artifact: Artifact, observed: Observed, inventory: Inventory) -> Plan:
     """The actions that make the world what `spec` says; none when it is so already."""
-    match spec.place, observed, held:
-        case LocalPlace(), LocalObserved(), LocalHeld():
-            return local_plan.diff(spec, artifact, observed, held)
-        case SageMakerPlace(), CloudObserved(), CloudHeld():
-            return deploy.diff(spec, artifact, observed, held)
+    match spec.place, observed, inventory:
+        case LocalPlace(), LocalObserved(), LocalInventory():
+            return local_plan.diff(spec, artifact, observed, inventory)
+        case SageMakerPlace(), CloudObserved(), CloudInventory():
+            return deploy.diff(spec, artifact, observed, inventory)
         case _:
             raise AssertionError("a place, and what was seen of another")
 
 
-def elsewhere(spec: Spec, artifact: Artifact, plan: Plan, held: Held) -> Held | None:
+def next_placement(spec: Spec, artifact: Artifact, plan: Plan, inventory: Inventory) -> Inventory | None:
     """What is held, with the placement to avoid that could not be had; None where no other is left to try."""
-    match held:
-        case LocalHeld():
+    match inventory:
+        case LocalInventory():
             return None
-        case CloudHeld():
-            return deploy.elsewhere(spec, artifact, plan, held)
+        case CloudInventory():
+            return deploy.next_placement(spec, artifact, plan, inventory)
 
 
 def teardown(observed: Observed, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
@@ -76,13 +83,13 @@ def earlier(observed: Observed) -> tuple[tuple[Generation, str], ...]:
             return tuple((each, rollback_candidates.lacks(each, observed)) for each in past)
 
 
-def waiting(observed: Observed, *, timeout: int | None) -> tuple[Plan, Generation | None]:
+def wait_plan(observed: Observed, *, timeout: int | None) -> tuple[Plan, Generation | None]:
     """What is left of an `up` that ended before the deployment answered, and what it brings."""
     match observed:
         case LocalObserved():
-            return local_plan.waiting(observed, timeout=timeout)
+            return local_plan.wait_plan(observed, timeout=timeout)
         case CloudObserved():
-            return plan_wait.waiting(observed, timeout=timeout)
+            return plan_wait.wait_plan(observed, timeout=timeout)
 
 
 def weights_named(observed: Observed) -> tuple[str, ...]:
@@ -103,7 +110,7 @@ def notices(observed: Observed, plan: Plan) -> tuple[str, ...]:
             return tuple(filter(None, (expiry.expiry_notice(observed, plan),)))
 
 
-def proof(spec: Spec, artifact: Artifact) -> Action:
+def probe_action(spec: Spec, artifact: Artifact) -> Action:
     """The one real inference that proves what serves already."""
     match spec.place:
         case LocalPlace():

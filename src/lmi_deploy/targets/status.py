@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from lmi_deploy.domain.observed import CloudObserved, LocalObserved, Observed
-from lmi_deploy.domain.record import Standing
+from lmi_deploy.domain.record import DeploymentStatus
 from lmi_deploy.targets.local import status as local_status
 from lmi_deploy.targets.sagemaker import status as sagemaker_status
 
 
-def judge(observed: Observed) -> tuple[Standing, str]:
+def status_of(observed: Observed) -> tuple[DeploymentStatus, str]:
     """The standing, and the reason when it is not in step."""
     match observed:
         case LocalObserved():
-            return local_status.judge(observed)
+            return local_status.status_of(observed)
         case CloudObserved():
-            return sagemaker_status.judge(observed)
+            return sagemaker_status.status_of(observed)
 
 
-def elsewhere_words(observed: CloudObserved) -> str:
+def other_location_text(observed: CloudObserved) -> str:
     """Where else this machine brought up one of that name, for the end of a sentence; empty where nowhere."""
-    return sagemaker_status.elsewhere_words(observed)
+    return sagemaker_status.other_location_text(observed)
 
 
 def unattended(observed: Observed) -> str:
@@ -40,12 +40,12 @@ def missing_parts(observed: Observed, *, replaced: bool) -> str:
     )
 
 
-def missed(observed: Observed) -> str:
+def failed_update_reason(observed: Observed) -> str:
     """What an earlier `up` was bringing, and why it does not serve; empty where there is no such thing."""
     match observed:
         case LocalObserved():
             return ""
-        case CloudObserved(endpoint=endpoint, record=record, stranger=stranger):
-            if endpoint is None or record is None or stranger:
+        case CloudObserved(endpoint=endpoint, record=record, not_owned_reason=foreign):
+            if endpoint is None or record is None or foreign:
                 return ""
-            return sagemaker_status.missed(endpoint, record)
+            return sagemaker_status.failed_update_reason(endpoint, record)

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.inference_http import Head, HttpRequest
-from lmi_deploy.domain.observed import Held, Observed
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.observed import Inventory, Observed
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.spec import Spec
@@ -27,35 +27,37 @@ class Target(Protocol):
     def inspect(self, ref: DeploymentRef) -> Observed:
         """The same, and whether the files are there from which an instance that starts now would load the model."""
 
-    def recorded(self, ref: DeploymentRef) -> Record | None:
+    def read_record(self, ref: DeploymentRef) -> Record | None:
         """Its record alone, which is cheaper than a look at all of it."""
 
     def confirm(self, observed: Observed) -> Observed:
         """With each thing looked at where it lies, not in a search that lags: for a plan that changes something."""
 
-    def survey(self, ref: DeploymentRef) -> Observed:
+    def observe_all(self, ref: DeploymentRef) -> Observed:
         """The same, and whatever a teardown must know beside it, each thing looked at where it lies."""
 
-    def held(self, spec: Spec, hub: Hub) -> Held:
+    def inventory(self, spec: Spec, hub: Hub) -> Inventory:
         """What is there already around the deployment: reads only."""
 
-    def priced(self, spec: Spec, held: Held) -> Held:
+    def with_prices(self, spec: Spec, inventory: Inventory) -> Inventory:
         """With what it costs: asked only of a plan that changes something."""
 
-    def known(self) -> tuple[DeploymentRef, ...]:
+    def list_known(self) -> tuple[DeploymentRef, ...]:
         """Every deployment that can be found here."""
 
     def remember(self, ref: DeploymentRef) -> None:
         """Note on this machine that it is brought up from here: before anything is made, so that a home that cannot be
         written stops an `up` (DiskRefused) that has cost nothing yet."""
 
-    def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+    def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
         """The writes that bring a spec up, those of a teardown among them."""
 
-    def ending(self, ref: DeploymentRef) -> Perform:
+    def teardown_actions(self, ref: DeploymentRef) -> Perform:
         """The writes that need no spec: those of a teardown, of waiting and of going back."""
 
-    def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+    def invoke(
+        self, ref: DeploymentRef, request: HttpRequest, *, timeout: float
+    ) -> Iterator[ResponseHead | bytes]:
         """Send one request to the deployment's address: the head, then the body as it comes."""
 
     def address(self, ref: DeploymentRef) -> str:

@@ -42,10 +42,10 @@ class MachineView:
     def words(self, lines: Iterable[str]) -> None:
         pass
 
-    def piece(self, text: str) -> None:
+    def chunk(self, text: str) -> None:
         self._write("piece", {"text": text})
 
-    def end_of_answer(self) -> None:
+    def end_of_response(self) -> None:
         pass
 
     def result(self, fields: Fields, text: str = "") -> None:
@@ -56,8 +56,8 @@ class MachineView:
 
     def fail(self, error: LmiError) -> None:
         problems = [dataclasses.asdict(p) for p in error.problems] if isinstance(error, RecipeError) else []
-        told = {"message": error.message, "hint": error.hint, "details": list(error.details)}
-        fields = {"kind": type(error).__name__, "exit_code": error.exit_code, **told}
+        response = {"message": error.message, "hint": error.hint, "details": list(error.details)}
+        fields = {"kind": type(error).__name__, "exit_code": error.exit_code, **response}
         self._write("result", {"ok": False, "error": fields, **({"problems": problems} if problems else {})})
 
     def close(self) -> None:

@@ -24,15 +24,15 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     if any(change.before for change in plan.changes):
         for change in plan.changes:
             yield f"  ~ {plain(change.field)}: {_value(change.before)} -> {_value(change.after)}"
-    elif made := _made(plan):
-        yield f"  {made}"
+    elif created := _created(plan):
+        yield f"  {created}"
     if plan.figures:
         yield from (
             f"  {line}" for line in _lines([f"{name}: {_figure(name, v)}" for name, v in plan.figures])
         )
 
 
-def _made(plan: Plan) -> str:
+def _created(plan: Plan) -> str:
     """What is made where nothing was, in a line; the rest of it is in `--json`."""
     new = {change.field: change.after for change in plan.changes}
     return ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new)

@@ -45,10 +45,10 @@ class LiveLine:
             self._task,
             completed=0 if seconds else event.done,
             total=None if seconds else event.total,
-            told=self._told(event),
+            told=self._progress_text(event),
         )
 
-    def aside(self, text: str) -> None:
+    def print_above(self, text: str) -> None:
         """Somebody else's line, shown for a moment beside the bar."""
         if self._task is not None:
             self._bar.update(self._task, told=plain(text)[: max(20, self._console.width - 60)])
@@ -59,7 +59,7 @@ class LiveLine:
     def close(self) -> None:
         self._bar.stop()
 
-    def _told(self, event: events.Progress) -> str:
+    def _progress_text(self, event: events.Progress) -> str:
         if event.unit != "bytes":
             return plain(event.note) or f"{event.done:.0f} {event.unit}"
         return " ".join(part for part in (size(event.done), self._rate(event), plain(event.note)) if part)

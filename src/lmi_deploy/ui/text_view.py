@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # most commands show no plan, and its nouns take a fifth of t
     from lmi_deploy.domain.plan import Plan
     from lmi_deploy.ui.progress_line import LiveLine
 
-_QUIET_SECONDS = 5.0
+_IDLE_SECONDS = 5.0
 _LATELY = 60
 """Lines that are not told again when a failure brings them along."""
 
@@ -46,7 +46,7 @@ class HumanView:
             case Finished():
                 self._finish(event)
             case Notice(text=text):
-                self._tell(text)
+                self._write_line(text)
             case Answered():
                 self._answered(event)
 
@@ -54,10 +54,10 @@ class HumanView:
         from lmi_deploy.ui.plan_text import plan_lines
 
         for line in plan_lines(plan):
-            self._tell(line)
+            self._write_line(line)
 
     def note(self, text: str) -> None:
-        self._tell(text)
+        self._write_line(text)
 
     def rows(self, rows: Sequence[Fields], *, spare: Sequence[str] = ()) -> None:
         if not rows:
@@ -78,11 +78,11 @@ class HumanView:
             self._out.write(line + "\n")
         self._out.flush()
 
-    def piece(self, text: str) -> None:
+    def chunk(self, text: str) -> None:
         self._out.write(plain(text) if self._out.isatty() else text)
         self._out.flush()
 
-    def end_of_answer(self) -> None:
+    def end_of_response(self) -> None:
         self._out.write("\n")
         self._out.flush()
 
@@ -117,40 +117,40 @@ class HumanView:
         if self._moving:
             self._live_line().progress(event)
             return
-        self._tell_pending()
+        self._write_pending()
         step = event.done - self._shown_at
-        if event.unit == "seconds" and 0 <= step < _QUIET_SECONDS:
+        if event.unit == "seconds" and 0 <= step < _IDLE_SECONDS:
             return
         if event.unit == "bytes" and event.total and 0 <= step < event.total / 10:
             return
         self._shown_at = event.done
-        self._tell(f"    {progress_text(event)}")
+        self._write_line(f"    {progress_text(event)}")
 
     def _line(self, text: str) -> None:
         if self._moving:
-            self._live_line().aside(text)
+            self._live_line().print_above(text)
         else:
-            self._tell_pending()
-            self._tell(f"    {text}")
+            self._write_pending()
+            self._write_line(f"    {text}")
 
-    def _tell_pending(self) -> None:
+    def _write_pending(self) -> None:
         if self._pending:
-            self._tell(f"... {self._pending}")
+            self._write_line(f"... {self._pending}")
             self._pending = ""
 
     def _finish(self, event: Finished) -> None:
         self.close()
         outcome = f", {event.outcome}" if event.outcome else ""
         self._shown_at, self._pending = 0.0, ""
-        self._tell(f"ok  {event.title} ({span(event.seconds)}{outcome})")
+        self._write_line(f"ok  {event.title} ({span(event.seconds)}{outcome})")
 
     def _answered(self, event: Answered) -> None:
         if self._live is not None:
             self.close()
-        self._tell(f"    asked: {_in_a_line(event.prompt)}")
-        self._tell(f"    answered: {_in_a_line(event.answer)}")
+        self._write_line(f"    asked: {_in_a_line(event.prompt)}")
+        self._write_line(f"    answered: {_in_a_line(event.answer)}")
 
-    def _tell(self, text: str) -> None:
+    def _write_line(self, text: str) -> None:
         text = mask_urls(text)
         if self._live is not None:
             self._live.above(text)

@@ -31,10 +31,10 @@ class View(Protocol):
     def words(self, lines: Iterable[str]) -> None:
         """The result as people read it, where it is more than a line; a program has the fields of `result`."""
 
-    def piece(self, text: str) -> None:
+    def chunk(self, text: str) -> None:
         """A part of an answer, as it comes."""
 
-    def end_of_answer(self) -> None:
+    def end_of_response(self) -> None:
         """The answer is whole, and did not end its last line."""
 
     def result(self, fields: Fields, text: str = "") -> None:

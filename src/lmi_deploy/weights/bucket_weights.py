@@ -10,23 +10,23 @@ from pathlib import Path
 
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.facts import FileEntry, ModelListing
-from lmi_deploy.domain.sagemaker.transfer_job import Order
-from lmi_deploy.domain.weights import Flaw, Leftover, Manifest, Travel, weights_name, weights_prefix
+from lmi_deploy.domain.sagemaker.transfer_job import JobRequest
+from lmi_deploy.domain.weights import IntegrityIssue, Manifest, Orphan, Travel, weights_name, weights_prefix
 from lmi_deploy.errors import IntegrityError, UsageRefused
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.external_uploader import Carrier
+from lmi_deploy.ports.external_uploader import ExternalUploader
 from lmi_deploy.ports.hub import Hub
-from lmi_deploy.ports.object_store import ObjectStore, Upload
+from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore
 from lmi_deploy.ports.source import Source
 from lmi_deploy.ports.weights import Weights
 from lmi_deploy.weights import maintenance
-from lmi_deploy.weights.cross_bucket_copy import NoSource, Route, copy_weights
-from lmi_deploy.weights.engine_selection import OWN, choose_carrier
-from lmi_deploy.weights.external_upload import Carriage
+from lmi_deploy.weights.cross_bucket_copy import CopyRoute, NoSource, copy_weights
+from lmi_deploy.weights.engine_selection import OWN, choose_engine
+from lmi_deploy.weights.external_upload import ExternalUpload
 from lmi_deploy.weights.lookup import find_weights
 from lmi_deploy.weights.manifest_comparison import compare_listing, listed_weights
 from lmi_deploy.weights.manifests import manifests
-from lmi_deploy.weights.push import Way, complete_weights, nothing_to_do, push
+from lmi_deploy.weights.push import PushContext, complete_weights, nothing_to_do, push
 from lmi_deploy.weights.settings import TransferSettings
 from lmi_deploy.weights.shards import push_shard
 
@@ -46,7 +46,7 @@ class BucketWeights:
     served: Callable[[Container[str]], Mapping[str, str]] = lambda recorded: {}
     """Weights that live endpoints serve from, by name, and whose deployment each endpoint is. It is told the
     deployments whose record names weights."""
-    carriers: Mapping[str, Carrier] = field(default_factory=dict)
+    carriers: Mapping[str, ExternalUploader] = field(default_factory=dict)
     """Outside engines, by what `weights.engine` calls them."""
     _completed: set[str] = field(default_factory=set)
 
@@ -63,55 +63,63 @@ class BucketWeights:
     def push(
         self, listing: ModelListing, files: Sequence[FileEntry], source: Source, *, key: str
     ) -> Generator[Event, None, Manifest]:
-        return (yield from push(listing, files, way=self._way(source), key=key))
+        return (yield from push(listing, files, push_context=self._context(source), key=key))
 
     @property
     def engines(self) -> frozenset[str]:
-        return frozenset(name for name, carrier in self.carriers.items() if carrier.present)
+        return frozenset(name for name, uploader in self.carriers.items() if uploader.present)
 
-    def carry(
+    def upload_files(
         self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, engine: str, key: str
     ) -> Generator[Event, None, Manifest]:
-        carrier = self.carriers.get(engine)
-        if carrier is None:
+        uploader = self.carriers.get(engine)
+        if uploader is None:
             raise UsageRefused(
                 f"weights.engine: there is no {engine} here", hint="leave the engine out, or: auto"
             )
-        yield Notice(text=f"engine: {carrier.name}")
-        way = replace(self._way(NoSource()), carriage=Carriage(carrier, folder))
-        return (yield from push(listing, files, way=way, key=key))
+        yield Notice(text=f"engine: {uploader.name}")
+        context = replace(self._context(NoSource()), external_upload=ExternalUpload(uploader, folder))
+        return (yield from push(listing, files, push_context=context, key=key))
 
-    def bring(
+    def upload(
         self,
         listing: ModelListing,
         files: Sequence[FileEntry],
         hub: Hub,
         *,
-        travel: Travel,
-        here: Callable[[Path], Source],
+        transfer_options: Travel,
+        local: Callable[[Path], Source],
         key: str,
     ) -> Generator[Event, None, Manifest]:
-        bound = self if not travel.memory else self._within(travel.memory)
+        bound = self if not transfer_options.memory else self._within(transfer_options.memory)
         try:
-            return (yield from bound._bring(listing, files, hub, travel=travel, here=here, key=key))
+            return (
+                yield from bound._upload(
+                    listing, files, hub, transfer_options=transfer_options, local=local, key=key
+                )
+            )
         except IntegrityError:
             # A disk may have changed what was right when it came: what this machine keeps is looked at again.
             if not (yield from hub.recheck(listing, files, key=key)):
                 raise
-        return (yield from bound._bring(listing, files, hub, travel=travel, here=here, key=key))
+        return (
+            yield from bound._upload(
+                listing, files, hub, transfer_options=transfer_options, local=local, key=key
+            )
+        )
 
-    def _bring(
+    def _upload(
         self,
         listing: ModelListing,
         files: Sequence[FileEntry],
         hub: Hub,
         *,
-        travel: Travel,
-        here: Callable[[Path], Source],
+        transfer_options: Travel,
+        local: Callable[[Path], Source],
         key: str,
     ) -> Generator[Event, None, Manifest]:
-        if travel.via != "snapshot" and listing.source != "folder":
-            chosen = choose_carrier(travel.engine, files, here=False, present=self.engines)
+        if transfer_options.via != "snapshot" and listing.source != "folder":
+            chosen = choose_engine(transfer_options.engine, files, is_local=False, present=self.engines)
             yield Notice(text=f"engine: {chosen.engine}")
             return (yield from self.push(listing, files, hub, key=key))
         name = weights_name(listing.model_id, listing.commit, tuple(files))
@@ -121,16 +129,16 @@ class BucketWeights:
             return found
         folder = yield from hub.fetch(listing, files, key=key)
         yield Notice(text=f"the files are in {folder}")
-        chosen = choose_carrier(travel.engine, files, here=True, present=self.engines)
+        chosen = choose_engine(transfer_options.engine, files, is_local=True, present=self.engines)
         if chosen.engine == OWN:
             yield Notice(text=f"engine: {OWN}")
-            return (yield from self.push(listing, files, here(folder), key=key))
+            return (yield from self.push(listing, files, local(folder), key=key))
         if chosen.why:
             yield Notice(text=chosen.why)
-        return (yield from self.carry(listing, files, folder, engine=chosen.engine, key=key))
+        return (yield from self.upload_files(listing, files, folder, engine=chosen.engine, key=key))
 
-    def _way(self, source: Source) -> Way:
-        return Way(
+    def _context(self, source: Source) -> PushContext:
+        return PushContext(
             source=source,
             store=self.store,
             clock=self.clock,
@@ -142,9 +150,11 @@ class BucketWeights:
         return replace(self, settings=replace(self.settings, memory=memory))
 
     def push_shard(
-        self, order: Order, source: Source, *, number: int, count: int, key: str
+        self, order: JobRequest, source: Source, *, number: int, count: int, key: str
     ) -> Generator[Event, None, Manifest | None]:
-        return (yield from push_shard(order, number=number, count=count, way=self._way(source), key=key))
+        return (
+            yield from push_shard(order, number=number, count=count, context=self._context(source), key=key)
+        )
 
     def all(self) -> tuple[Manifest, ...]:
         return tuple(manifests(self.store))
@@ -152,14 +162,14 @@ class BucketWeights:
     def find(self, name: str) -> Manifest:
         return find_weights(self.all(), name, self.store.bucket)
 
-    def flaws(self, name: str) -> tuple[Flaw, ...] | None:
+    def flaws(self, name: str) -> tuple[IntegrityIssue, ...] | None:
         manifest, listed = listed_weights(self.store, name)
         return None if manifest is None else compare_listing(self.store, manifest, listed)
 
     def exists(self, name: str) -> bool:
         return maintenance.exists(self.store, name)
 
-    def used(self, *, but: str = "") -> dict[str, str]:
+    def references(self, *, but: str = "") -> dict[str, str]:
         found: dict[str, str] = {}
         for stored in self.store.list(_RECORDS):
             if stored.key.endswith(_RECORD):
@@ -170,11 +180,13 @@ class BucketWeights:
         served = self.served(frozenset({*found.values(), but}))
         return {name: deployment for name, deployment in served.items() if deployment != but} | found
 
-    def verify(self, manifest: Manifest, *, deep: bool, key: str) -> Generator[Event, None, tuple[Flaw, ...]]:
+    def verify(
+        self, manifest: Manifest, *, deep: bool, key: str
+    ) -> Generator[Event, None, tuple[IntegrityIssue, ...]]:
         return (yield from maintenance.verify(self.store, manifest, key=key, deep=deep))
 
     def remove(self, name: str, *, but: str = "") -> int:
-        return maintenance.remove(self.store, name, used=self.used(but=but))
+        return maintenance.remove(self.store, name, used=self.references(but=but))
 
     def copy_from(self, origin: Weights, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         if not isinstance(origin, BucketWeights):
@@ -184,7 +196,7 @@ class BucketWeights:
                 f"s3://{self.store.bucket}: these weights lie in it already",
                 hint="name another one with --to-bucket",
             )
-        route = Route(
+        route = CopyRoute(
             origin=origin.store,
             target=self.store,
             owner=origin.owner,
@@ -193,19 +205,19 @@ class BucketWeights:
         )
         return (yield from copy_weights(name, route=route, key=key))
 
-    def leftovers(self, *, before: datetime) -> tuple[Leftover, ...]:
-        return _told(maintenance.orphans(self.store, before=before), self._unfinished(before))
+    def orphans(self, *, before: datetime) -> tuple[Orphan, ...]:
+        return _orphans(maintenance.orphans(self.store, before=before), self._unfinished(before))
 
-    def clear(self, *, before: datetime) -> tuple[Leftover, ...]:
+    def clear(self, *, before: datetime) -> tuple[Orphan, ...]:
         # The objects are judged first: by their uploads, too, which are gone afterwards.
         unfinished, uploads = self._unfinished(before), maintenance.orphans(self.store, before=before)
         maintenance.give_up(self.store, uploads)
         for one in unfinished:
             self.store.delete(one.keys)
-        return _told(uploads, unfinished)
+        return _orphans(uploads, unfinished)
 
-    def _unfinished(self, before: datetime) -> tuple[maintenance.Unfinished, ...]:
-        return maintenance.unfinished(self.store, before=before, used=self.used())
+    def _unfinished(self, before: datetime) -> tuple[maintenance.UnfinishedUpload, ...]:
+        return maintenance.unfinished(self.store, before=before, used=self.references())
 
     def _named(self, key: str) -> tuple[str, ...]:
         """The weights that a record's generations name, and those that an unfinished `up` brings.
@@ -215,16 +227,18 @@ class BucketWeights:
         body = b"".join(self.store.read(key))
         try:
             record = json.loads(body)
-            told = (*record.get("generations", ()), *filter(None, [record.get("coming")]))
-            kept = [one["summary"].get("weights_name", "") for one in told]
-            begun = [one["names"].get("weights", "") for one in record.get("intents", ())]
+            items = (*record.get("generations", ()), *filter(None, [record.get("coming")]))
+            kept = [one["summary"].get("weights_name", "") for one in items]
+            started = [one["names"].get("weights", "") for one in record.get("intents", ())]
         except (ValueError, AttributeError, KeyError, TypeError):
             raise UsageRefused(f"{key}: not a record", hint="look at it before anything is removed") from None
-        return tuple(str(name) for name in (*kept, *begun) if name)
+        return tuple(str(name) for name in (*kept, *started) if name)
 
 
-def _told(uploads: Sequence[Upload], unfinished: Sequence[maintenance.Unfinished]) -> tuple[Leftover, ...]:
+def _orphans(
+    uploads: Sequence[MultipartUpload], unfinished: Sequence[maintenance.UnfinishedUpload]
+) -> tuple[Orphan, ...]:
     return (
-        *(Leftover(kind="upload", name=one.key, size=None, since=one.begun) for one in uploads),
-        *(Leftover(kind="objects", name=one.name, size=one.size, since=one.touched) for one in unfinished),
+        *(Orphan(kind="upload", name=one.key, size=None, since=one.started) for one in uploads),
+        *(Orphan(kind="objects", name=one.name, size=one.size, since=one.touched) for one in unfinished),
     )

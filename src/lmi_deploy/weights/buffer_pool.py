@@ -10,14 +10,14 @@ from typing import Final
 HUGE: Final = 2 << 20
 
 
-class Stopped(Exception):
+class PoolStopped(Exception):
     """Somebody ended the transfer: whoever waits, waits no more."""
 
 
-class Slab:
+class Buffer:
     """One buffer and how many need it still: it is free for the next part when all have let it go."""
 
-    def __init__(self, owner: Slabs, content: memoryview) -> None:
+    def __init__(self, owner: BufferPool, content: memoryview) -> None:
         self.content = content
         self.holders = 1
         self._owner = owner
@@ -29,7 +29,7 @@ class Slab:
         self._owner.drop(self)
 
 
-class Slabs:
+class BufferPool:
     """`count` buffers of `size` bytes, made when first needed and used again."""
 
     def __init__(self, count: int, size: int) -> None:
@@ -38,35 +38,35 @@ class Slabs:
         self.most = 0
         """So many were in use at once, at most."""
         self._free: list[memoryview] = []
-        self._unmade = count
-        self._taken = 0
+        self._unallocated = count
+        self._in_use = 0
         self._change = threading.Condition()
         self._stopped = False
 
-    def take(self) -> Slab:
+    def take(self) -> Buffer:
         """A buffer, once there is one. Raises Stopped."""
         with self._change:
-            while not (self._free or self._unmade or self._stopped):
+            while not (self._free or self._unallocated or self._stopped):
                 self._change.wait()
             if self._stopped:
-                raise Stopped
-            self._taken += 1
-            self.most = max(self.most, self._taken)
+                raise PoolStopped
+            self._in_use += 1
+            self.most = max(self.most, self._in_use)
             if self._free:
-                return Slab(self, self._free.pop())
-            self._unmade -= 1
-        return Slab(self, _memory(self.size))
+                return Buffer(self, self._free.pop())
+            self._unallocated -= 1
+        return Buffer(self, _allocate(self.size))
 
-    def hold(self, slab: Slab) -> None:
+    def hold(self, buffer: Buffer) -> None:
         with self._change:
-            slab.holders += 1
+            buffer.holders += 1
 
-    def drop(self, slab: Slab) -> None:
+    def drop(self, buffer: Buffer) -> None:
         with self._change:
-            slab.holders -= 1
-            if slab.holders == 0:
-                self._taken -= 1
-                self._free.append(slab.content)
+            buffer.holders -= 1
+            if buffer.holders == 0:
+                self._in_use -= 1
+                self._free.append(buffer.content)
                 self._change.notify()
 
     def stop(self) -> None:
@@ -75,7 +75,7 @@ class Slabs:
             self._change.notify_all()
 
 
-def _memory(size: int) -> memoryview:
+def _allocate(size: int) -> memoryview:
     """In large pages where Linux has them: what reads it from end to end (a hash, TLS) takes a third less time."""
     if size < HUGE:
         return memoryview(bytearray(size))

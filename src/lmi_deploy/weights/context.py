@@ -10,39 +10,39 @@ from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.errors import TransferFailed
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
-from lmi_deploy.weights.buffer_pool import Stopped
-from lmi_deploy.weights.progress import Board
+from lmi_deploy.weights.buffer_pool import PoolStopped
+from lmi_deploy.weights.progress import TransferProgress
 
 GO_ON = "run the same command again: it goes on from what the bucket has"
 
 
 @dataclass(slots=True)
-class Ends:
+class TransferContext:
     listing: ModelListing
     source: Source
     store: ObjectStore
     prefix: str
-    board: Board
+    board: TransferProgress
     stop: threading.Event = field(default_factory=threading.Event)
 
     def key(self, entry: FileEntry) -> str:
         return self.prefix + entry.path
 
-    def fill(self, entry: FileEntry, view: memoryview, start: int) -> str:
+    def read_into(self, entry: FileEntry, view: memoryview, start: int) -> str:
         """Bytes of one file into a buffer, and their CRC32; Stopped when somebody ended the transfer."""
-        came, noted, crc = 0, False, 0
-        for arrived in self.source.fill(self.listing, entry.path, view, start=start):
+        received, recorded, crc = 0, False, 0
+        for bytes_read in self.source.read_into(self.listing, entry.path, view, start=start):
             if self.stop.is_set():
-                raise Stopped
+                raise PoolStopped
             # While what came last is in the processor's cache: later it takes twice the time.
-            crc = crc32(view[came : arrived.come], crc)
-            came = arrived.come
-            if arrived.note or noted:
-                self.board.say(entry.path, arrived.note)
-                noted = bool(arrived.note)
-        if came != len(view):
+            crc = crc32(view[received : bytes_read.come], crc)
+            received = bytes_read.come
+            if bytes_read.note or recorded:
+                self.board.note_file(entry.path, bytes_read.note)
+                recorded = bool(bytes_read.note)
+        if received != len(view):
             raise TransferFailed(
-                f"{entry.path}: {came} of {len(view)} bytes came from byte {start} on",
+                f"{entry.path}: {received} of {len(view)} bytes came from byte {start} on",
                 hint=GO_ON,
             )
         return crc32_text(crc)

@@ -10,22 +10,22 @@ from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.domain.weights import Manifest, StoredFile, weights_prefix
 from lmi_deploy.errors import IntegrityError
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.object_store import ObjectStore, Stored
-from lmi_deploy.ports.source import Arrived
-from lmi_deploy.weights.buffer_pool import Slab
-from lmi_deploy.weights.context import Ends
+from lmi_deploy.ports.object_store import ObjectStore, StoredObject
+from lmi_deploy.ports.source import BytesRead
+from lmi_deploy.weights.buffer_pool import Buffer
+from lmi_deploy.weights.context import TransferContext
 from lmi_deploy.weights.lookup import no_such
 from lmi_deploy.weights.manifests import read_manifest, write_manifest
-from lmi_deploy.weights.progress import Board
+from lmi_deploy.weights.progress import TransferProgress
 from lmi_deploy.weights.push import nothing_to_do
-from lmi_deploy.weights.runner import Run
-from lmi_deploy.weights.server_side_copy import Elsewhere, copied_file
+from lmi_deploy.weights.runner import TransferRun
+from lmi_deploy.weights.server_side_copy import CopySource, copied_file
 from lmi_deploy.weights.settings import TransferSettings
 from lmi_deploy.weights.upload_task import Job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class CopyRoute:
     """`owner`: the account that must own the bucket of `origin`."""
 
     origin: ObjectStore
@@ -35,7 +35,7 @@ class Route:
     settings: TransferSettings
 
 
-def copy_weights(name: str, *, route: Route, key: str) -> Generator[Event, None, Manifest]:
+def copy_weights(name: str, *, route: CopyRoute, key: str) -> Generator[Event, None, Manifest]:
     """Bring complete weights into another bucket under their own name, the manifest last.
 
     Each copy's size and checksum are held to the manifest; what lies there right is not copied again.
@@ -44,28 +44,30 @@ def copy_weights(name: str, *, route: Route, key: str) -> Generator[Event, None,
     if manifest is None:
         raise no_such(name, route.origin.bucket)
     prefix = weights_prefix(name)
-    there = {stored.key: stored for stored in route.target.list(prefix)}
-    ends = Ends(_listing(manifest), NoSource(), route.target, prefix, Board(manifest.size))
+    existing = {stored.key: stored for stored in route.target.list(prefix)}
+    context = TransferContext(
+        _listing(manifest), NoSource(), route.target, prefix, TransferProgress(manifest.size)
+    )
     kept = {
         file.path: found
         for file in manifest.files
-        if (found := _kept(route.target, file, there.get(prefix + file.path))) is not None
+        if (found := _existing_copy(route.target, file, existing.get(prefix + file.path))) is not None
     }
-    ends.board.add(safe=sum(file.size for file in kept.values()))
+    context.board.add(safe=sum(file.size for file in kept.values()))
     left = sorted((file for file in manifest.files if file.path not in kept), key=lambda file: -file.size)
-    run = Run(ends, route.clock, route.settings, key)
+    run = TransferRun(context, route.clock, route.settings, key)
     if left:
-        yield from run.all([_Copy(file, ends, route) for file in left])
+        yield from run.all([_Copy(file, context, route) for file in left])
     else:
         yield nothing_to_do(manifest, key)
     files = {**kept, **run.done}
     return write_manifest(route.target, _with(manifest, files))
 
 
-def _kept(store: ObjectStore, file: StoredFile, listed: Stored | None) -> StoredFile | None:
+def _existing_copy(store: ObjectStore, file: StoredFile, listed: StoredObject | None) -> StoredFile | None:
     if listed is None or listed.size != file.size:
         return None
-    found = store.look(listed.key)
+    found = store.head(listed.key)
     if found is None or (found.algorithm, found.checksum) != (file.algorithm, file.checksum):
         return None
     return replace(file, etag=found.etag.strip('"'))
@@ -80,18 +82,20 @@ def _listing(manifest: Manifest) -> ModelListing:
 
 
 class NoSource:
-    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+    def read_into(
+        self, listing: ModelListing, path: str, buffer: memoryview, *, start: int
+    ) -> Iterator[BytesRead]:
         raise NotImplementedError("the bytes do not pass here")
 
 
 class _Copy:
     """One file; S3's word that it is the same, or IntegrityError."""
 
-    def __init__(self, file: StoredFile, ends: Ends, route: Route) -> None:
+    def __init__(self, file: StoredFile, context: TransferContext, route: CopyRoute) -> None:
         self.entry = FileEntry(path=file.path, size=file.size, oid=file.oid, kind=file.kind)
         self.done: StoredFile | None = None
-        self._known = Elsewhere(ends.key(self.entry), file, route.origin.bucket)
-        self._ends = ends
+        self._known = CopySource(context.key(self.entry), file, route.origin.bucket)
+        self._ends = context
         self._owner = route.owner
         self._left = True
 
@@ -103,7 +107,7 @@ class _Copy:
     def give_up(self) -> None:
         self._left = False
 
-    def _copy(self, slab: Slab) -> None:
+    def _copy(self, buffer: Buffer) -> None:
         known, store = self._known, self._ends.store
         found = store.copy(known.key, known.key, size=self.entry.size, bucket=known.bucket, owner=self._owner)
         self.done = copied_file(self.entry, known.file, found)

@@ -9,13 +9,13 @@ from lmi_deploy.domain.crc32 import crc32, crc32_text
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.errors import Conflict, IntegrityError, NotFound
-from lmi_deploy.ports.object_store import ObjectStore, Part, Stored, Upload
-from lmi_deploy.weights.buffer_pool import Stopped
-from lmi_deploy.weights.context import Ends
-from lmi_deploy.weights.hashing import Seal
+from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore, Part, StoredObject
+from lmi_deploy.weights.buffer_pool import PoolStopped
+from lmi_deploy.weights.context import TransferContext
+from lmi_deploy.weights.hashing import FileHasher
 from lmi_deploy.weights.part_size import part_count, spans
 from lmi_deploy.weights.single_put import stored_file
-from lmi_deploy.weights.upload_task import Sending, WithoutSending
+from lmi_deploy.weights.upload_task import UploadTask, WithoutSending
 
 OID_METADATA: Final = "lmi-oid"
 """On an object of ours: the hash that its upload was held to before it was completed."""
@@ -26,7 +26,7 @@ def oid_metadata(entry: FileEntry) -> Mapping[str, str]:
     return {OID_METADATA: f"{entry.kind}:{entry.oid}"}
 
 
-def adopted(entry: FileEntry, found: Stored | None) -> StoredFile | None:
+def existing_file(entry: FileEntry, found: StoredObject | None) -> StoredFile | None:
     """The object as a file of the manifest, where its metadata says that it was completed under this very hash.
 
     Size, checksum and number of parts alone prove nothing: other tools make such objects, too. A git-sha1 is not the
@@ -44,52 +44,52 @@ def adopted(entry: FileEntry, found: Stored | None) -> StoredFile | None:
 class ExistingFile(WithoutSending):
     """An object of the right size whose hash nobody noted: it is read and hashed."""
 
-    def __init__(self, otherwise: Sending, ends: Ends, found: Stored) -> None:
+    def __init__(self, otherwise: UploadTask, context: TransferContext, found: StoredObject) -> None:
         super().__init__(otherwise)
-        self._ends = ends
+        self._ends = context
         self._found = found
 
     def find(self) -> StoredFile | None:
-        path, board = self.entry.path, self._ends.board
-        board.say(path, "reading the object that the bucket has, to hash it", retry=False)
+        path, progress = self.entry.path, self._ends.board
+        progress.note_file(path, "reading the object that the bucket has, to hash it", retry=False)
         try:
             file = self._read(self._found)
         except (NotFound, Conflict, IntegrityError):
             file = None
         else:
-            board.add(safe=self.entry.size)
-        board.say(path, "")
+            progress.add(safe=self.entry.size)
+        progress.note_file(path, "")
         return file
 
-    def _read(self, found: Stored) -> StoredFile:
+    def _read(self, found: StoredObject) -> StoredFile:
         """Of this version of the object, which its ETag names."""
-        seal, crc = Seal(self.entry), 0
+        hasher, crc = FileHasher(self.entry), 0
         for chunk in self._ends.store.read(found.key, etag=found.etag):
             if self._ends.stop.is_set():
-                raise Stopped
-            seal.update(memoryview(chunk))
+                raise PoolStopped
+            hasher.update(memoryview(chunk))
             crc = crc32(chunk, crc)
-        seal.check()
-        return stored_file(self.entry, seal.sha256, crc32_text(crc), etag=found.etag)
+        hasher.check()
+        return stored_file(self.entry, hasher.sha256, crc32_text(crc), etag=found.etag)
 
 
-def fullest(
-    store: ObjectStore, size: int, uploads: Sequence[Upload]
-) -> tuple[Upload | None, dict[int, Part]]:
+def most_complete_upload(
+    store: ObjectStore, size: int, uploads: Sequence[MultipartUpload]
+) -> tuple[MultipartUpload | None, dict[int, Part]]:
     """The upload that has most of a file of this size, cut as we cut it, and those parts; none where none has any.
 
     Parts without a CRC32 are another engine's. S3 takes none of ours beside them: an upload has one kind of checksum.
     """
-    wanted = {span.number: span.size for span in spans(size)} if uploads else {}
-    best: tuple[Upload | None, dict[int, Part]] = (None, {})
+    required = {span.number: span.size for span in spans(size)} if uploads else {}
+    best: tuple[MultipartUpload | None, dict[int, Part]] = (None, {})
     for upload in uploads:
         try:
             found = store.parts(upload)
         except NotFound:
             continue
-        if any(part.number not in wanted or not part.crc32 for part in found):
+        if any(part.number not in required or not part.crc32 for part in found):
             continue
-        kept = {part.number: part for part in found if part.size == wanted[part.number]}
+        kept = {part.number: part for part in found if part.size == required[part.number]}
         if len(kept) > len(best[1]):
             best = (upload, kept)
     return best

@@ -15,10 +15,10 @@ from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
-from lmi_deploy.ports.external_uploader import Carrier, Load, Sent
-from lmi_deploy.ports.object_store import ObjectStore, Stored
-from lmi_deploy.weights.context import GO_ON, Ends
-from lmi_deploy.weights.hashing import Seal
+from lmi_deploy.ports.external_uploader import ExternalUploader, UploadedFile, UploadItem
+from lmi_deploy.ports.object_store import ObjectStore, StoredObject
+from lmi_deploy.weights.context import GO_ON, TransferContext
+from lmi_deploy.weights.hashing import FileHasher
 from lmi_deploy.weights.part_size import part_size
 from lmi_deploy.weights.single_put import stored_file
 
@@ -26,62 +26,74 @@ _AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Carriage:
+class ExternalUpload:
     """Who carries, and the folder in which the files of the listing lie."""
 
-    carrier: Carrier
+    uploader: ExternalUploader
     folder: Path
 
 
-def carried(
-    ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored], *, by: Carriage, key: str
+def upload_externally(
+    context: TransferContext,
+    files: Sequence[FileEntry],
+    existing: Mapping[str, StoredObject],
+    *,
+    by: ExternalUpload,
+    key: str,
 ) -> Generator[Event, None, list[StoredFile]]:
     """Every file as it lies in the bucket. What is there by its size and ETag is not sent again."""
-    known = yield from _sealed(_to_seal(ends, files, there, by), by.folder, key)
-    total, name = ends.board.total, by.carrier.name
-    left = {ends.key(entry): entry for entry in files if not _lies(there.get(ends.key(entry)), known, entry)}
+    known = yield from _hashed(_files_to_hash(context, files, existing, by), by.folder, key)
+    total, name = context.board.total, by.uploader.name
+    left = {
+        context.key(entry): entry
+        for entry in files
+        if not _is_uploaded(existing.get(context.key(entry)), known, entry)
+    }
     safe = total - sum(entry.size for entry in left.values())
-    arrived: dict[str, Sent] = {}
+    received: dict[str, UploadedFile] = {}
     yield Progress(key=key, done=safe, total=total, unit="bytes", note=name)
     try:
-        for sent in _sent(ends.store, left, by):
+        for sent in _sent(context.store, left, by):
             if sent is not None and sent.key in left:
-                arrived[sent.key] = sent
+                received[sent.key] = sent
                 safe += left[sent.key].size
             yield Progress(key=key, done=safe, total=total, unit="bytes", note=name)
     finally:
-        _abort(ends, left)
-    brought = {
-        at: _as_told(entry, arrived.get(at)) if by.carrier.hashes else known[entry.path]
+        _abort(context, left)
+    uploaded = {
+        at: _matches_report(entry, received.get(at)) if by.uploader.hashes else known[entry.path]
         for at, entry in left.items()
     }
-    if not by.carrier.hashes:  # else S3 verified each when it came, and said so
-        yield from _proved(ends, brought, key, total)
-    return [brought.get(ends.key(entry)) or known[entry.path] for entry in files]
+    if not by.uploader.hashes:  # else S3 verified each when it came, and said so
+        yield from _verified(context, uploaded, key, total)
+    return [uploaded.get(context.key(entry)) or known[entry.path] for entry in files]
 
 
-def _to_seal(
-    ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored], by: Carriage
+def _files_to_hash(
+    context: TransferContext,
+    files: Sequence[FileEntry],
+    existing: Mapping[str, StoredObject],
+    by: ExternalUpload,
 ) -> list[FileEntry]:
     """A carrier that hashes needs it of nothing but what may be there already."""
-    lying = {at: stored.size for at, stored in there.items()}
-    return [entry for entry in files if not by.carrier.hashes or lying.get(ends.key(entry)) == entry.size]
+    lying = {at: stored.size for at, stored in existing.items()}
+    return [entry for entry in files if not by.uploader.hashes or lying.get(context.key(entry)) == entry.size]
 
 
-def _lies(found: Stored | None, known: Mapping[str, StoredFile], entry: FileEntry) -> bool:
+def _is_uploaded(found: StoredObject | None, known: Mapping[str, StoredFile], entry: FileEntry) -> bool:
     file = known.get(entry.path)
     return found is not None and file is not None and _is(found, file)
 
 
-def _is(found: Stored, file: StoredFile) -> bool:
+def _is(found: StoredObject, file: StoredFile) -> bool:
     return (found.size, _bare(found.etag)) == (file.size, file.etag)
 
 
 def _sent(
-    store: ObjectStore, left: Mapping[str, FileEntry], by: Carriage
-) -> Generator[Sent | None, None, None]:
+    store: ObjectStore, left: Mapping[str, FileEntry], by: ExternalUpload
+) -> Generator[UploadedFile | None, None, None]:
     loads = [
-        Load(
+        UploadItem(
             path=by.folder / entry.path,
             key=at,
             size=entry.size,
@@ -92,17 +104,17 @@ def _sent(
         for at, entry in sorted(left.items(), key=lambda pair: -pair[1].size)
     ]
     if loads:
-        with closing(by.carrier.carry(loads, bucket=store.bucket)) as carrying:
+        with closing(by.uploader.upload_files(loads, bucket=store.bucket)) as carrying:
             yield from carrying
 
 
-def _as_told(entry: FileEntry, sent: Sent | None) -> StoredFile:
+def _matches_report(entry: FileEntry, sent: UploadedFile | None) -> StoredFile:
     if sent is None:
         raise TransferFailed(f"{entry.path}: the engine does not say that it sent it", hint=GO_ON)
     return replace(stored_file(entry, sent.sha256, sent.crc32), etag=sent.etag)
 
 
-def _sealed(
+def _hashed(
     files: Sequence[FileEntry], folder: Path, key: str
 ) -> Generator[Progress, None, dict[str, StoredFile]]:
     """Read once for all its hashes, and held to the source's own; by their paths."""
@@ -110,7 +122,7 @@ def _sealed(
     found: dict[str, StoredFile] = {}
     pool = ThreadPoolExecutor(_AT_ONCE)
     try:
-        running = [pool.submit(partial(_seal, entry, folder)) for entry in files]
+        running = [pool.submit(partial(_hash_file, entry, folder)) for entry in files]
         for ended in as_completed(running):
             file = ended.result()
             found[file.path] = file
@@ -121,18 +133,18 @@ def _sealed(
     return found
 
 
-def _seal(entry: FileEntry, folder: Path) -> StoredFile:
-    seal, crc, each, size = Seal(entry), 0, part_size(entry.size), 0
+def _hash_file(entry: FileEntry, folder: Path) -> StoredFile:
+    hasher, crc, each, size = FileHasher(entry), 0, part_size(entry.size), 0
     parts: list[bytes] = []
     try:
         with (folder / entry.path).open("rb", buffering=0) as file:
-            while piece := file.read(each):
-                while len(piece) < each and (more := file.read(each - len(piece))):
-                    piece += more
-                seal.update(memoryview(piece))
-                crc = crc32(piece, crc)
-                size += len(piece)
-                parts.append(hashlib.md5(piece, usedforsecurity=False).digest())
+            while chunk := file.read(each):
+                while len(chunk) < each and (more := file.read(each - len(chunk))):
+                    chunk += more
+                hasher.update(memoryview(chunk))
+                crc = crc32(chunk, crc)
+                size += len(chunk)
+                parts.append(hashlib.md5(chunk, usedforsecurity=False).digest())
     except OSError as exc:
         raise TransferFailed(
             f"{folder / entry.path}: {exc.strerror or exc}", hint="check the file and its rights"
@@ -141,8 +153,8 @@ def _seal(entry: FileEntry, folder: Path) -> StoredFile:
         raise IntegrityError(
             f"{entry.path}: {size} bytes are here, its source says {entry.size}", hint="fetch it again"
         )
-    seal.check()
-    return replace(stored_file(entry, seal.sha256, crc32_text(crc)), etag=_etag(parts))
+    hasher.check()
+    return replace(stored_file(entry, hasher.sha256, crc32_text(crc)), etag=_etag(parts))
 
 
 def _etag(parts: Sequence[bytes]) -> str:
@@ -152,45 +164,45 @@ def _etag(parts: Sequence[bytes]) -> str:
     return f"{hashlib.md5(b''.join(parts), usedforsecurity=False).hexdigest()}-{len(parts)}"
 
 
-def _abort(ends: Ends, left: Mapping[str, FileEntry]) -> None:
+def _abort(context: TransferContext, left: Mapping[str, FileEntry]) -> None:
     """Parts that the engine left are of no use to anybody, and paid for."""
     # What cannot be asked for or aborted now is found by `lmi gc`; why the sending failed is to be told, not this.
     with suppress(LmiError):
-        for upload in ends.store.uploads(ends.prefix) if left else ():
+        for upload in context.store.uploads(context.prefix) if left else ():
             if upload.key in left:
-                ends.store.abort(upload)
+                context.store.abort(upload)
 
 
-def _proved(
-    ends: Ends, brought: dict[str, StoredFile], key: str, total: int
+def _verified(
+    context: TransferContext, uploaded: dict[str, StoredFile], key: str, total: int
 ) -> Generator[Progress, None, None]:
     """By S3's word where it says enough, else by reading back; what is wrong is no object any more."""
-    listed = {stored.key: stored for stored in ends.store.list(ends.prefix)} if brought else {}
-    for at, file in brought.items():
+    listed = {stored.key: stored for stored in context.store.list(context.prefix)} if uploaded else {}
+    for at, file in uploaded.items():
         found = listed.get(at)
         if found is None:
             raise TransferFailed(f"{file.path}: it was sent, and S3 does not have it", hint=GO_ON)
-        if not (_is(found, file) or _vouched(file, ends.store.look(at))):
+        if not (_is(found, file) or _confirmed_hash(file, context.store.head(at))):
             yield Progress(key=key, done=total, total=total, unit="bytes", note=f"reading {file.path} back")
-            _reread(ends.store, file, found)
-        brought[at] = replace(file, etag=_bare(found.etag))
+            _reread(context.store, file, found)
+        uploaded[at] = replace(file, etag=_bare(found.etag))
 
 
-def _vouched(file: StoredFile, found: Stored | None) -> bool:
+def _confirmed_hash(file: StoredFile, found: StoredObject | None) -> bool:
     if found is None or found.size != file.size:
         return False
     return (found.algorithm, found.checksum) == ("CRC32", file.checksum)
 
 
-def _reread(store: ObjectStore, file: StoredFile, found: Stored) -> None:
+def _reread(store: ObjectStore, file: StoredFile, found: StoredObject) -> None:
     """Its ETag is no hash where KMS encrypts."""
-    seal = hashlib.sha256()
+    hasher = hashlib.sha256()
     for chunk in store.read(found.key, etag=found.etag):
-        seal.update(chunk)
-    if seal.hexdigest() != file.sha256:
+        hasher.update(chunk)
+    if hasher.hexdigest() != file.sha256:
         store.delete([found.key])
         raise IntegrityError(
-            f"{file.path}: {found.size} bytes with sha256 {seal.hexdigest()} arrived, {file.size} with {file.sha256}"
+            f"{file.path}: {found.size} bytes with sha256 {hasher.hexdigest()} arrived, {file.size} with {file.sha256}"
             " were sent; removed again",
             hint="run the same command again; or leave weights.engine out: our own engine has S3 verify each part",
         )

@@ -9,101 +9,105 @@ from dataclasses import dataclass
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile, weights_prefix
 from lmi_deploy.errors import Refused
-from lmi_deploy.ports.object_store import Stored, Upload
+from lmi_deploy.ports.object_store import MultipartUpload, StoredObject
 from lmi_deploy.ports.source import StoredSource
-from lmi_deploy.weights.context import Ends
-from lmi_deploy.weights.existing_objects import ExistingFile, adopted
+from lmi_deploy.weights.context import TransferContext
+from lmi_deploy.weights.existing_objects import ExistingFile, existing_file
 from lmi_deploy.weights.manifests import manifests
 from lmi_deploy.weights.multipart_upload import LargeFile
 from lmi_deploy.weights.part_size import SMALL
-from lmi_deploy.weights.server_side_copy import CopiedFile, Elsewhere
+from lmi_deploy.weights.server_side_copy import CopiedFile, CopySource
 from lmi_deploy.weights.single_put import SmallFile
-from lmi_deploy.weights.upload_task import Sending
+from lmi_deploy.weights.upload_task import UploadTask
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class TransferPlan:
     """`there`: files that an earlier run completed. `sendings`: the rest, the largest first."""
 
-    there: tuple[StoredFile, ...]
-    sendings: tuple[Sending, ...]
+    existing: tuple[StoredFile, ...]
+    uploads: tuple[UploadTask, ...]
 
 
-def planned(
-    ends: Ends,
+def plan_transfer(
+    context: TransferContext,
     files: Sequence[FileEntry],
-    there: Mapping[str, Stored],
+    stored: Mapping[str, StoredObject],
     *,
     all_files: Sequence[FileEntry] = (),
-) -> Work:
+) -> TransferPlan:
     """Look at what the bucket has: objects under the prefix, uploads on their way to it, other selections.
 
     `all_files` of the model, where `files` are a part of them.
     """
-    refuse_strangers(ends, all_files or files, there)
-    existing = _existing(ends, files, there)
-    whole = [file for entry in files if (file := adopted(entry, existing.get(entry.path))) is not None]
-    ends.board.add(safe=sum(file.size for file in whole))
-    done = {file.path for file in whole}
+    refuse_foreign_objects(context, all_files or files, stored)
+    existing = _existing(context, files, stored)
+    full = [file for entry in files if (file := existing_file(entry, existing.get(entry.path))) is not None]
+    context.board.add(safe=sum(file.size for file in full))
+    done = {file.path for file in full}
     left = sorted((entry for entry in files if entry.path not in done), key=lambda entry: -entry.size)
-    uploads = _by_key(ends.store.uploads(ends.prefix)) if any(e.size >= SMALL for e in left) else {}
-    elsewhere = _elsewhere(ends) if left else {}
-    sendings = []
+    uploads = _by_key(context.store.uploads(context.prefix)) if any(e.size >= SMALL for e in left) else {}
+    other_location = _copies_in_bucket(context) if left else {}
+    tasks = []
     for entry in left:
-        key = ends.key(entry)
-        sending: Sending = (
-            SmallFile(entry, ends, there=there.get(key))
+        key = context.key(entry)
+        task: UploadTask = (
+            SmallFile(entry, context, existing=stored.get(key))
             if entry.size < SMALL
-            else LargeFile(entry, ends, uploads=uploads.get(key, ()))
+            else LargeFile(entry, context, uploads=uploads.get(key, ()))
         )
-        sendings.append(_shortened(sending, ends, existing.get(entry.path), elsewhere))
-    return Work(tuple(whole), tuple(sendings))
+        tasks.append(_shortened(task, context, existing.get(entry.path), other_location))
+    return TransferPlan(tuple(full), tuple(tasks))
 
 
 def _shortened(
-    sending: Sending,
-    ends: Ends,
-    existing: Stored | None,
-    elsewhere: Mapping[tuple[str, int], Elsewhere],
-) -> Sending:
+    task: UploadTask,
+    context: TransferContext,
+    existing: StoredObject | None,
+    other_location: Mapping[tuple[str, int], CopySource],
+) -> UploadTask:
     """A copy by S3 where the bytes are known to lie elsewhere; else what is there is hashed before it is sent again."""
-    entry = sending.entry
-    known = elsewhere.get((entry.oid, entry.size)) or _at_its_source(ends, entry)
+    entry = task.entry
+    known = other_location.get((entry.oid, entry.size)) or _at_its_source(context, entry)
     if known is not None:
-        return CopiedFile(sending, ends, known)
-    return sending if existing is None else ExistingFile(sending, ends, existing)
+        return CopiedFile(task, context, known)
+    return task if existing is None else ExistingFile(task, context, existing)
 
 
-def refuse_strangers(ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored]) -> None:
+def refuse_foreign_objects(
+    context: TransferContext, files: Sequence[FileEntry], existing: Mapping[str, StoredObject]
+) -> None:
     """The container downloads the whole prefix: a file more in it is a file more in the model."""
-    strangers = sorted(there.keys() - {ends.key(entry) for entry in files})
-    if strangers:
+    foreign = sorted(existing.keys() - {context.key(entry) for entry in files})
+    if foreign:
         raise Refused(
-            f"s3://{ends.store.bucket}/{strangers[0]}: not of this model, and the container would download it"
-            f" ({len(strangers)} such objects)",
+            f"s3://{context.store.bucket}/{foreign[0]}: not of this model, and the container would download it"
+            f" ({len(foreign)} such objects)",
             hint="remove it, or move it elsewhere: a prefix of weights holds model files and nothing else",
-            details=strangers[1:],
+            details=foreign[1:],
         )
 
 
-def _existing(ends: Ends, files: Sequence[FileEntry], there: Mapping[str, Stored]) -> dict[str, Stored]:
+def _existing(
+    context: TransferContext, files: Sequence[FileEntry], existing: Mapping[str, StoredObject]
+) -> dict[str, StoredObject]:
     """Large objects of the right size, with their metadata, by path. A small file is compared when it is its turn."""
     found = {}
     for entry in files:
-        listed = there.get(ends.key(entry))
+        listed = existing.get(context.key(entry))
         if listed is None or listed.size != entry.size or entry.size < SMALL:
             continue
-        if (stored := ends.store.look(listed.key)) is not None and stored.size == entry.size:
+        if (stored := context.store.head(listed.key)) is not None and stored.size == entry.size:
             found[entry.path] = stored
     return found
 
 
-def _at_its_source(ends: Ends, entry: FileEntry) -> Elsewhere | None:
+def _at_its_source(context: TransferContext, entry: FileEntry) -> CopySource | None:
     """A source in the same bucket. Its bytes were hashed when it was listed, so the sha256 is that of its version."""
-    if not isinstance(ends.source, StoredSource) or entry.kind != "sha256":
+    if not isinstance(context.source, StoredSource) or entry.kind != "sha256":
         return None
-    lying = ends.source.lies(ends.listing, entry.path)
-    if lying is None or lying.bucket != ends.store.bucket:
+    location = context.source.locate(context.listing, entry.path)
+    if location is None or location.bucket != context.store.bucket:
         return None
     file = StoredFile(
         path=entry.path,
@@ -114,22 +118,22 @@ def _at_its_source(ends: Ends, entry: FileEntry) -> Elsewhere | None:
         checksum="",
         algorithm="CRC32",
     )
-    return Elsewhere(lying.key, file, etag=lying.etag)
+    return CopySource(location.key, file, etag=location.etag)
 
 
-def _by_key(uploads: Iterable[Upload]) -> dict[str, tuple[Upload, ...]]:
-    found: defaultdict[str, tuple[Upload, ...]] = defaultdict(tuple)
+def _by_key(uploads: Iterable[MultipartUpload]) -> dict[str, tuple[MultipartUpload, ...]]:
+    found: defaultdict[str, tuple[MultipartUpload, ...]] = defaultdict(tuple)
     for upload in uploads:
         found[upload.key] += (upload,)
     return found
 
 
-def _elsewhere(ends: Ends) -> dict[tuple[str, int], Elsewhere]:
+def _copies_in_bucket(context: TransferContext) -> dict[tuple[str, int], CopySource]:
     """Files of the same model that lie whole in the bucket, from other commits and selections, by their hash."""
-    model = ends.prefix.split("/")[1]
+    model = context.prefix.split("/")[1]
     return {
-        (oid, file.size): Elsewhere(weights_prefix(manifest.name) + file.path, file)
-        for manifest in manifests(ends.store, model)
+        (oid, file.size): CopySource(weights_prefix(manifest.name) + file.path, file)
+        for manifest in manifests(context.store, model)
         for file in manifest.files
         for oid in (file.oid, file.sha256)
     }

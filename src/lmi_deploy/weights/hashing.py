@@ -8,7 +8,7 @@ from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.errors import IntegrityError
 
 
-class Seal:
+class FileHasher:
     """To be fed the whole content in order; hashing lets other threads run."""
 
     def __init__(self, entry: FileEntry) -> None:
@@ -18,10 +18,10 @@ class Seal:
         if self._git is not None:
             self._git.update(b"blob %d\0" % entry.size)
 
-    def update(self, piece: memoryview) -> None:
-        self._sha256.update(piece)
+    def update(self, chunk: memoryview) -> None:
+        self._sha256.update(chunk)
         if self._git is not None:
-            self._git.update(piece)
+            self._git.update(chunk)
 
     @property
     def sha256(self) -> str:

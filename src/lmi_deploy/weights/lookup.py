@@ -9,26 +9,26 @@ from lmi_deploy.domain.weights import Manifest, weights_prefix
 from lmi_deploy.errors import NotFound, UsageRefused
 
 
-def find_weights(there: Sequence[Manifest], asked: str, bucket: str) -> Manifest:
+def find_weights(manifests: Sequence[Manifest], requested: str, bucket: str) -> Manifest:
     """NotFound says what it may have been; UsageRefused names all that it may be."""
-    name = asked.removeprefix(f"s3://{bucket}/{weights_prefix('').rstrip('/')}/").rstrip("/")
-    exact = [manifest for manifest in there if manifest.name == name]
-    near = exact or [one for one in there if one.name.startswith(name) or one.model_id == name]
-    if len(near) == 1 and name:
-        return near[0]
-    if near:
-        names = ", ".join(manifest.name for manifest in near[:5])
-        raise UsageRefused(f"{asked}: {len(near)} weights begin so: {names}", hint="name one of them")
-    raise no_such(asked, bucket, meant=_meant(there, name))
+    name = requested.removeprefix(f"s3://{bucket}/{weights_prefix('').rstrip('/')}/").rstrip("/")
+    exact = [manifest for manifest in manifests if manifest.name == name]
+    local = exact or [one for one in manifests if one.name.startswith(name) or one.model_id == name]
+    if len(local) == 1 and name:
+        return local[0]
+    if local:
+        names = ", ".join(manifest.name for manifest in local[:5])
+        raise UsageRefused(f"{requested}: {len(local)} weights begin so: {names}", hint="name one of them")
+    raise no_such(requested, bucket, suggestion=_suggestion(manifests, name))
 
 
-def no_such(asked: str, bucket: str, *, meant: str = "") -> NotFound:
+def no_such(requested: str, bucket: str, *, suggestion: str = "") -> NotFound:
     ls = f"`lmi weights ls --bucket {bucket}` names those there are"
-    hint = f"did you mean {meant}? {ls}" if meant else ls
-    return NotFound(f"{asked}: no such weights in {bucket}", hint=hint)
+    hint = f"did you mean {suggestion}? {ls}" if suggestion else ls
+    return NotFound(f"{requested}: no such weights in {bucket}", hint=hint)
 
 
-def _meant(there: Sequence[Manifest], name: str) -> str:
+def _suggestion(manifests: Sequence[Manifest], name: str) -> str:
     """The model whose name or id begins most like what was typed; empty where none does."""
-    begins = {text[: len(name)]: text for one in there for text in (one.name.split("/")[0], one.model_id)}
-    return next((begins[near] for near in difflib.get_close_matches(name, begins, n=1, cutoff=0.8)), "")
+    begins = {text[: len(name)]: text for one in manifests for text in (one.name.split("/")[0], one.model_id)}
+    return next((begins[local] for local in difflib.get_close_matches(name, begins, n=1, cutoff=0.8)), "")

@@ -12,9 +12,9 @@ from datetime import datetime
 from functools import partial
 
 from lmi_deploy.domain.events import Progress
-from lmi_deploy.domain.weights import Flaw, Manifest, StoredFile, manifest_key, weights_prefix
+from lmi_deploy.domain.weights import IntegrityIssue, Manifest, StoredFile, manifest_key, weights_prefix
 from lmi_deploy.errors import IntegrityError, NotFound, Refused
-from lmi_deploy.ports.object_store import ObjectStore, Stored, Upload
+from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore, StoredObject
 from lmi_deploy.weights.lookup import no_such
 from lmi_deploy.weights.manifest_comparison import AT_ONCE, size_flaw
 from lmi_deploy.weights.manifests import manifests, read_manifest
@@ -26,38 +26,41 @@ _OURS = re.compile(r"weights/([^/]+/[0-9a-f]{40}-[0-9a-f]{8})/.")
 
 def verify(
     store: ObjectStore, manifest: Manifest, *, key: str, deep: bool = False
-) -> Generator[Progress, None, tuple[Flaw, ...]]:
+) -> Generator[Progress, None, tuple[IntegrityIssue, ...]]:
     """Hold the bucket to the manifest: sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
     prefix = weights_prefix(manifest.name)
-    there = {stored.key: stored for stored in store.list(prefix)}
+    existing = {stored.key: stored for stored in store.list(prefix)}
     known = {prefix + file.path: file for file in manifest.files}
-    flaws = [Flaw(path=key_, why="is not in the manifest") for key_ in sorted(there.keys() - known.keys())]
+    issues = [
+        IntegrityIssue(path=key_, why="is not in the manifest")
+        for key_ in sorted(existing.keys() - known.keys())
+    ]
     check = _rehashed if deep else _compared
     done = 0
     pool = ThreadPoolExecutor(AT_ONCE)
     try:
         running = {
-            pool.submit(partial(check, store, file, there.get(at))): file for at, file in known.items()
+            pool.submit(partial(check, store, file, existing.get(at))): file for at, file in known.items()
         }
         for ended in as_completed(running):
             file, why = running[ended], ended.result()
             done += file.size
             if why:
-                flaws.append(Flaw(path=file.path, why=why))
+                issues.append(IntegrityIssue(path=file.path, why=why))
             yield Progress(key=key, done=done, total=manifest.size, unit="bytes", note=file.path)
     finally:
         pool.shutdown(cancel_futures=True)
-    return tuple(sorted(flaws, key=lambda flaw: flaw.path))
+    return tuple(sorted(issues, key=lambda issue: issue.path))
 
 
-def _compared(store: ObjectStore, file: StoredFile, listed: Stored | None) -> str:
+def _compared(store: ObjectStore, file: StoredFile, listed: StoredObject | None) -> str:
     if (why := size_flaw(file, listed)) or listed is None:
         return why
-    found = store.look(listed.key)
+    found = store.head(listed.key)
     if found is None:
         return "is gone"
-    alike = file.etag and found.etag.strip('"') == file.etag
-    if alike and found.algorithm != file.algorithm:
+    equal = file.etag and found.etag.strip('"') == file.etag
+    if equal and found.algorithm != file.algorithm:
         return ""
     if not found.checksum:
         return "S3 keeps no checksum of all of it: compare with deep"
@@ -66,16 +69,16 @@ def _compared(store: ObjectStore, file: StoredFile, listed: Stored | None) -> st
     return ""
 
 
-def _rehashed(store: ObjectStore, file: StoredFile, listed: Stored | None) -> str:
+def _rehashed(store: ObjectStore, file: StoredFile, listed: StoredObject | None) -> str:
     if (why := size_flaw(file, listed)) or listed is None:
         return why
-    seal = hashlib.sha256()
+    hasher = hashlib.sha256()
     try:
         for chunk in store.read(listed.key, etag=listed.etag):
-            seal.update(chunk)
+            hasher.update(chunk)
     except IntegrityError as damaged:
         return damaged.message.removeprefix(f"s3://{store.bucket}/{listed.key}: ")
-    got = seal.hexdigest()
+    got = hasher.hexdigest()
     return "" if got == file.sha256 else f"sha256 {got}, the manifest says {file.sha256}"
 
 
@@ -90,14 +93,14 @@ def remove(store: ObjectStore, name: str, *, used: Mapping[str, str]) -> int:
             hint=f"`lmi down {used[name]}` first",
         )
     prefix = weights_prefix(name)
-    there = list(store.list(prefix))
+    existing = list(store.list(prefix))
     uploads = store.uploads(prefix)
-    if read_manifest(store, name) is None and not there and not uploads:
+    if read_manifest(store, name) is None and not existing and not uploads:
         raise no_such(name, store.bucket)
     store.delete([manifest_key(name)])
-    store.delete([stored.key for stored in there])
+    store.delete([stored.key for stored in existing])
     give_up(store, uploads)
-    return sum(stored.size for stored in there)
+    return sum(stored.size for stored in existing)
 
 
 def exists(store: ObjectStore, name: str) -> bool:
@@ -105,36 +108,36 @@ def exists(store: ObjectStore, name: str) -> bool:
     return any(True for _ in store.list(prefix)) or bool(store.uploads(prefix))
 
 
-def orphans(store: ObjectStore, *, before: datetime) -> tuple[Upload, ...]:
+def orphans(store: ObjectStore, *, before: datetime) -> tuple[MultipartUpload, ...]:
     """Uploads of weights that nobody has added to since then: their parts are stored and paid for.
 
     One that began long ago and took a part since is still running: a large file over a slow line takes days.
     """
-    return tuple(upload for upload in _ours(store) if not _is_live(store, upload, before))
+    return tuple(upload for upload in _own_uploads(store) if not _is_live(store, upload, before))
 
 
-def _ours(store: ObjectStore) -> Iterator[Upload]:
-    return (upload for upload in store.uploads(_WEIGHTS) if _OURS.match(upload.key) and upload.begun)
+def _own_uploads(store: ObjectStore) -> Iterator[MultipartUpload]:
+    return (upload for upload in store.uploads(_WEIGHTS) if _OURS.match(upload.key) and upload.started)
 
 
-def _is_live(store: ObjectStore, upload: Upload, before: datetime) -> bool:
-    if datetime.fromisoformat(upload.begun) >= before:
+def _is_live(store: ObjectStore, upload: MultipartUpload, before: datetime) -> bool:
+    if datetime.fromisoformat(upload.started) >= before:
         return True
     try:
-        taken = [part.modified for part in store.parts(upload) if part.modified]
+        used = [part.modified for part in store.parts(upload) if part.modified]
     except NotFound:  # completed or aborted meanwhile
         return True
-    return any(datetime.fromisoformat(moment) >= before for moment in taken)
+    return any(datetime.fromisoformat(moment) >= before for moment in used)
 
 
-def give_up(store: ObjectStore, uploads: Iterable[Upload]) -> None:
+def give_up(store: ObjectStore, uploads: Iterable[MultipartUpload]) -> None:
     """Abort them; their parts are no longer stored."""
     for upload in uploads:
         store.abort(upload)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unfinished:
+class UnfinishedUpload:
     """Objects of a push that wrote no manifest. `touched`: when the newest was written, ISO 8601."""
 
     name: str
@@ -143,7 +146,9 @@ class Unfinished:
     touched: str
 
 
-def unfinished(store: ObjectStore, *, before: datetime, used: Collection[str] = ()) -> tuple[Unfinished, ...]:
+def unfinished(
+    store: ObjectStore, *, before: datetime, used: Collection[str] = ()
+) -> tuple[UnfinishedUpload, ...]:
     """Prefixes without a manifest whose newest object is older than that, and to which no upload is running.
 
     Not those in `used`: what a deployment names is in use, whether its manifest is there or not.
@@ -151,20 +156,20 @@ def unfinished(store: ObjectStore, *, before: datetime, used: Collection[str] = 
     complete = {manifest.name for manifest in manifests(store)} | {*used}
     complete |= {
         named[1]
-        for upload in _ours(store)
+        for upload in _own_uploads(store)
         if (named := _OURS.match(upload.key)) and _is_live(store, upload, before)
     }
-    found: defaultdict[str, list[Stored]] = defaultdict(list)
+    found: defaultdict[str, list[StoredObject]] = defaultdict(list)
     for stored in store.list(_WEIGHTS):
-        ours = _OURS.match(stored.key)
-        if ours and ours[1] not in complete:
-            found[ours[1]].append(stored)
+        own = _OURS.match(stored.key)
+        if own and own[1] not in complete:
+            found[own[1]].append(stored)
     prefixes = (_unfinished(name, objects) for name, objects in found.items())
     return tuple(one for one in prefixes if one.touched and datetime.fromisoformat(one.touched) < before)
 
 
-def _unfinished(name: str, objects: list[Stored]) -> Unfinished:
-    return Unfinished(
+def _unfinished(name: str, objects: list[StoredObject]) -> UnfinishedUpload:
+    return UnfinishedUpload(
         name=name,
         keys=tuple(stored.key for stored in objects),
         size=sum(stored.size for stored in objects),

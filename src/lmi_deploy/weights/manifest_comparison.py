@@ -5,57 +5,59 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
-from lmi_deploy.domain.weights import Flaw, Manifest, StoredFile, weights_prefix
-from lmi_deploy.ports.object_store import ObjectStore, Stored
+from lmi_deploy.domain.weights import IntegrityIssue, Manifest, StoredFile, weights_prefix
+from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 from lmi_deploy.weights.manifests import read_manifest
 
 AT_ONCE = 8
 
 
-def listed_weights(store: ObjectStore, name: str) -> tuple[Manifest | None, dict[str, Stored]]:
+def listed_weights(store: ObjectStore, name: str) -> tuple[Manifest | None, dict[str, StoredObject]]:
     """The manifest, where there is one, and whatever lies under the prefix. Two calls."""
     manifest = read_manifest(store, name)
     return manifest, {stored.key: stored for stored in store.list(weights_prefix(name))}
 
 
-def compare_listing(store: ObjectStore, manifest: Manifest, listed: Mapping[str, Stored]) -> tuple[Flaw, ...]:
+def compare_listing(
+    store: ObjectStore, manifest: Manifest, listed: Mapping[str, StoredObject]
+) -> tuple[IntegrityIssue, ...]:
     """What is absent, too much, of another size, or replaced; sorted by path.
 
     An ETag that is not the manifest's is asked about: two pushes at once leave another version of the same bytes.
     """
     prefix = weights_prefix(manifest.name)
     files = {prefix + file.path: file for file in manifest.files}
-    flaws = [
-        Flaw(path=key.removeprefix(prefix), why="is not in the manifest")
+    issues = [
+        IntegrityIssue(path=key.removeprefix(prefix), why="is not in the manifest")
         for key in listed.keys() - files.keys()
     ]
     replaced = []
     for key, file in files.items():
         if why := size_flaw(file, listed.get(key)):
-            flaws.append(Flaw(path=file.path, why=why))
+            issues.append(IntegrityIssue(path=file.path, why=why))
         elif file.etag and listed[key].etag.strip('"') != file.etag:
             replaced.append((key, file))
     if replaced:
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            flaws += filter(None, pool.map(lambda pair: _replaced(store, *pair), replaced))
-    return tuple(sorted(flaws, key=lambda flaw: flaw.path))
+            issues += filter(None, pool.map(lambda pair: _replaced(store, *pair), replaced))
+    return tuple(sorted(issues, key=lambda issue: issue.path))
 
 
-def size_flaw(file: StoredFile, listed: Stored | None) -> str:
+def size_flaw(file: StoredFile, listed: StoredObject | None) -> str:
     """Empty where an object of the manifest's size is there."""
     if listed is None:
         return "is not there"
     return "" if listed.size == file.size else f"{listed.size} bytes, the manifest says {file.size}"
 
 
-def _replaced(store: ObjectStore, key: str, file: StoredFile) -> Flaw | None:
-    found = store.look(key)
+def _replaced(store: ObjectStore, key: str, file: StoredFile) -> IntegrityIssue | None:
+    found = store.head(key)
     if found is None:
-        return Flaw(path=file.path, why="is not there")
+        return IntegrityIssue(path=file.path, why="is not there")
     if found.checksum and (found.size, found.algorithm, found.checksum) == (
         file.size,
         file.algorithm,
         file.checksum,
     ):
         return None
-    return Flaw(path=file.path, why="was replaced since it was checked")
+    return IntegrityIssue(path=file.path, why="was replaced since it was checked")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Board:
+class TransferProgress:
     """Written by the workers, read by the generator that shows it."""
 
     total: int
@@ -24,7 +24,7 @@ class Board:
             self.safe += safe
             self.sent += sent
 
-    def say(self, path: str, note: str, *, retry: bool = True) -> None:
+    def note_file(self, path: str, note: str, *, retry: bool = True) -> None:
         """Why a file waits now, or what is done with it instead of sending it; empty when it goes on."""
         with self._lock:
             if note:

@@ -18,58 +18,58 @@ from lmi_deploy.errors import (
     TransferFailed,
 )
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.weights.buffer_pool import Slabs
-from lmi_deploy.weights.context import GO_ON, Ends
+from lmi_deploy.weights.buffer_pool import BufferPool
+from lmi_deploy.weights.context import GO_ON, TransferContext
 from lmi_deploy.weights.part_size import SMALL, part_size
 from lmi_deploy.weights.schedule import Schedule
 from lmi_deploy.weights.settings import TransferSettings
-from lmi_deploy.weights.upload_task import Sending
-from lmi_deploy.weights.worker_pool import Crew, Outcome
+from lmi_deploy.weights.upload_task import UploadTask
+from lmi_deploy.weights.worker_pool import TaskOutcome, WorkerPool
 
-TOLD = 64 << 20
+REPORT_EVERY = 64 << 20
 """Files of at least so many bytes get a line of their own when they are done."""
 
 
 @dataclass(slots=True)
-class Run:
-    ends: Ends
+class TransferRun:
+    ends: TransferContext
     clock: Clock
     settings: TransferSettings
     key: str
     done: dict[str, StoredFile] = field(default_factory=dict)
     _failed: dict[str, LmiError] = field(default_factory=dict)
 
-    def all(self, work: Sequence[Sending]) -> Generator[Event, None, None]:
+    def all(self, work: Sequence[UploadTask]) -> Generator[Event, None, None]:
         """Carry out every file's jobs. One file's failure is kept for the end; a refusal ends all at once."""
         if not work:
             return
-        slabs = self._slabs(work)
-        crew = Crew(Schedule(work, lanes=self.settings.lanes), slabs, self.ends.stop)
-        begun = self.clock.monotonic()
+        buffers = self._buffers(work)
+        pool = WorkerPool(Schedule(work, lanes=self.settings.lanes), buffers, self.ends.stop)
+        started = self.clock.monotonic()
         try:
-            with closing(crew.run(slabs.count)) as outcomes:
+            with closing(pool.run(buffers.count)) as outcomes:
                 for outcome in outcomes:
                     if outcome is not None:
                         yield from self._note(outcome)
-                    yield self._progress(self.clock.monotonic() - begun)
+                    yield self._progress(self.clock.monotonic() - started)
         except KeyboardInterrupt:
             raise self._interrupted() from None
         self._sum_up(len(work))
 
-    def _slabs(self, work: Sequence[Sending]) -> Slabs:
-        largest = max(sending.entry.size for sending in work)
+    def _buffers(self, work: Sequence[UploadTask]) -> BufferPool:
+        largest = max(task.entry.size for task in work)
         size = (
             max(1, largest) if largest < SMALL else min(largest, max(part_size(s.entry.size) for s in work))
         )
-        return Slabs(self.settings.slabs(size), size)
+        return BufferPool(self.settings.buffers(size), size)
 
-    def _note(self, outcome: Outcome) -> Generator[Event]:
-        entry, raised = outcome.sending.entry, outcome.raised
+    def _note(self, outcome: TaskOutcome) -> Generator[Event]:
+        entry, raised = outcome.task.entry, outcome.raised
         match raised:
             case None:
-                if entry.path not in self.done and outcome.sending.done is not None:
-                    self.done[entry.path] = outcome.sending.done
-                    if entry.size >= TOLD:
+                if entry.path not in self.done and outcome.task.done is not None:
+                    self.done[entry.path] = outcome.task.done
+                    if entry.size >= REPORT_EVERY:
                         yield Line(key=self.key, text=f"{entry.path}: {_bytes(entry.size)}, verified")
             case AccessError() | LockLost() | NotFound():
                 raise raised
@@ -79,16 +79,19 @@ class Run:
                 raise raised
 
     def _progress(self, seconds: float) -> Progress:
-        board = self.ends.board
-        rate = f"{board.sent / seconds / 1e6:.0f} MB/s" if board.sent and seconds > 0 else ""
-        retries = f"{board.retries} retr{'y' if board.retries == 1 else 'ies'}" if board.retries else ""
-        note = ", ".join(text for text in (board.note, rate, retries) if text)
-        return Progress(key=self.key, done=board.safe, total=board.total, unit="bytes", note=note)
+        progress = self.ends.board
+        rate = f"{progress.sent / seconds / 1e6:.0f} MB/s" if progress.sent and seconds > 0 else ""
+        retries = (
+            f"{progress.retries} retr{'y' if progress.retries == 1 else 'ies'}" if progress.retries else ""
+        )
+        note = ", ".join(text for text in (progress.note, rate, retries) if text)
+        return Progress(key=self.key, done=progress.safe, total=progress.total, unit="bytes", note=note)
 
     def _interrupted(self) -> Interrupted:
-        board = self.ends.board
+        progress = self.ends.board
         return Interrupted(
-            f"interrupted: {_bytes(board.safe)} of {_bytes(board.total)} are in {self.ends.store.bucket}, parts of"
+            f"interrupted: {_bytes(progress.safe)} of {_bytes(progress.total)} are in "
+            f"{self.ends.store.bucket}, parts of"
             " files among them; nothing of it can be seen as weights yet",
             hint=f"{GO_ON}; or `lmi gc --bucket {self.ends.store.bucket} --older-than 0` gives up what is unfinished",
         )
@@ -96,16 +99,16 @@ class Run:
     def _sum_up(self, count: int) -> None:
         if not self._failed:
             return
-        told = [error.message for error in self._failed.values()]
+        lines = [error.message for error in self._failed.values()]
         for number, error in enumerate(self._failed.values()):
             if isinstance(error, IntegrityError):
-                others = told[:number] + told[number + 1 :]
+                others = lines[:number] + lines[number + 1 :]
                 raise IntegrityError(error.message, hint=error.hint, details=others) from error
         first = next(iter(self._failed.values()))
         raise TransferFailed(
-            f"{self.ends.listing.model_id}: {len(told)} of {count} files did not arrive, {told[0]}",
+            f"{self.ends.listing.model_id}: {len(lines)} of {count} files did not arrive, {lines[0]}",
             hint=f"{first.hint or GO_ON}; {len(self.done)} files are whole in {self.ends.store.bucket} and kept",
-            details=told[1:],
+            details=lines[1:],
         ) from first
 
 

@@ -6,27 +6,27 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 
-from lmi_deploy.weights.upload_task import Job, Sending
+from lmi_deploy.weights.upload_task import Job, UploadTask
 
 
 class Schedule:
     """Threads claim jobs and settle them. A file leaves when it has no job to give and none that runs."""
 
-    def __init__(self, files: Sequence[Sending], *, lanes: int) -> None:
+    def __init__(self, files: Sequence[UploadTask], *, lanes: int) -> None:
         self._waiting = deque(files)
         self._lanes = lanes
-        self._active: deque[Sending] = deque()
+        self._active: deque[UploadTask] = deque()
         self._running: dict[int, int] = {}
         self._change = threading.Condition()
         self._stopped = False
 
-    def claim(self) -> tuple[Sending, Job] | None:
+    def claim(self) -> tuple[UploadTask, Job] | None:
         """The next job; waits while running ones may bring new ones about. None when nothing is left."""
         with self._change:
             while not self._stopped:
                 if (found := self._next()) is not None:
-                    sending = found[0]
-                    self._running[id(sending)] = self._running.get(id(sending), 0) + 1
+                    task = found[0]
+                    self._running[id(task)] = self._running.get(id(task), 0) + 1
                     return found
                 if not self._running:
                     break
@@ -34,13 +34,13 @@ class Schedule:
             self._change.notify_all()
             return None
 
-    def settle(self, sending: Sending) -> None:
+    def settle(self, task: UploadTask) -> None:
         with self._change:
-            left = self._running.pop(id(sending)) - 1
+            left = self._running.pop(id(task)) - 1
             if left:
-                self._running[id(sending)] = left
-            if sending not in self._active:
-                self._active.appendleft(sending)
+                self._running[id(task)] = left
+            if task not in self._active:
+                self._active.appendleft(task)
             self._change.notify_all()
 
     def stop(self) -> None:
@@ -48,13 +48,13 @@ class Schedule:
             self._stopped = True
             self._change.notify_all()
 
-    def _next(self) -> tuple[Sending, Job] | None:
+    def _next(self) -> tuple[UploadTask, Job] | None:
         while True:
             while self._waiting and len(self._active) < self._lanes:
                 self._active.append(self._waiting.popleft())
             if not self._active:
                 return None
-            sending = self._active.popleft()
-            if (job := sending.next_job()) is not None:
-                self._active.append(sending)
-                return sending, job
+            task = self._active.popleft()
+            if (job := task.next_job()) is not None:
+                self._active.append(task)
+                return task, job

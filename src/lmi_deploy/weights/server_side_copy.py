@@ -8,13 +8,13 @@ from typing import Literal
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
 from lmi_deploy.errors import IntegrityError, NotFound
-from lmi_deploy.ports.object_store import Conflict, Stored
-from lmi_deploy.weights.context import Ends
-from lmi_deploy.weights.upload_task import Sending, WithoutSending
+from lmi_deploy.ports.object_store import Conflict, StoredObject
+from lmi_deploy.weights.context import TransferContext
+from lmi_deploy.weights.upload_task import UploadTask, WithoutSending
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class CopySource:
     """Where else a file lies: its key, what the manifest there says of it, and its bucket when it is another one.
 
     Without a manifest `file` has no checksum; then `etag` names the version whose bytes are known.
@@ -29,9 +29,9 @@ class Elsewhere:
 class CopiedFile(WithoutSending):
     """The copy may be gone, or not what its manifest says."""
 
-    def __init__(self, otherwise: Sending, ends: Ends, known: Elsewhere) -> None:
+    def __init__(self, otherwise: UploadTask, context: TransferContext, known: CopySource) -> None:
         super().__init__(otherwise)
-        self._ends = ends
+        self._ends = context
         self._known = known
 
     def find(self) -> StoredFile | None:
@@ -48,7 +48,7 @@ class CopiedFile(WithoutSending):
         return copied
 
 
-def copied_file(entry: FileEntry, original: StoredFile, found: Stored | None) -> StoredFile | None:
+def copied_file(entry: FileEntry, original: StoredFile, found: StoredObject | None) -> StoredFile | None:
     """The copy as a file of the manifest; None where S3 says that its bytes are others."""
     if found is None or found.size != entry.size:
         return None

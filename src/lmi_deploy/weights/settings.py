@@ -9,7 +9,7 @@ from lmi_deploy.weights.part_size import MIB
 
 RESIDENT = 100_000_000
 """Bytes that the interpreter, boto3 and the connections take before the first byte of a model."""
-LEAST_SLABS = 2
+MIN_BUFFERS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +22,13 @@ class TransferSettings:
     """Large files whose parts take turns: each file is hashed in order, so several keep several cores busy."""
     resident: int = RESIDENT
 
-    def slabs(self, slab: int) -> int:
-        """How many buffers of `slab` bytes the bound leaves room for."""
-        count = (self.memory - self.resident) // slab
-        if count < LEAST_SLABS:
+    def buffers(self, buffer: int) -> int:
+        """How many buffers of `buffer` bytes the bound leaves room for."""
+        count = (self.memory - self.resident) // buffer
+        if count < MIN_BUFFERS:
             raise UsageRefused(
-                f"memory: {self.memory // 1_000_000} MB do not hold {LEAST_SLABS} parts of {slab // MIB} MiB"
+                f"memory: {self.memory // 1_000_000} MB do not hold {MIN_BUFFERS} parts of {buffer // MIB} MiB"
                 f" beside the {self.resident // 1_000_000} MB of the program",
-                hint=f"allow at least {-(-(self.resident + LEAST_SLABS * slab) // 1_000_000)} MB",
+                hint=f"allow at least {-(-(self.resident + MIN_BUFFERS * buffer) // 1_000_000)} MB",
             )
         return min(count, self.streams)

@@ -6,19 +6,19 @@ from collections.abc import Generator, Iterator
 
 from lmi_deploy.domain.events import Event, Notice, Progress
 from lmi_deploy.domain.facts import FileEntry
-from lmi_deploy.domain.sagemaker.transfer_job import Order, read_shard, shard_key, shard_of, shard_text
+from lmi_deploy.domain.sagemaker.transfer_job import JobRequest, read_shard, shard_key, shard_of, shard_text
 from lmi_deploy.domain.weights import Manifest, StoredFile, weights_name, weights_prefix
 from lmi_deploy.ports.object_store import ObjectStore
-from lmi_deploy.weights.context import Ends
-from lmi_deploy.weights.file_plan import planned
+from lmi_deploy.weights.context import TransferContext
+from lmi_deploy.weights.file_plan import plan_transfer
 from lmi_deploy.weights.manifests import write_manifest
-from lmi_deploy.weights.progress import Board
-from lmi_deploy.weights.push import Way, complete_weights, manifest_of
-from lmi_deploy.weights.runner import Run
+from lmi_deploy.weights.progress import TransferProgress
+from lmi_deploy.weights.push import PushContext, complete_weights, manifest_of
+from lmi_deploy.weights.runner import TransferRun
 
 
 def push_shard(
-    order: Order, *, number: int, count: int, way: Way, key: str
+    order: JobRequest, *, number: int, count: int, context: PushContext, key: str
 ) -> Generator[Event, None, Manifest | None]:
     """Bring this instance's files; the manifest where all the others' are there too, None where somebody is behind.
 
@@ -26,38 +26,44 @@ def push_shard(
     """
     files = order.listing.files
     name = weights_name(order.listing.model_id, order.listing.commit, files)
-    if (found := complete_weights(way.store, name)[0]) is not None:
+    if (found := complete_weights(context.store, name)[0]) is not None:
         yield Progress(key=key, done=found.size, total=found.size, unit="bytes", note="all there already")
         return found
-    mine = shard_of(files, number, count)
-    yield Notice(text=f"instance {number + 1} of {count}: {len(mine)} of {len(files)} files")
-    stored = yield from _brought(order, mine, way=way, name=name, key=key)
-    way.store.put(shard_key(order.job, number), shard_text(stored).encode())
-    return _whole(order, name, count, way=way)
+    own = shard_of(files, number, count)
+    yield Notice(text=f"instance {number + 1} of {count}: {len(own)} of {len(files)} files")
+    stored = yield from _uploaded(order, own, push_context=context, name=name, key=key)
+    context.store.put(shard_key(order.job, number), shard_text(stored).encode())
+    return _finish(order, name, count, context=context)
 
 
-def _brought(
-    order: Order, mine: tuple[FileEntry, ...], *, way: Way, name: str, key: str
+def _uploaded(
+    order: JobRequest, own: tuple[FileEntry, ...], *, push_context: PushContext, name: str, key: str
 ) -> Generator[Event, None, tuple[StoredFile, ...]]:
-    there = {stored.key: stored for stored in way.store.list(weights_prefix(name))}
-    ends = Ends(order.listing, way.source, way.store, weights_prefix(name), Board(sum(e.size for e in mine)))
+    existing = {stored.key: stored for stored in push_context.store.list(weights_prefix(name))}
+    context = TransferContext(
+        order.listing,
+        push_context.source,
+        push_context.store,
+        weights_prefix(name),
+        TransferProgress(sum(e.size for e in own)),
+    )
     # Other instances write under the same prefix: what is a stranger is judged against all files, not mine.
-    work = planned(ends, mine, there, all_files=order.listing.files)
-    run = Run(ends, way.clock, way.settings, key)
-    yield from run.all(work.sendings)
-    return (*work.there, *run.done.values())
+    work = plan_transfer(context, own, existing, all_files=order.listing.files)
+    run = TransferRun(context, push_context.clock, push_context.settings, key)
+    yield from run.all(work.uploads)
+    return (*work.existing, *run.done.values())
 
 
-def _whole(order: Order, name: str, count: int, *, way: Way) -> Manifest | None:
-    noted = list(_noted(way.store, order.job, count))
-    files = [file for shard in noted if shard is not None for file in shard]
-    if None in noted or len(files) != len(order.listing.files):
+def _finish(order: JobRequest, name: str, count: int, *, context: PushContext) -> Manifest | None:
+    recorded = list(_recorded(context.store, order.job, count))
+    files = [file for shard in recorded if shard is not None for file in shard]
+    if None in recorded or len(files) != len(order.listing.files):
         return None
     listed = tuple(sorted(files, key=lambda file: file.path))
-    return write_manifest(way.store, manifest_of(name, order.listing, listed, way.clock))
+    return write_manifest(context.store, manifest_of(name, order.listing, listed, context.clock))
 
 
-def _noted(store: ObjectStore, job: str, count: int) -> Iterator[tuple[StoredFile, ...] | None]:
+def _recorded(store: ObjectStore, job: str, count: int) -> Iterator[tuple[StoredFile, ...] | None]:
     for number in range(count):
         found = store.get(shard_key(job, number))
         yield None if found is None else read_shard(found[0])

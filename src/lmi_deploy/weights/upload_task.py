@@ -7,13 +7,13 @@ from typing import Protocol
 
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
-from lmi_deploy.weights.buffer_pool import Slab
+from lmi_deploy.weights.buffer_pool import Buffer
 
-Job = Callable[[Slab], None]
+Job = Callable[[Buffer], None]
 """Does a piece of work with a buffer of its own; to keep that for longer it holds it."""
 
 
-class Sending(Protocol):
+class UploadTask(Protocol):
     @property
     def entry(self) -> FileEntry: ...
 
@@ -31,7 +31,7 @@ class Sending(Protocol):
 class WithoutSending:
     """A file that `find` may get in another way, tried once; where it yields None, `otherwise` sends the file."""
 
-    def __init__(self, otherwise: Sending) -> None:
+    def __init__(self, otherwise: UploadTask) -> None:
         self.otherwise = otherwise
         self._file: StoredFile | None = None
         self._handed_out = False
@@ -57,6 +57,6 @@ class WithoutSending:
     def find(self) -> StoredFile | None:
         raise NotImplementedError
 
-    def _try(self, slab: Slab) -> None:
+    def _try(self, buffer: Buffer) -> None:
         self._file = self.find()
         self._not_found = self._file is None

@@ -14,16 +14,16 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from lmi_deploy.weights.buffer_pool import Slabs, Stopped
+from lmi_deploy.weights.buffer_pool import BufferPool, PoolStopped
 from lmi_deploy.weights.schedule import Schedule
-from lmi_deploy.weights.upload_task import Sending
+from lmi_deploy.weights.upload_task import UploadTask
 
 TICK = 0.2
-FAREWELL = 5.0
+SHUTDOWN_TIMEOUT = 5.0
 """Seconds that workers get to end the part at hand; they are daemons, so that no stalled one keeps the command."""
 
 
-A_CORE = 2
+PER_CORE = 2
 """Workers for each processor, to begin with."""
 SPARE = 0.4
 """Of the processors' time: where so much of it is unused, there may be more workers."""
@@ -33,7 +33,7 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class Idleness:
+class CpuIdleMeter:
     """The share of the processors' time that this process did not use since it was asked before."""
 
     def __init__(self) -> None:
@@ -48,31 +48,31 @@ class Idleness:
 
 
 @dataclass(slots=True)
-class Outcome:
+class TaskOutcome:
     """A file that is done, or what one of its jobs raised."""
 
-    sending: Sending
+    task: UploadTask
     raised: BaseException | None = None
 
 
 @dataclass(slots=True)
-class Crew:
+class WorkerPool:
     schedule: Schedule
-    slabs: Slabs
+    buffers: BufferPool
     stop: threading.Event
-    idleness: Callable[[], float] = field(default_factory=Idleness)
-    first: int = field(default_factory=lambda: max(4, A_CORE * processors()))
+    idleness: Callable[[], float] = field(default_factory=CpuIdleMeter)
+    first: int = field(default_factory=lambda: max(4, PER_CORE * processors()))
     _threads: list[threading.Thread] = field(default_factory=list)
-    _said: queue.SimpleQueue[Outcome | None] = field(default_factory=queue.SimpleQueue)
+    _results: queue.SimpleQueue[TaskOutcome | None] = field(default_factory=queue.SimpleQueue)
 
-    def run(self, most: int) -> Generator[Outcome | None, None, None]:
+    def run(self, most: int) -> Generator[TaskOutcome | None, None, None]:
         """Yields what became of each file, and None on every tick between."""
-        ended, next_look = 0, time.monotonic() + TICK
+        ended, next_poll = 0, time.monotonic() + TICK
         self._start(min(self.first, most))
         try:
             while ended < len(self._threads):
                 try:
-                    outcome = self._said.get(timeout=TICK)
+                    outcome = self._results.get(timeout=TICK)
                 except queue.Empty:
                     yield None
                 else:
@@ -80,8 +80,8 @@ class Crew:
                         ended += 1
                     else:
                         yield outcome
-                if not ended and time.monotonic() >= next_look:
-                    next_look = time.monotonic() + TICK
+                if not ended and time.monotonic() >= next_poll:
+                    next_poll = time.monotonic() + TICK
                     self._grow(most)
         finally:
             self._end()
@@ -100,42 +100,42 @@ class Crew:
     def _end(self) -> None:
         self.stop.set()
         self.schedule.stop()
-        self.slabs.stop()
+        self.buffers.stop()
         for thread in self._threads:
-            thread.join(FAREWELL / len(self._threads))
+            thread.join(SHUTDOWN_TIMEOUT / len(self._threads))
 
     def _work(self) -> None:
         try:
             while self._one():
                 pass
-        except Stopped:
+        except PoolStopped:
             pass
         finally:
-            self._said.put(None)
+            self._results.put(None)
 
     def _one(self) -> bool:
         # The buffer first, then the job: so the next part in line always has one, and nobody waits for a part that
         # waits for a buffer.
-        slab = self.slabs.take()
+        buffer = self.buffers.take()
         try:
             claimed = self.schedule.claim()
             if claimed is None:
                 return False
-            sending, job = claimed
-            with _Caught(sending, self._said):
-                job(slab)
-            self.schedule.settle(sending)
+            task, job = claimed
+            with _FailedTask(task, self._results):
+                job(buffer)
+            self.schedule.settle(task)
             return True
         finally:
-            slab.drop()
+            buffer.drop()
 
 
-class _Caught:
+class _FailedTask:
     """Tells what a job raised, whatever it is; the file gives up. Nothing is swallowed: the generator raises it."""
 
-    def __init__(self, sending: Sending, said: queue.SimpleQueue[Outcome | None]) -> None:
-        self._sending = sending
-        self._said = said
+    def __init__(self, task: UploadTask, output: queue.SimpleQueue[TaskOutcome | None]) -> None:
+        self._task = task
+        self._results = output
 
     def __enter__(self) -> None:
         return None
@@ -144,9 +144,9 @@ class _Caught:
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if raised is not None:
-            self._sending.give_up()
-            if not isinstance(raised, Stopped):
-                self._said.put(Outcome(self._sending, raised))
-        elif self._sending.done is not None:
-            self._said.put(Outcome(self._sending))
+            self._task.give_up()
+            if not isinstance(raised, PoolStopped):
+                self._results.put(TaskOutcome(self._task, raised))
+        elif self._task.done is not None:
+            self._results.put(TaskOutcome(self._task))
         return True

@@ -15,7 +15,7 @@ from lmi_deploy.targets.target import Perform
 def apply(plan: Plan, perform: Perform, journal: Journal, clock: Clock) -> Iterator[Event]:
     """Carry out the plan in its order; an error ends it where it happens, with everything before it recorded."""
     for action in plan.actions:
-        yield from _carry_out(action, perform, journal, clock)
+        yield from _execute(action, perform, journal, clock)
 
 
 def apply_on(
@@ -27,7 +27,7 @@ def apply_on(
         if failed and needs_all(action):
             continue
         try:
-            yield from _carry_out(action, perform, journal, clock)
+            yield from _execute(action, perform, journal, clock)
         except LockLost:
             raise
         except LmiError as error:
@@ -36,11 +36,11 @@ def apply_on(
     return tuple(failed)
 
 
-def _carry_out(action: Action, perform: Perform, journal: Journal, clock: Clock) -> Iterator[Event]:
-    begun = clock.monotonic()
-    journal.intend(action)
+def _execute(action: Action, perform: Perform, journal: Journal, clock: Clock) -> Iterator[Event]:
+    started = clock.monotonic()
+    journal.begin(action)
     yield Started(key=key(action), title=title(action))
     outcome = yield from perform[type(action)](action)
-    journal.done(action, outcome)
-    seconds = round(clock.monotonic() - begun, 3)
+    journal.complete(action, outcome)
+    seconds = round(clock.monotonic() - started, 3)
     yield Finished(key=key(action), title=title(action), seconds=seconds, outcome=outcome)

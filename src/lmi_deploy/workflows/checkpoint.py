@@ -104,7 +104,7 @@ def _tensors(hub: Hub, listing: ModelListing, entry: FileEntry) -> Sequence[Tens
     except ValueError:
         pass  # what this machine keeps of it may be damaged
     try:
-        return _as_tensors(read_header(hub, listing, entry, anew=True)[1])
+        return _as_tensors(read_header(hub, listing, entry, refresh=True)[1])
     except ValueError as reason:
         raise Unreadable(f"{entry.path}: {reason}") from None
 

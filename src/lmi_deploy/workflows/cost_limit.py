@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from lmi_deploy.domain.currency import money
-from lmi_deploy.domain.observed import CloudHeld, CloudObserved
+from lmi_deploy.domain.currency import format_price
+from lmi_deploy.domain.observed import CloudInventory, CloudObserved
 from lmi_deploy.domain.record import DeploymentRef, Generation
 from lmi_deploy.domain.sagemaker.actions import RunTransferJob
 from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.errors import Refused
 from lmi_deploy.targets.sagemaker.costs import cost_of, generation_cost, job_cost
 from lmi_deploy.targets.sagemaker.plan.summary import UNKNOWN_PRICE
-from lmi_deploy.workflows.dependencies import Deps
-from lmi_deploy.workflows.deployment_plan import Case
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 
 
-def is_free(case: Case) -> bool:
+def is_free(deployment: DeploymentPlan) -> bool:
     """Whether nobody bills for it: a price that nobody could tell is one all the same."""
-    return not isinstance(case.spec.place, SageMakerPlace)
+    return not isinstance(deployment.spec.place, SageMakerPlace)
 
 
-def require_affordable(case: Case, most: float | None) -> None:
+def require_affordable(deployment: DeploymentPlan, most: float | None) -> None:
     """Refused where any instance type of the recipe may cost more, fully scaled, or its price is unknown."""
-    if most is None or case.plan.empty:
+    if most is None or deployment.plan.empty:
         return
-    match case.spec.place, case.held:
-        case SageMakerPlace() as place, CloudHeld(prices=prices):
+    match deployment.spec.place, deployment.inventory:
+        case SageMakerPlace() as place, CloudInventory(prices=prices):
             for placement in place.placements:
                 cost = cost_of(place, placement, prices)
                 if cost is None:
@@ -34,46 +34,50 @@ def require_affordable(case: Case, most: float | None) -> None:
                     )
                 if cost.high > most:
                     raise Refused(
-                        f"--max-hourly {most:g}: {case.spec.name} may cost {cost.words}",
-                        hint=f"allow {money(cost.high, cost.price.currency)}, or take fewer or smaller instances",
+                        f"--max-hourly {most:g}: {deployment.spec.name} may cost {cost.words}",
+                        hint=f"allow {format_price(cost.high, cost.price.currency)}, or take fewer or "
+                        "smaller instances",
                     )
-            if case.does(RunTransferJob):
-                _require_affordable_job(case, place, case.held, most)
+            if deployment.has_action(RunTransferJob):
+                _require_affordable_job(deployment, place, deployment.inventory, most)
         case _:
             pass  # a machine that is there already
 
 
-def _require_affordable_job(case: Case, place: SageMakerPlace, held: CloudHeld, most: float) -> None:
+def _require_affordable_job(
+    deployment: DeploymentPlan, place: SageMakerPlace, inventory: CloudInventory, most: float
+) -> None:
     """While it runs, what serves already costs, too."""
-    cost, serving = job_cost(place, held), _serving_cost(case, held)
+    cost, serving = job_cost(place, inventory), _serving_cost(deployment, inventory)
     if cost is None:
         instance = place.job.instance if place.job else ""
         raise Refused(
             f"--max-hourly {most:g}: nobody could tell what the transfer job on {instance} costs",
             hint="leave the bound out, or choose weights.job.instance_type with a known price",
         )
-    whole = cost.high + serving
-    if whole > most:
-        beside = f" beside the {money(serving, cost.price.currency)} of what serves" if serving else ""
+    total = cost.high + serving
+    if total > most:
+        extra = f" beside the {format_price(serving, cost.price.currency)} of what serves" if serving else ""
         raise Refused(
-            f"--max-hourly {most:g}: the transfer job of {case.spec.name} costs {cost.words}{beside}",
-            hint=f"allow {money(whole, cost.price.currency)}, take fewer or smaller instances (weights.job), or send "
+            f"--max-hourly {most:g}: the transfer job of {deployment.spec.name} costs {cost.words}{extra}",
+            hint=f"allow {format_price(total, cost.price.currency)}, take fewer or smaller instances "
+            "(weights.job), or send "
             "the weights from here (weights.via: stream)",
         )
 
 
-def _serving_cost(case: Case, held: CloudHeld) -> float:
+def _serving_cost(deployment: DeploymentPlan, inventory: CloudInventory) -> float:
     """Of an hour of the endpoint as it is now; 0 where none costs, or of an instance type that is not in the recipe."""
-    observed = case.observed
+    observed = deployment.observed
     if not isinstance(observed, CloudObserved) or observed.endpoint is None or observed.serving is None:
         return 0.0
     current = observed.record.current if observed.record else None
-    price = held.prices.get(current.instance) if current else None
-    return max(observed.endpoint.count, observed.endpoint.wanted_count, 1) * price.hourly if price else 0.0
+    price = inventory.prices.get(current.instance) if current else None
+    return max(observed.endpoint.count, observed.endpoint.desired_count, 1) * price.hourly if price else 0.0
 
 
 def require_affordable_generation(
-    generation: Generation, ref: DeploymentRef, deps: Deps, most: float | None
+    generation: Generation, ref: DeploymentRef, deps: Dependencies, most: float | None
 ) -> str:
     """What a generation costs an hour, in words; Refused where that may be more, or nobody can tell."""
     price = deps.cloud(ref.region).prices.hourly(generation.instance) if generation.instance else None
@@ -86,6 +90,6 @@ def require_affordable_generation(
     if most is not None and cost is not None and cost.high > most:
         raise Refused(
             f"--max-hourly {most:g}: the generation {generation.server} may cost {cost.words}",
-            hint=f"allow {money(cost.high, cost.price.currency)}, or go back to another generation",
+            hint=f"allow {format_price(cost.high, cost.price.currency)}, or go back to another generation",
         )
     return cost.words if cost else UNKNOWN_PRICE

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmi_deploy.domain.facts import AtHand, Machine
+from lmi_deploy.domain.facts import AvailableRuntimes, Machine
 from lmi_deploy.domain.recipe import TargetName
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.weights import BucketWish
+from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.environments import Environments
@@ -23,14 +23,14 @@ from lmi_deploy.targets.target import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deps:
+class Dependencies:
     """`hub` picks the source of a model id; `port` is the one a deployment has already, else a free one;
     `runtimes` is asked with the recipe's own image; `cloud` with a region, empty for the one of
     AWS's own chain; `hub_address` is empty for the public Hub."""
 
     hub: Callable[[str], Hub]
     files: Callable[[Path], Source]
-    weights: Callable[[BucketWish, int | None], Weights]
+    weights: Callable[[BucketRequest, int | None], Weights]
     targets: Mapping[TargetName, Target]
     servers: Mapping[str, ModelServer]
     environments: Environments
@@ -40,5 +40,5 @@ class Deps:
     clock: Clock
     machine: Callable[[], Machine]
     port: Callable[[str], int]
-    runtimes: Callable[[str | None], AtHand]
+    runtimes: Callable[[str | None], AvailableRuntimes]
     hub_address: Callable[[], str] = lambda: ""

@@ -7,20 +7,20 @@ from contextlib import contextmanager
 
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import LmiError, LockLost
-from lmi_deploy.workflows.dependencies import Deps
-from lmi_deploy.workflows.running_costs import left_standing
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.running_costs import remaining_cost
 
 
 @contextmanager
-def locked(ref: DeploymentRef, deps: Deps) -> Iterator[None]:
+def locked(ref: DeploymentRef, deps: Dependencies) -> Iterator[None]:
     """Refused where another process holds the lock; LockLost, with the costs, where one took it meanwhile."""
     try:
         with deps.lock(ref).hold(ref.name):
             yield
     except LockLost as error:
         try:
-            standing = left_standing(deps.targets[ref.target].observe(ref), deps)
+            status = remaining_cost(deps.targets[ref.target].observe(ref), deps)
         except LmiError:
-            standing = "what is there could not be looked at"
-        error.message += f"; {standing}" if standing else ""
+            status = "what is there could not be looked at"
+        error.message += f"; {status}" if status else ""
         raise

@@ -5,24 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.observed import CloudHeld, Held, Observed
+from lmi_deploy.domain.observed import CloudInventory, Inventory, Observed
 from lmi_deploy.domain.plan import Action, Plan
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.actions import DeleteEndpoint
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.plan import PROBES, diff, notices
-from lmi_deploy.targets.status import missed, missing_parts
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.targets.status import failed_update_reason, missing_parts
+from lmi_deploy.workflows.dependencies import Dependencies
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class DeploymentPlan:
     """One recipe, followed as far as its plan."""
 
     spec: Spec
     artifact: Artifact
     observed: Observed
-    held: Held
+    inventory: Inventory
     plan: Plan
     notices: tuple[str, ...] = ()
     """What the user should know that stops nothing."""
@@ -33,49 +33,62 @@ class Case:
     def ref(self) -> DeploymentRef:
         return self.spec.ref
 
-    def does(self, kinds: type[Action] | tuple[type[Action], ...]) -> bool:
+    def has_action(self, kinds: type[Action] | tuple[type[Action], ...]) -> bool:
         """Whether the plan has an action of such a kind."""
         return any(isinstance(action, kinds) for action in self.plan.actions)
 
 
-def look(
+def make_plan(
     spec: Spec,
     artifact: Artifact,
-    deps: Deps,
+    deps: Dependencies,
     *,
     probe: bool,
-    before: Held | None = None,
+    before: Inventory | None = None,
     priced: bool = False,
-) -> Case:
+) -> DeploymentPlan:
     """The plan against the world as it is at this moment. What was asked `before` and does not change is kept.
 
     `priced`: with the prices of a plan that changes nothing, too.
     """
     target = deps.targets[spec.target]
     observed = target.observe(spec.ref)
-    held = _kept(target.held(spec, deps.hub(spec.model.model_id)), before)
-    plan = diff(spec, artifact, observed, held)
+    inventory = _keep_placement(target.inventory(spec, deps.hub(spec.model.model_id)), before)
+    plan = diff(spec, artifact, observed, inventory)
     if not plan.empty:
         # Only now: a deployment that is in step needs no further look.
         observed = target.confirm(observed)
     if before is None and (priced or not plan.empty):
         # Nor does an `up` of it need a price list.
-        held = target.priced(spec, held)
-    plan = diff(spec, artifact, observed, held)
+        inventory = target.with_prices(spec, inventory)
+    plan = diff(spec, artifact, observed, inventory)
     if not probe:
         plan = replace(plan, actions=tuple(a for a in plan.actions if not isinstance(a, PROBES)))
-    return Case(spec=spec, artifact=artifact, observed=observed, held=held, plan=plan)
+    return DeploymentPlan(spec=spec, artifact=artifact, observed=observed, inventory=inventory, plan=plan)
 
 
-def observed_notices(case: Case) -> tuple[str, ...]:
+def observed_notices(deployment: DeploymentPlan) -> tuple[str, ...]:
     """What is wrong with what exists, and what the plan does about it."""
-    missing = missing_parts(case.observed, replaced=case.does(DeleteEndpoint))
-    return tuple(filter(None, (*notices(case.observed, case.plan), missed(case.observed), missing)))
-
-
-def _kept(held: Held, before: Held | None) -> Held:
-    if isinstance(held, CloudHeld) and isinstance(before, CloudHeld):
-        return replace(
-            held, prices=before.prices, job_price=before.job_price, priced=before.priced, avoid=before.avoid
+    missing = missing_parts(deployment.observed, replaced=deployment.has_action(DeleteEndpoint))
+    return tuple(
+        filter(
+            None,
+            (
+                *notices(deployment.observed, deployment.plan),
+                failed_update_reason(deployment.observed),
+                missing,
+            ),
         )
-    return held
+    )
+
+
+def _keep_placement(inventory: Inventory, before: Inventory | None) -> Inventory:
+    if isinstance(inventory, CloudInventory) and isinstance(before, CloudInventory):
+        return replace(
+            inventory,
+            prices=before.prices,
+            job_price=before.job_price,
+            priced=before.priced,
+            avoid=before.avoid,
+        )
+    return inventory

@@ -12,15 +12,15 @@ from lmi_deploy.domain.plan import Action, Plan, RemoveDeployment, StopServer, t
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.domain.sagemaker.actions import DeleteEndpoint
 from lmi_deploy.domain.sagemaker.settings import TAG
-from lmi_deploy.domain.weights import BucketWish
+from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import DeployFailed, Refused
 from lmi_deploy.planning.agreement import require_agreed
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.targets.plan import teardown, weights_named
-from lmi_deploy.targets.sagemaker.lost_tag import require_no_lost_tag
-from lmi_deploy.targets.status import elsewhere_words, unattended
+from lmi_deploy.targets.sagemaker.lost_tag import require_ownership_tag
+from lmi_deploy.targets.status import other_location_text, unattended
 from lmi_deploy.workflows.apply import apply, apply_on
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.running_costs import hourly, interrupted
@@ -30,7 +30,7 @@ _STOPPING = (DeleteEndpoint, StopServer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
+class TeardownScope:
     """How far it goes: `purge` takes weights that nobody else uses, `logs` what the containers printed.
 
     `unattended`: only what has expired or was left by an interrupted run, which is looked at again under the lock.
@@ -42,10 +42,10 @@ class Extent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class TeardownPlan:
     ref: DeploymentRef
     plan: Plan
-    extent: Extent
+    extent: TeardownScope
     notices: tuple[str, ...] = ()
     recorded: bool = True
     """False: the bucket is gone, and lock and record with it."""
@@ -53,83 +53,83 @@ class Ending:
     """When the endpoint was made, which tells it from a later one of its name."""
 
 
-def prepare(ref: DeploymentRef, deps: Deps, extent: Extent | None = None) -> Ending:
+def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None = None) -> TeardownPlan:
     """What would be taken away; an empty plan when there is nothing. Refused where what is there is not ours."""
-    extent = extent or Extent()
-    seen = deps.targets[ref.target].survey(ref)
-    if extent.unattended and not unattended(seen):
-        return _kept(seen, extent)
-    if isinstance(seen, CloudObserved) and seen.ownership:
-        require_no_lost_tag(seen, cost=hourly(seen, deps))
-    purge, notices = _weights(seen, deps) if extent.purge else ((), ())
-    if isinstance(seen, CloudObserved):
-        notices = (*notices, *_left_alone(seen))
-    plan = teardown(seen, logs=extent.logs, purge=purge)
-    if isinstance(seen, CloudObserved) and seen.stranger and plan.empty:
-        raise Refused(seen.stranger, hint="nothing of it was touched")
-    if isinstance(seen, CloudObserved) and plan.empty:
-        notices = (*notices, *_elsewhere(ref, seen))
-    recorded = not isinstance(seen, CloudObserved) or seen.bucket
-    endpoint = seen.endpoint if isinstance(seen, CloudObserved) else None
-    return Ending(
-        ref=seen.ref,
+    scope = scope or TeardownScope()
+    observed = deps.targets[ref.target].observe_all(ref)
+    if scope.unattended and not unattended(observed):
+        return _kept_notices(observed, scope)
+    if isinstance(observed, CloudObserved) and observed.ownership:
+        require_ownership_tag(observed, cost=hourly(observed, deps))
+    purge, notices = _weights(observed, deps) if scope.purge else ((), ())
+    if isinstance(observed, CloudObserved):
+        notices = (*notices, *_kept_resources(observed))
+    plan = teardown(observed, logs=scope.logs, purge=purge)
+    if isinstance(observed, CloudObserved) and observed.not_owned_reason and plan.empty:
+        raise Refused(observed.not_owned_reason, hint="nothing of it was touched")
+    if isinstance(observed, CloudObserved) and plan.empty:
+        notices = (*notices, *_other_location_notices(ref, observed))
+    recorded = not isinstance(observed, CloudObserved) or observed.bucket
+    endpoint = observed.endpoint if isinstance(observed, CloudObserved) else None
+    return TeardownPlan(
+        ref=observed.ref,
         plan=plan,
-        extent=extent,
+        extent=scope,
         notices=notices,
         recorded=recorded,
         created=endpoint.created if endpoint else "",
     )
 
 
-def _elsewhere(ref: DeploymentRef, seen: CloudObserved) -> Iterator[str]:
+def _other_location_notices(ref: DeploymentRef, observed: CloudObserved) -> Iterator[str]:
     """Nothing is here, but this machine knows one of that name elsewhere.
 
     Refused where that may be the one that was meant: in another account, or in another region than a default.
     """
-    if not seen.elsewhere:
+    if not observed.other_locations:
         return
-    words = f"{ref.name}: nothing of it is in {seen.ref.place}{elsewhere_words(seen)}"
-    if not ref.region or any(other.region == seen.ref.region for other in seen.elsewhere):
+    words = f"{ref.name}: nothing of it is in {observed.ref.place}{other_location_text(observed)}"
+    if not ref.region or any(other.region == observed.ref.region for other in observed.other_locations):
         raise Refused(
             words,
             hint="nothing was deleted. Use the credentials of that account (AWS_PROFILE), or name the region: "
-            f"lmi down {ref.name} --region {seen.elsewhere[0].region}",
+            f"lmi down {ref.name} --region {observed.other_locations[0].region}",
         )
     yield words
 
 
-def _left_alone(seen: CloudObserved) -> Iterator[str]:
-    if seen.stranger:
-        yield f"{seen.stranger}; it is left alone"
-    for resource in seen.misnamed:
+def _kept_resources(observed: CloudObserved) -> Iterator[str]:
+    if observed.not_owned_reason:
+        yield f"{observed.not_owned_reason}; it is left alone"
+    for resource in observed.misnamed:
         kind = resource.kind.replace("-", " ")
         yield (
-            f"{kind} {resource.name}: it carries the tag {TAG} of {seen.ref.name}, but not a name that lmi gives; "
+            f"{kind} {resource.name}: it carries the tag {TAG} of {observed.ref.name}, but not a name that lmi gives; "
             "it is left alone"
         )
 
 
-def carry_out(ending: Ending, deps: Deps) -> Iterator[Event]:
+def execute(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
     """Under the lock, from what is seen under it; DeployFailed names what is left."""
-    if ending.plan.empty:
-        if ending.recorded:
-            deps.lock(ending.ref).sweep(ending.ref.name)
+    if teardown_plan.plan.empty:
+        if teardown_plan.recorded:
+            deps.lock(teardown_plan.ref).sweep(teardown_plan.ref.name)
         return
-    ref = ending.ref
+    ref = teardown_plan.ref
     try:
-        with _held(ending, deps):
-            found = prepare(ref, deps, ending.extent)
+        with _locked(teardown_plan, deps):
+            found = prepare(ref, deps, teardown_plan.extent)
             if found.plan.empty:
                 yield from (Notice(text=notice) for notice in found.notices)
                 return
-            _require_same(ending, found)
-            yield from _take_away(found, deps)
+            _require_same(teardown_plan, found)
+            yield from _remove(found, deps)
     except KeyboardInterrupt:
         hint = "what was begun is recorded: `lmi status` shows it, `lmi down` goes on"
         raise interrupted(ref, deps, hint=hint) from None
 
 
-def _require_same(shown: Ending, found: Ending) -> None:
+def _require_same(shown: TeardownPlan, found: TeardownPlan) -> None:
     """Refused where more would be taken away than was shown, or another endpoint of that name."""
     require_agreed(shown.plan, found.plan)
     if found.created not in ("", shown.created):
@@ -139,31 +139,31 @@ def _require_same(shown: Ending, found: Ending) -> None:
         )
 
 
-def _kept(seen: Observed, extent: Extent) -> Ending:
+def _kept_notices(observed: Observed, scope: TeardownScope) -> TeardownPlan:
     """Somebody wants it after all: it was extended, or brought up again."""
-    until = f" until {seen.expires}" if isinstance(seen, CloudObserved) and seen.expires else ""
-    notice = f"{seen.ref.name} stays: it may live{until or ' on'}"
-    plan = Plan(deployment=seen.ref.name, actions=())
-    return Ending(ref=seen.ref, plan=plan, extent=extent, notices=(notice,))
+    until = f" until {observed.expires}" if isinstance(observed, CloudObserved) and observed.expires else ""
+    notice = f"{observed.ref.name} stays: it may live{until or ' on'}"
+    plan = Plan(deployment=observed.ref.name, actions=())
+    return TeardownPlan(ref=observed.ref, plan=plan, extent=scope, notices=(notice,))
 
 
-def _held(ending: Ending, deps: Deps) -> AbstractContextManager[None]:
+def _locked(teardown_plan: TeardownPlan, deps: Dependencies) -> AbstractContextManager[None]:
     """The deployment's lock, where there is a place for one."""
-    return locked(ending.ref, deps) if ending.recorded else nullcontext()
+    return locked(teardown_plan.ref, deps) if teardown_plan.recorded else nullcontext()
 
 
-def _take_away(ending: Ending, deps: Deps) -> Iterator[Event]:
-    ref, plan = ending.ref, ending.plan
+def _remove(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
+    ref, plan = teardown_plan.ref, teardown_plan.plan
     target = deps.targets[ref.target]
-    journal: Journal = deps.journal(ref) if ending.recorded else NoJournal()
-    perform = target.ending(ref)
+    journal: Journal = deps.journal(ref) if teardown_plan.recorded else NoJournal()
+    perform = target.teardown_actions(ref)
     last = max((n for n, a in enumerate(plan.actions) if isinstance(a, _STOPPING)), default=-1) + 1
     yield from apply(replace(plan, actions=plan.actions[:last]), perform, journal, deps.clock)
     rest = replace(plan, actions=plan.actions[last:])
     failed = yield from apply_on(rest, perform, journal, deps.clock, needs_all=_is_last)
     if len(failed) == 1:
         raise failed[0]
-    left = teardown(target.survey(ref))
+    left = teardown(target.observe_all(ref))
     if failed or not left.empty:
         names = [title(action) for action in left.actions]
         raise DeployFailed(
@@ -178,15 +178,15 @@ def _is_last(action: Action) -> bool:
     return isinstance(action, RemoveDeployment)
 
 
-def _weights(seen: Observed, deps: Deps) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _weights(observed: Observed, deps: Dependencies) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Those that no other deployment of the bucket uses; and of the others, who does."""
-    named = weights_named(seen)
-    if not named or (isinstance(seen, CloudObserved) and not seen.bucket):
+    named = weights_named(observed)
+    if not named or (isinstance(observed, CloudObserved) and not observed.bucket):
         return (), ()
-    there = deps.weights(BucketWish(bucket=seen.ref.bucket, region=seen.ref.region), None)
-    used, complete = there.used(but=seen.ref.name), {manifest.name for manifest in there.all()}
-    told = tuple(f"{name} stays: {used[name]} uses it" for name in named if name in used)
+    store = deps.weights(BucketRequest(bucket=observed.ref.bucket, region=observed.ref.region), None)
+    used, complete = store.references(but=observed.ref.name), {manifest.name for manifest in store.all()}
+    lines = tuple(f"{name} stays: {used[name]} uses it" for name in named if name in used)
     # Without a manifest they may still be stored: a removal that was interrupted took it first.
     return tuple(
-        name for name in named if name not in used and (name in complete or there.exists(name))
-    ), told
+        name for name in named if name not in used and (name in complete or store.exists(name))
+    ), lines

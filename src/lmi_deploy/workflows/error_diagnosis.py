@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from lmi_deploy.errors import LmiError
-from lmi_deploy.planning.diagnose import Diagnosis, Surroundings, diagnose
+from lmi_deploy.planning.diagnose import Diagnosis, DiagnosisContext, diagnose
 from lmi_deploy.planning.worker_error import lead_with_error
 
 READ_LINES = 20_000
@@ -17,7 +17,7 @@ def explain(error: LmiError, engine: str) -> None:
     """Add the cause to the message and the remedy to the hint, where the lines that came with the error tell them."""
     if not error.details:
         return
-    found = diagnose([*error.details, error.message], Surroundings(where="container_log", engine=engine))
+    found = diagnose([*error.details, error.message], DiagnosisContext(where="container_log", engine=engine))
     error.message = lead_with_error(error.message, error.details)
     if found is not None and not found.wrapper:
         error.message = f"{error.message.rstrip('.')}. {found.cause}"
@@ -27,7 +27,7 @@ def explain(error: LmiError, engine: str) -> None:
 def of_log(lines: Iterable[str], engine: str) -> Diagnosis | None:
     """What a log tells; None where it holds nothing that is known, or only that something failed."""
     kept = deque(lines, maxlen=READ_LINES)
-    found = diagnose(list(kept), Surroundings(where="container_log", engine=engine))
+    found = diagnose(list(kept), DiagnosisContext(where="container_log", engine=engine))
     return None if found is None or found.wrapper else found
 
 

@@ -7,54 +7,54 @@ from datetime import timedelta
 
 from lmi_deploy.domain.observed import CloudObserved
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES, SeenEndpoint
+from lmi_deploy.domain.sagemaker.settings import TAG_EXPIRES, ObservedEndpoint
 from lmi_deploy.errors import NotFound, Refused, UsageRefused
-from lmi_deploy.recipe.model.scalar_types import Wrong
+from lmi_deploy.recipe.model.scalar_types import InvalidValue
 from lmi_deploy.recipe.model.ttl import TTL
-from lmi_deploy.targets.sagemaker.lost_tag import require_no_lost_tag
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.targets.sagemaker.lost_tag import require_ownership_tag
+from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
 
 
-def extend(ref: DeploymentRef, duration: str, deps: Deps) -> tuple[DeploymentRef, str]:
+def extend(ref: DeploymentRef, duration: str, deps: Dependencies) -> tuple[DeploymentRef, str]:
     """Where it is, and when it expires from now on, ISO 8601.
 
     Under the lock: `lmi gc`, which deletes what has expired, reads the tag under it.
     """
     seconds = _seconds(duration)
-    seen = _observed(ref, deps)
-    with _locked(seen, deps):
-        found = _endpoint(_observed(seen.ref, deps))
+    observed = _observed(ref, deps)
+    with _locked(observed, deps):
+        found = _endpoint(_observed(observed.ref, deps))
         expires = (deps.clock.now() + timedelta(seconds=seconds)).isoformat(timespec="seconds")
-        deps.cloud(seen.ref.region).hosting.tag(found.arn, ((TAG_EXPIRES, expires),))
-    return seen.ref, expires
+        deps.cloud(observed.ref.region).hosting.tag(found.arn, ((TAG_EXPIRES, expires),))
+    return observed.ref, expires
 
 
-def _observed(ref: DeploymentRef, deps: Deps) -> CloudObserved:
-    seen = deps.targets[ref.target].observe(ref)
-    if not isinstance(seen, CloudObserved):
+def _observed(ref: DeploymentRef, deps: Dependencies) -> CloudObserved:
+    observed = deps.targets[ref.target].observe(ref)
+    if not isinstance(observed, CloudObserved):
         raise UsageRefused(f"{ref.name}: target local has no expiry", hint="`lmi down` ends it")
-    _endpoint(seen)
-    return seen
+    _endpoint(observed)
+    return observed
 
 
-def _endpoint(seen: CloudObserved) -> SeenEndpoint:
-    require_no_lost_tag(seen)
-    if seen.stranger:
-        raise Refused(seen.stranger, hint="nothing of it was touched")
-    if seen.endpoint is None or seen.endpoint.status == "Deleting":
-        gone = "its endpoint is being deleted" if seen.endpoint else "it has no endpoint"
-        raise NotFound(f"{seen.ref.name}: {gone}", hint="`lmi status` says what is there")
-    return seen.endpoint
+def _endpoint(observed: CloudObserved) -> ObservedEndpoint:
+    require_ownership_tag(observed)
+    if observed.not_owned_reason:
+        raise Refused(observed.not_owned_reason, hint="nothing of it was touched")
+    if observed.endpoint is None or observed.endpoint.status == "Deleting":
+        missing = "its endpoint is being deleted" if observed.endpoint else "it has no endpoint"
+        raise NotFound(f"{observed.ref.name}: {missing}", hint="`lmi status` says what is there")
+    return observed.endpoint
 
 
-def _locked(seen: CloudObserved, deps: Deps) -> AbstractContextManager[None]:
+def _locked(observed: CloudObserved, deps: Dependencies) -> AbstractContextManager[None]:
     """The bucket holds the lock; without one there is nothing to lock in."""
-    return locked(seen.ref, deps) if seen.bucket else nullcontext()
+    return locked(observed.ref, deps) if observed.bucket else nullcontext()
 
 
 def _seconds(duration: str) -> int:
     try:
         return int(TTL.read(duration))
-    except Wrong as wrong:
+    except InvalidValue as wrong:
         raise UsageRefused(f"{duration}: {wrong.what}", hint=wrong.hint) from None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-Stamps = Mapping[str, tuple[int, int]]
+FileSnapshot = Mapping[str, tuple[int, int]]
 """Path in the folder to time of change (nanoseconds) and size."""
 
 
-def stamps_of(folder: Path, *beside: Path) -> Stamps:
-    """Every file but hidden ones and what Python compiles; and the files `beside` the folder."""
+def snapshot_files(folder: Path, *extra: Path) -> FileSnapshot:
+    """Every file but hidden ones and what Python compiles; and the files `extra` the folder."""
     found: dict[str, tuple[int, int]] = {}
     named = [(path.relative_to(folder).as_posix(), path) for path in sorted(folder.rglob("*"))]
     shown = [
@@ -18,7 +18,7 @@ def stamps_of(folder: Path, *beside: Path) -> Stamps:
         for name, path in named
         if not any(part.startswith(".") or part == "__pycache__" for part in name.split("/"))
     ]
-    for name, path in [*shown, *((str(path), path) for path in beside)]:
+    for name, path in [*shown, *((str(path), path) for path in extra)]:
         try:
             if path.is_file():
                 state = path.stat()
@@ -28,12 +28,12 @@ def stamps_of(folder: Path, *beside: Path) -> Stamps:
     return found
 
 
-def difference(before: Stamps, after: Stamps) -> str:
+def difference(before: FileSnapshot, after: FileSnapshot) -> str:
     """What changed, in a few words; empty for nothing."""
     kinds = [
         ("changed", [name for name in after if name in before and after[name] != before[name]]),
         ("is new", [name for name in after if name not in before]),
         ("is gone", [name for name in before if name not in after]),
     ]
-    told = [f"{name} {kind}" for kind, names in kinds for name in names]
-    return ", ".join(told[:3]) + (f" and {len(told) - 3} more" if len(told) > 3 else "")
+    lines = [f"{name} {kind}" for kind, names in kinds for name in names]
+    return ", ".join(lines[:3]) + (f" and {len(lines) - 3} more" if len(lines) > 3 else "")

@@ -19,7 +19,7 @@ from lmi_deploy.sizing.remedies import Remedy, remedies
 from lmi_deploy.sizing.request import ENGINES, Request, engine_version, normalized
 from lmi_deploy.sizing.tensors import CannotTell
 from lmi_deploy.workflows.checkpoint import gathered_checkpoint, read_checkpoint
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 
 _ORDER: Final = ("does-not-fit", "unknown", "tight", "fits")
 _SEEN_BY_TORCH: Final = 0.97
@@ -27,7 +27,7 @@ _SEEN_BY_TORCH: Final = 0.97
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class FitRequest:
     """What is asked; None and empty leave a choice to the recipe, then to the engine."""
 
     model_id: str
@@ -52,7 +52,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
-def question_of(recipe: Recipe, deps: Deps) -> Question:
+def question_of(recipe: Recipe, deps: Dependencies) -> FitRequest:
     """What a recipe asks; of one for this machine also what this machine has."""
     model_id = recipe.model_id
     if model_id.startswith(("./", "../")):
@@ -65,7 +65,7 @@ def question_of(recipe: Recipe, deps: Deps) -> Question:
     }
     image = recipe.container.image
     tag = image.rpartition(":")[2] if image and "/djl-inference:" in image else None
-    return Question(
+    return FitRequest(
         model_id=model_id,
         revision=recipe.revision,
         engine=recipe.engine,
@@ -77,49 +77,49 @@ def question_of(recipe: Recipe, deps: Deps) -> Question:
     )
 
 
-def fit(question: Question, deps: Deps) -> Outcome:
+def fit(prompt: FitRequest, deps: Dependencies) -> Outcome:
     """Reads the model's config.json and headers, nothing more."""
-    return judge(question, read_checkpoint(question.model_id, question.revision, deps.hub(question.model_id)))
+    return judge(prompt, read_checkpoint(prompt.model_id, prompt.revision, deps.hub(prompt.model_id)))
 
 
-def judge(question: Question, checkpoint: Checkpoint, *, help_tight: bool = True) -> Outcome:
+def judge(prompt: FitRequest, checkpoint: Checkpoint, *, help_tight: bool = True) -> Outcome:
     """Of several instance types the one that it fits least: any of them may be what runs. Without `help_tight` no
     remedies are looked for where it fits."""
     try:
-        request = _request(question)
-        places = _devices(question)
+        request = _request(prompt)
+        places = _devices(prompt)
     except CannotTell as reason:
-        return Outcome(fit=Fit(verdict="unknown", reason=str(reason), engine=question.engine))
+        return Outcome(fit=Fit(verdict="unknown", reason=str(reason), engine=prompt.engine))
     found = [(assess(checkpoint, request, place), place) for place in places]
     worst, place = min(found, key=lambda one: _ORDER.index(one[0].verdict))
-    worst = replace(worst, engine=question.engine)
+    worst = replace(worst, engine=prompt.engine)
     sought = help_tight or worst.verdict == "does-not-fit"
     named = remedies(checkpoint, request, place, worst) if sought else ()
     return Outcome(fit=worst, remedies=named, notes=notes(checkpoint, worst, place))
 
 
-def holders(question: Question, deps: Deps, region: str) -> tuple[Placement, ...]:
+def holders(prompt: FitRequest, deps: Dependencies, region: str) -> tuple[Placement, ...]:
     """The instance types that hold the model at the length asked, else at the usual one. LmiError with the reason."""
-    checkpoint = read_checkpoint(question.model_id, question.revision, deps.hub(question.model_id))
+    checkpoint = read_checkpoint(prompt.model_id, prompt.revision, deps.hub(prompt.model_id))
     try:
-        request = _request(question)
+        request = _request(prompt)
         if request.context is None and request.whole("max_model_len") is None:
             request = replace(request, context=_usual_context(checkpoint))
         return placements(checkpoint, replace(request, degree=None), region)
     except CannotTell as reason:
-        raise LmiError(f"{question.model_id}: {reason}", hint="`lmi fit` says more") from None
+        raise LmiError(f"{prompt.model_id}: {reason}", hint="`lmi fit` says more") from None
 
 
 def _usual_context(checkpoint: Checkpoint) -> int:
     return min(read_architecture(checkpoint.table).positions or USUAL_CONTEXT, USUAL_CONTEXT)
 
 
-def require_fit(recipe: Recipe, facts: Facts, deps: Deps, *, force: bool) -> str:
+def require_fit(recipe: Recipe, facts: Facts, deps: Dependencies, *, force: bool) -> str:
     """In a few words for the plan. Unresolvable, with the sum, where the model does not fit and nobody insists."""
-    question = question_of(recipe, deps)
-    if question.machine is not None and question.degree is None:
-        question = replace(question, degree=1)  # as `decide.degree` has it for this machine
-    outcome = judge(question, gathered_checkpoint(facts), help_tight=False)
+    prompt = question_of(recipe, deps)
+    if prompt.machine is not None and prompt.degree is None:
+        prompt = replace(prompt, degree=1)  # as `decide.degree` has it for this machine
+    outcome = judge(prompt, gathered_checkpoint(facts), help_tight=False)
     found = outcome.fit
     if found.verdict == "does-not-fit" and not force:
         where = found.devices.instance or found.devices.name if found.devices else ""
@@ -139,28 +139,28 @@ def require_fit(recipe: Recipe, facts: Facts, deps: Deps, *, force: bool) -> str
             return found.verdict
 
 
-def _request(question: Question) -> Request:
-    engine = ENGINES.get(question.engine)
+def _request(prompt: FitRequest) -> Request:
+    engine = ENGINES.get(prompt.engine)
     if engine is None:
-        raise CannotTell(f"lmi cannot judge engine {question.engine}; it knows {', '.join(ENGINES)}")
-    version, lmi = engine_version(question.version)
+        raise CannotTell(f"lmi cannot judge engine {prompt.engine}; it knows {', '.join(ENGINES)}")
+    version, lmi = engine_version(prompt.version)
     return Request(
         engine=engine,
         vllm=version,
         lmi=lmi,
-        degree=question.degree,
-        context=question.context,
-        sequences=question.sequences,
-        options=normalized(question.options),
+        degree=prompt.degree,
+        context=prompt.context,
+        sequences=prompt.sequences,
+        options=normalized(prompt.options),
     )
 
 
-def _devices(question: Question) -> list[Devices | None]:
-    if question.gpu is not None:
-        return [named_devices(question.gpu, question.gpus)]
-    if question.instances:
-        return [instance_devices(name) for name in question.instances]
-    return [None if question.machine is None else machine_devices(question.machine)]
+def _devices(prompt: FitRequest) -> list[Devices | None]:
+    if prompt.gpu is not None:
+        return [named_devices(prompt.gpu, prompt.gpus)]
+    if prompt.instances:
+        return [instance_devices(name) for name in prompt.instances]
+    return [None if prompt.machine is None else machine_devices(prompt.machine)]
 
 
 def machine_devices(machine: Machine) -> Devices:

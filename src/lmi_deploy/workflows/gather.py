@@ -13,7 +13,7 @@ from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.safetensors import LENGTH_BYTES, header_length, parameters, tensor_headers
 from lmi_deploy.errors import IntegrityError, NotFound, Unresolvable
 from lmi_deploy.ports.hub import Hub
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 
 _HEADER_GUESS = 64 * 1024
 _INDEX = "model.safetensors.index.json"
@@ -21,7 +21,7 @@ _CONFIG_LIMIT = 20_000_000
 Header = tuple[dict[str, int], tuple[TensorHeader, ...]]
 
 
-def gather(recipe: Recipe, deps: Deps) -> Facts:
+def gather(recipe: Recipe, deps: Dependencies) -> Facts:
     """The model's repository and the user's own files; NotFound and AccessError say which is missing."""
     folder = Path(recipe.origin).parent
     hub = deps.hub(recipe.model_id)
@@ -37,7 +37,7 @@ def gather(recipe: Recipe, deps: Deps) -> Facts:
     )
 
 
-def _around(recipe: Recipe, deps: Deps) -> dict[str, Any]:
+def _around(recipe: Recipe, deps: Dependencies) -> dict[str, Any]:
     """What the place of the deployment is like."""
     match recipe.endpoint.target:
         case "local":
@@ -50,7 +50,7 @@ def _around(recipe: Recipe, deps: Deps) -> dict[str, Any]:
             return {"cloud": _cloud_facts(recipe, deps)}
 
 
-def _cloud_facts(recipe: Recipe, deps: Deps) -> CloudFacts:
+def _cloud_facts(recipe: Recipe, deps: Dependencies) -> CloudFacts:
     caller = deps.cloud(recipe.endpoint.region or "").caller
     return CloudFacts(
         account=caller.account,
@@ -90,7 +90,7 @@ def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> Header:
     with suppress(ValueError):
         return read_header(hub, listing, entry)
     try:
-        return read_header(hub, listing, entry, anew=True)
+        return read_header(hub, listing, entry, refresh=True)
     except ValueError as reason:
         raise IntegrityError(
             f"{entry.path}: {reason}",
@@ -98,12 +98,12 @@ def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> Header:
         ) from None
 
 
-def read_header(hub: Hub, listing: ModelListing, entry: FileEntry, *, anew: bool = False) -> Header:
+def read_header(hub: Hub, listing: ModelListing, entry: FileEntry, *, refresh: bool = False) -> Header:
     """Parameters by dtype, and each tensor. ValueError, in words for people, where the header makes no sense."""
-    first = hub.read(listing, entry.path, length=min(_HEADER_GUESS, entry.size), anew=anew)
+    first = hub.read(listing, entry.path, length=min(_HEADER_GUESS, entry.size), refresh=refresh)
     end = LENGTH_BYTES + header_length(first, entry.size)
     if end > len(first):
-        first += hub.read(listing, entry.path, start=len(first), length=end - len(first), anew=anew)
+        first += hub.read(listing, entry.path, start=len(first), length=end - len(first), refresh=refresh)
     header = first[LENGTH_BYTES:end]
     return parameters(header, entry.size), tensor_headers(header)
 

@@ -13,7 +13,7 @@ from typing import Final
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.events import Event, Notice
 from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.observed import LocalHeld
+from lmi_deploy.domain.observed import LocalInventory
 from lmi_deploy.domain.plan import Action, ProbeServer
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import CreateModel
@@ -24,8 +24,8 @@ from lmi_deploy.targets.local.resolve import LOCAL_HOST, device_of
 from lmi_deploy.targets.local.runtime_selection import RUNS
 from lmi_deploy.targets.plan import diff, teardown
 from lmi_deploy.workflows.apply import apply
-from lmi_deploy.workflows.dependencies import Deps
-from lmi_deploy.workflows.deployment_plan import Case
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 from lmi_deploy.workflows.error_diagnosis import explain
 
 RUNTIME: Final = "embedded"
@@ -36,50 +36,50 @@ STARTUP: Final = 1800
 class NoJournal:
     """A rehearsal leaves no history."""
 
-    def intend(self, action: Action) -> None: ...
+    def begin(self, action: Action) -> None: ...
 
-    def done(self, action: Action, outcome: str) -> None: ...
+    def complete(self, action: Action, outcome: str) -> None: ...
 
-    def expect(self, generation: Generation) -> None: ...
+    def set_pending(self, generation: Generation) -> None: ...
 
-    def settle(self, generation: Generation) -> None: ...
+    def commit(self, generation: Generation) -> None: ...
 
 
-def missing(spec: Spec, deps: Deps) -> str:
+def missing(spec: Spec, deps: Dependencies) -> str:
     """Why a rehearsal would cost more than its time, in words; empty where all that it needs is on this machine."""
     if spec.engine.name not in RUNS[RUNTIME]:
         return f"engine {spec.engine.name} does not run on this machine"
-    held = deps.targets["local"].held(spec, deps.hub(spec.model.model_id))
-    if not isinstance(held, LocalHeld):
+    inventory = deps.targets["local"].inventory(spec, deps.hub(spec.model.model_id))
+    if not isinstance(inventory, LocalInventory):
         return "target local is not on this machine"
     lacking = {
-        "DJL's Python engine": not held.engine,
-        "the serving environment": not held.environment,
-        "the weights": held.missing_weights > 0,
+        "DJL's Python engine": not inventory.engine,
+        "the serving environment": not inventory.environment,
+        "the weights": inventory.missing_weights > 0,
     }
     words = [what for what, lacks in lacking.items() if lacks]
     return f"not on this machine yet: {', '.join(words)}" if words else ""
 
 
-def is_due(case: Case, deps: Deps, *, asked: bool) -> bool:
+def is_due(deployment: DeploymentPlan, deps: Dependencies, *, requested: bool) -> bool:
     """Whether the handler is tried here: as asked, or where somebody's own code is new and trying it builds nothing."""
-    return asked or (_is_promised(case) and not missing(case.spec, deps))
+    return requested or (_is_promised(deployment) and not missing(deployment.spec, deps))
 
 
-def not_made(case: Case, deps: Deps, *, asked: bool) -> str:
+def skipped_reason(deployment: DeploymentPlan, deps: Dependencies, *, requested: bool) -> str:
     """What is said where the warm-up call that `plan` speaks of is not made; empty where it is, or was never due."""
-    why = missing(case.spec, deps) if _is_promised(case) and not asked else ""
+    why = missing(deployment.spec, deps) if _is_promised(deployment) and not requested else ""
     if not why:
         return ""
     return f"the handler's warm-up call is not made on this machine first ({why}); --check-handler makes it"
 
 
-def _is_promised(case: Case) -> bool:
-    own = bool(case.spec.inputs.model_py)
-    return isinstance(case.spec.place, SageMakerPlace) and case.does(CreateModel) and own
+def _is_promised(deployment: DeploymentPlan) -> bool:
+    own = bool(deployment.spec.inputs.model_py)
+    return isinstance(deployment.spec.place, SageMakerPlace) and deployment.has_action(CreateModel) and own
 
 
-def rehearse(spec: Spec, artifact: Artifact, deps: Deps) -> Generator[Event, None, None]:
+def rehearse(spec: Spec, artifact: Artifact, deps: Dependencies) -> Generator[Event, None, None]:
     """DeployFailed, with the worker's own words, where the handler does not come up; nothing of it stays."""
     if spec.engine.name not in RUNS[RUNTIME]:
         raise Unresolvable(
@@ -87,39 +87,39 @@ def rehearse(spec: Spec, artifact: Artifact, deps: Deps) -> Generator[Event, Non
             hint="leave it out: model.py is checked by its syntax tree all the same",
         )
     yield Notice(text="trying the handler in a worker on this machine first; nothing of that stays")
-    here = _here(spec, artifact, deps)
-    with deps.lock(here.ref).hold(here.name):
+    local = _local_spec(spec, artifact, deps)
+    with deps.lock(local.ref).hold(local.name):
         # What a rehearsal left that was killed.
-        yield from _taken_away(here, deps)
+        yield from _removed(local, deps)
         try:
-            yield from _raised(here, artifact, deps)
+            yield from _started_server(local, artifact, deps)
         except LmiError as error:
             error.message = f"tried on this machine before anything is created: {error.message}"
             # Its log goes with it: what matters of it came with the error.
             error.hint = "the worker's last lines are above; nothing was created or paid for"
-            explain(error, here.engine.name)
+            explain(error, local.engine.name)
             raise
         finally:
-            for _ in _taken_away(here, deps):
+            for _ in _removed(local, deps):
                 pass
     yield Notice(text="the handler's warm-up call was made in a worker on this machine, and it came up")
 
 
-def _raised(here: Spec, artifact: Artifact, deps: Deps) -> Iterator[Event]:
-    target, hub = deps.targets["local"], deps.hub(here.model.model_id)
-    plan = diff(here, artifact, target.observe(here.ref), target.held(here, hub))
-    wanted = tuple(action for action in plan.actions if not isinstance(action, ProbeServer))
-    perform = target.raising(here, artifact, hub)
-    yield from apply(replace(plan, actions=wanted), perform, NoJournal(), deps.clock)
+def _started_server(local: Spec, artifact: Artifact, deps: Dependencies) -> Iterator[Event]:
+    target, hub = deps.targets["local"], deps.hub(local.model.model_id)
+    plan = diff(local, artifact, target.observe(local.ref), target.inventory(local, hub))
+    desired = tuple(action for action in plan.actions if not isinstance(action, ProbeServer))
+    perform = target.deploy_actions(local, artifact, hub)
+    yield from apply(replace(plan, actions=desired), perform, NoJournal(), deps.clock)
 
 
-def _taken_away(here: Spec, deps: Deps) -> Iterator[Event]:
+def _removed(local: Spec, deps: Dependencies) -> Iterator[Event]:
     target = deps.targets["local"]
-    plan = teardown(target.observe(here.ref))
-    yield from apply(plan, target.ending(here.ref), NoJournal(), deps.clock)
+    plan = teardown(target.observe(local.ref))
+    yield from apply(plan, target.teardown_actions(local.ref), NoJournal(), deps.clock)
 
 
-def _here(spec: Spec, artifact: Artifact, deps: Deps) -> Spec:
+def _local_spec(spec: Spec, artifact: Artifact, deps: Dependencies) -> Spec:
     """The same spec on this machine, under a name that no recipe's deployment has."""
     device, memory = device_of(deps.machine())
     name = f"check-{short(digest([spec.name, artifact.digest]))}"

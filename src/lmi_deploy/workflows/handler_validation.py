@@ -13,7 +13,7 @@ from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import LocalPlace, SageMakerPlace
 from lmi_deploy.engines.property_merge import MODEL_PY
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.planning.handler_check import Finding, Wanted, check_handler
+from lmi_deploy.planning.handler_check import HandlerFinding, HandlerRequirements, check_handler
 from lmi_deploy.planning.worker_packages import worker_packages
 
 CARRYING = (PutArtifact, CreateModel, StartServer)
@@ -30,12 +30,12 @@ def check_own_code(recipe: Recipe, spec: Spec) -> tuple[str, ...]:
     if options.get("option.entryPoint", MODEL_PY) != MODEL_PY:
         return (f"{file}: not checked, as options.entryPoint names another module",)
     requirements = spec.inputs.requirements.decode("utf-8", "replace")
-    wanted = _wanted(options, spec.engine.packages, requirements)
-    found = check_handler(spec.inputs.model_py, wanted)
+    expected = _handler_requirements(options, spec.engine.packages, requirements)
+    found = check_handler(spec.inputs.model_py, expected)
     if fatal := [finding for finding in found if finding.fatal]:
         raise _refused(file, fatal)
-    told = [f"{file}:{finding.line}: {finding.what}; {finding.hint}" for finding in found]
-    return (*told, f"{file}: {RAN}; {_warm_up(spec)}")
+    lines = [f"{file}:{finding.line}: {finding.what}; {finding.hint}" for finding in found]
+    return (*lines, f"{file}: {RAN}; {_warm_up(spec)}")
 
 
 def _warm_up(spec: Spec) -> str:
@@ -49,18 +49,20 @@ def _warm_up(spec: Spec) -> str:
             )
 
 
-def folder_findings(folder: Path) -> tuple[Finding, ...]:
+def folder_findings(folder: Path) -> tuple[HandlerFinding, ...]:
     """What can be said of the model.py in a model folder, as its serving.properties has it called."""
     code, raw = _read(folder / MODEL_PY), _read(folder / "serving.properties")
-    said = parse_properties(raw)
-    if not code or said.get("option.entryPoint", MODEL_PY) != MODEL_PY:
+    response = parse_properties(raw)
+    if not code or response.get("option.entryPoint", MODEL_PY) != MODEL_PY:
         return ()
     requirements = _read(folder / "requirements.txt").decode("utf-8", "replace")
-    return check_handler(code, _wanted(said, worker_packages(raw, code), requirements))
+    return check_handler(code, _handler_requirements(response, worker_packages(raw, code), requirements))
 
 
-def _wanted(properties: Mapping[str, str], packages: tuple[str, ...], requirements: str) -> Wanted:
-    return Wanted(
+def _handler_requirements(
+    properties: Mapping[str, str], packages: tuple[str, ...], requirements: str
+) -> HandlerRequirements:
+    return HandlerRequirements(
         function=properties.get("option.handler", "handle"),
         async_mode=properties.get("option.async_mode", "").lower() == "true",
         packages=packages,
@@ -72,6 +74,6 @@ def _read(path: Path) -> bytes:
     return path.read_bytes() if path.is_file() else b""
 
 
-def _refused(file: str, fatal: list[Finding]) -> Unresolvable:
+def _refused(file: str, fatal: list[HandlerFinding]) -> Unresolvable:
     first, *more = [f"{file}:{finding.line}: {finding.what}" for finding in fatal]
     return Unresolvable(first, hint=fatal[0].hint, details=more)

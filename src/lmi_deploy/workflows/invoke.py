@@ -5,95 +5,106 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from lmi_deploy.domain.inference_http import Head, HttpRequest, Piece, Question
+from lmi_deploy.domain.inference_http import Chunk, HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.engines.codec import Codec, codec_of
 from lmi_deploy.errors import DeployFailed, NotFound
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 
 _ERROR_BODY = 2000
 
 
 @dataclass(slots=True)
-class Measured:
+class ResponseMetrics:
     """Filled while the answer is read. Seconds from sending the request; None until it happened."""
 
-    first_piece: float | None = None
-    whole: float = 0.0
+    first_chunk_seconds: float | None = None
+    total_seconds: float = 0.0
     tokens: int = 0
     characters: int = 0
     finish: str = ""
-    head: Head | None = None
-    told: list[str] = field(default_factory=list)
+    head: ResponseHead | None = None
+    reported: list[str] = field(default_factory=list)
 
     @property
     def tokens_per_second(self) -> float | None:
         """Over the time after the first token, as generation speed is usually stated."""
-        if self.first_piece is None or self.tokens < 2 or self.whole <= self.first_piece:
+        if (
+            self.first_chunk_seconds is None
+            or self.tokens < 2
+            or self.total_seconds <= self.first_chunk_seconds
+        ):
             return None
-        return (self.tokens - 1) / (self.whole - self.first_piece)
+        return (self.tokens - 1) / (self.total_seconds - self.first_chunk_seconds)
 
 
-def ask(
-    ref: DeploymentRef, question: Question, deps: Deps, measured: Measured, *, timeout: float
-) -> Iterator[Piece]:
+def invoke(
+    ref: DeploymentRef,
+    request: InferenceRequest,
+    deps: Dependencies,
+    measured: ResponseMetrics,
+    *,
+    timeout: float,
+) -> Iterator[Chunk]:
     """Pieces of the answer; DeployFailed carries the server's own words when it is no success."""
     codec = codec_of(_summary(ref, deps))
-    answer = deps.targets[ref.target].invoke(ref, _request(codec, question), timeout=timeout)
-    begun = deps.clock.monotonic()
-    head = next(answer)
-    assert isinstance(head, Head)
+    response = deps.targets[ref.target].invoke(ref, _request(codec, request), timeout=timeout)
+    started = deps.clock.monotonic()
+    head = next(response)
+    assert isinstance(head, ResponseHead)
     measured.head = head
-    body = (chunk for chunk in answer if isinstance(chunk, bytes))
+    body = (chunk for chunk in response if isinstance(chunk, bytes))
     if head.status >= 300:
         raise _refused(ref.name, head, b"".join(body))
-    decoder = codec.decoder(head, question)
+    decoder = codec.decoder(head, request)
     for chunk in body:
-        yield from _count(decoder.feed(chunk), measured, ref.name, now=deps.clock.monotonic() - begun)
-    measured.whole = deps.clock.monotonic() - begun
-    yield from _count(decoder.close(), measured, ref.name, now=measured.whole)
+        yield from _count(decoder.feed(chunk), measured, ref.name, now=deps.clock.monotonic() - started)
+    measured.total_seconds = deps.clock.monotonic() - started
+    yield from _count(decoder.close(), measured, ref.name, now=measured.total_seconds)
 
 
-def ask_raw(ref: DeploymentRef, question: Question, deps: Deps, *, timeout: float) -> Iterator[bytes]:
+def invoke_raw(
+    ref: DeploymentRef, request: InferenceRequest, deps: Dependencies, *, timeout: float
+) -> Iterator[bytes]:
     """The body as it came, whatever it is; the head's status decides success, after the last byte."""
     codec = codec_of(_summary(ref, deps))
-    answer = deps.targets[ref.target].invoke(ref, _request(codec, question), timeout=timeout)
-    head = next(answer)
-    assert isinstance(head, Head)
-    yield from (chunk for chunk in answer if isinstance(chunk, bytes))
+    response = deps.targets[ref.target].invoke(ref, _request(codec, request), timeout=timeout)
+    head = next(response)
+    assert isinstance(head, ResponseHead)
+    yield from (chunk for chunk in response if isinstance(chunk, bytes))
     if head.status >= 300:
         raise DeployFailed(
             f"the server answered {head.status} {head.reason}", hint="its body is above, as it came"
         )
 
 
-def _request(codec: Codec, question: Question) -> HttpRequest:
-    return replace(codec.encode(question), stream=question.stream)
+def _request(codec: Codec, request: InferenceRequest) -> HttpRequest:
+    return replace(codec.encode(request), stream=request.stream)
 
 
-def _count(pieces: list[Piece], measured: Measured, name: str, *, now: float) -> Iterator[Piece]:
-    for piece in pieces:
-        if piece.text and measured.first_piece is None:
-            measured.first_piece = now
-        measured.tokens += piece.tokens
-        measured.characters += len(piece.text)
-        measured.finish = piece.finish or measured.finish
-        if piece.error:
-            raise DeployFailed(f"the answer broke off: {piece.error}", hint=f"see `lmi logs {name}`")
-        yield piece
+def _count(chunks: list[Chunk], measured: ResponseMetrics, name: str, *, now: float) -> Iterator[Chunk]:
+    for chunk in chunks:
+        if chunk.text and measured.first_chunk_seconds is None:
+            measured.first_chunk_seconds = now
+        measured.tokens += chunk.tokens
+        measured.characters += len(chunk.text)
+        measured.finish = chunk.finish or measured.finish
+        if chunk.error:
+            raise DeployFailed(f"the answer broke off: {chunk.error}", hint=f"see `lmi logs {name}`")
+        yield chunk
 
 
-def _refused(name: str, head: Head, body: bytes) -> DeployFailed:
+def _refused(name: str, head: ResponseHead, body: bytes) -> DeployFailed:
     text = body.decode("utf-8", "replace").strip()[:_ERROR_BODY]
-    ours = f"see `lmi logs {name}`"
-    hint = "the request is at fault, not the deployment" if 400 <= head.status < 424 else ours
+    own = f"see `lmi logs {name}`"
+    hint = "the request is at fault, not the deployment" if 400 <= head.status < 424 else own
     return DeployFailed(
         f"the server answered {head.status} {head.reason}", hint=hint, details=text.splitlines()
     )
 
 
-def _summary(ref: DeploymentRef, deps: Deps) -> dict[str, str]:
-    record = deps.targets[ref.target].recorded(ref)
+def _summary(ref: DeploymentRef, deps: Dependencies) -> dict[str, str]:
+    record = deps.targets[ref.target].read_record(ref)
     if record is not None and record.current is None:
         raise NotFound(
             f"{ref.name}: it has not come to answer yet",

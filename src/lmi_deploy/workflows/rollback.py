@@ -12,7 +12,7 @@ from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.planning.agreement import require_agreed
 from lmi_deploy.targets.plan import rollback
 from lmi_deploy.workflows.cost_limit import require_affordable_generation
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.running_costs import interrupted
 from lmi_deploy.workflows.wait import apply_generation
@@ -21,32 +21,32 @@ _BACK = "what was begun is recorded: `lmi status` shows it, `lmi rollback` goes 
 
 
 def prepare_rollback(
-    ref: DeploymentRef, deps: Deps, to: int = 0, *, max_hourly: float | None = None
+    ref: DeploymentRef, deps: Dependencies, to: int = 0, *, max_hourly: float | None = None
 ) -> tuple[DeploymentRef, Plan, str]:
     """What going back would do, and the name of the generation. NotFound where there is no earlier one, Refused where
     it may cost more than `max_hourly`.
 
     `to`: its number, counted back from the one that serves; 0: the one before.
     """
-    seen = _confirmed(ref, deps)
-    plan, generation = rollback(seen, to)
-    cost = require_affordable_generation(generation, seen.ref, deps, max_hourly)
-    return seen.ref, replace(plan, figures=(*plan.figures, ("cost", cost))), generation.server
+    observed = _confirmed(ref, deps)
+    plan, generation = rollback(observed, to)
+    cost = require_affordable_generation(generation, observed.ref, deps, max_hourly)
+    return observed.ref, replace(plan, figures=(*plan.figures, ("cost", cost))), generation.server
 
 
-def _confirmed(ref: DeploymentRef, deps: Deps) -> Observed:
+def _confirmed(ref: DeploymentRef, deps: Dependencies) -> Observed:
     target = deps.targets[ref.target]
     return target.confirm(target.observe(ref))
 
 
-def roll_back(ref: DeploymentRef, deps: Deps, server: str, shown: Plan) -> Iterator[Event]:
+def roll_back(ref: DeploymentRef, deps: Dependencies, server: str, shown: Plan) -> Iterator[Event]:
     """Point the endpoint at the generation of this name, ask it, and settle it as the current one.
 
     Refused where that is no longer what was `shown`."""
     with locked(ref, deps):
         plan, previous = rollback(_confirmed(ref, deps), server)
         require_agreed(shown, plan)
-        deps.journal(ref).expect(previous)
+        deps.journal(ref).set_pending(previous)
         try:
             yield from apply_generation(ref, plan, previous, deps)
         except KeyboardInterrupt:

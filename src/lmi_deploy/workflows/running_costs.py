@@ -2,49 +2,53 @@
 
 from __future__ import annotations
 
-from lmi_deploy.domain.currency import money
+from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.observed import CloudObserved, Observed
 from lmi_deploy.domain.record import DeploymentRef, Generation
-from lmi_deploy.domain.sagemaker.transfer_job import SeenJob
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import Interrupted, LmiError
 from lmi_deploy.ports.prices import Use
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 
 _FREE = frozenset({"Failed", "Deleting"})
 
 
-def hourly(observed: Observed, deps: Deps) -> str:
+def hourly(observed: Observed, deps: Dependencies) -> str:
     """Of its endpoint and its transfer jobs, in words; empty where nothing costs, or nobody can tell."""
     jobs = observed.jobs if isinstance(observed, CloudObserved) else ()
-    told = [_endpoint_hourly(observed, deps), *(job_hourly(job, observed.ref, deps) for job in jobs)]
-    return ", and ".join(filter(None, told))
+    lines = [_endpoint_hourly(observed, deps), *(job_hourly(job, observed.ref, deps) for job in jobs)]
+    return ", and ".join(filter(None, lines))
 
 
-def job_hourly(job: SeenJob, ref: DeploymentRef, deps: Deps) -> str:
+def job_hourly(job: ObservedJob, ref: DeploymentRef, deps: Dependencies) -> str:
     """The same of one transfer job."""
     if not job.is_running or not job.instance:
         return ""
     return _in_words(job.count, job.instance, ref, deps, use="processing")
 
 
-def _in_words(count: int, instance: str, ref: DeploymentRef, deps: Deps, *, use: Use) -> str:
+def _in_words(count: int, instance: str, ref: DeploymentRef, deps: Dependencies, *, use: Use) -> str:
     try:
         price = deps.cloud(ref.region).prices.hourly(instance, use)
     except LmiError:
         return ""
     what = f"{count} x {instance}"
-    return f"{money(count * price.hourly, price.currency)} an hour ({what}; {price.source})" if price else ""
+    return (
+        f"{format_price(count * price.hourly, price.currency)} an hour ({what}; {price.source})"
+        if price
+        else ""
+    )
 
 
-def _endpoint_hourly(observed: Observed, deps: Deps) -> str:
+def _endpoint_hourly(observed: Observed, deps: Dependencies) -> str:
     if not isinstance(observed, CloudObserved) or observed.endpoint is None:
         return ""
-    if observed.stranger and not observed.ownership:
+    if observed.not_owned_reason and not observed.ownership:
         return ""
     endpoint, instance = observed.endpoint, _instance(observed)
     if endpoint.status in _FREE or not instance:
         return ""
-    count = max(endpoint.count, endpoint.wanted_count, 1)
+    count = max(endpoint.count, endpoint.desired_count, 1)
     return _in_words(count, instance, observed.ref, deps, use="hosting")
 
 
@@ -61,24 +65,24 @@ def generation_of(observed: CloudObserved) -> Generation | None:
     record, endpoint = observed.record, observed.endpoint
     if record is None:
         return None
-    told = (*record.generations, *((record.coming,) if record.coming else ()))
+    items = (*record.generations, *((record.coming,) if record.coming else ()))
     serving = endpoint.config if endpoint else ""
-    return next((g for g in reversed(told) if g.server == serving), told[-1] if told else None)
+    return next((g for g in reversed(items) if g.server == serving), items[-1] if items else None)
 
 
-def left_standing(observed: Observed, deps: Deps) -> str:
+def remaining_cost(observed: Observed, deps: Dependencies) -> str:
     """What is there although the command ends early, and what it costs; empty where nothing is."""
     if not isinstance(observed, CloudObserved):
         return ""
-    told = [
-        _standing_endpoint(observed, deps),
-        *(_standing_job(job, observed.ref, deps) for job in observed.jobs),
+    lines = [
+        _remaining_endpoint_cost(observed, deps),
+        *(_remaining_job_cost(job, observed.ref, deps) for job in observed.jobs),
     ]
-    return "; ".join(filter(None, told))
+    return "; ".join(filter(None, lines))
 
 
-def _standing_endpoint(observed: CloudObserved, deps: Deps) -> str:
-    if observed.endpoint is None or observed.stranger:
+def _remaining_endpoint_cost(observed: CloudObserved, deps: Dependencies) -> str:
+    if observed.endpoint is None or observed.not_owned_reason:
         return ""
     name, endpoint = observed.ref.name, observed.endpoint
     if endpoint.status in _FREE:
@@ -89,7 +93,7 @@ def _standing_endpoint(observed: CloudObserved, deps: Deps) -> str:
     return f"{what} and goes on costing {cost}; {ends}" if cost else f"{what} and goes on costing; {ends}"
 
 
-def _standing_job(job: SeenJob, ref: DeploymentRef, deps: Deps) -> str:
+def _remaining_job_cost(job: ObservedJob, ref: DeploymentRef, deps: Dependencies) -> str:
     if not job.is_running:
         return f"whether the transfer job {job.name} runs, and costs, may not be asked with these credentials"
     cost = job_hourly(job, ref, deps) or f"an unknown price ({job.count} x {job.instance})"
@@ -97,10 +101,10 @@ def _standing_job(job: SeenJob, ref: DeploymentRef, deps: Deps) -> str:
     return f"the transfer job {job.name} is {job.status} and goes on costing {cost}; {ends}"
 
 
-def interrupted(ref: DeploymentRef, deps: Deps, *, hint: str) -> Interrupted:
+def interrupted(ref: DeploymentRef, deps: Dependencies, *, hint: str) -> Interrupted:
     """With what is left standing, and what that costs."""
     try:
-        standing = left_standing(deps.targets[ref.target].observe(ref), deps)
+        status = remaining_cost(deps.targets[ref.target].observe(ref), deps)
     except LmiError:
-        standing = "what is there could not be looked at"
-    return Interrupted("interrupted" + (f": {standing}" if standing else ""), hint=hint)
+        status = "what is there could not be looked at"
+    return Interrupted("interrupted" + (f": {status}" if status else ""), hint=hint)

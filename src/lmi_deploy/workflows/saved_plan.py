@@ -10,13 +10,13 @@ from typing import Final
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.naming import digest
-from lmi_deploy.domain.observed import CloudHeld, CloudObserved, LocalObserved, Observed, Price
+from lmi_deploy.domain.observed import CloudInventory, CloudObserved, LocalObserved, Observed, Price
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.planning.agreement import binding, require_price
-from lmi_deploy.targets.sagemaker.plan.deploy import coming
-from lmi_deploy.workflows.dependencies import Deps
-from lmi_deploy.workflows.deployment_plan import Case, look, observed_notices
+from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.deployment_plan import DeploymentPlan, make_plan, observed_notices
 from lmi_deploy.workflows.preflight import preflight
 
 SCHEMA: Final = 1
@@ -35,14 +35,14 @@ class SavedPlan:
     """Of an hour, by instance type, as they were shown."""
 
 
-def saved_plan(case: Case) -> str:
+def saved_plan(deployment: DeploymentPlan) -> str:
     saved = SavedPlan(
         schema=SCHEMA,
-        spec=case.spec,
-        artifact=case.artifact,
-        seen=seen(case),
-        recipe=case.recipe,
-        prices={instance: price.hourly for instance, price in _prices(case).items()},
+        spec=deployment.spec,
+        artifact=deployment.artifact,
+        seen=fingerprint(deployment),
+        recipe=deployment.recipe,
+        prices={instance: price.hourly for instance, price in _prices(deployment).items()},
     )
     return json.dumps(dump(saved), indent=1) + "\n"
 
@@ -75,36 +75,43 @@ def _no_plan(origin: str, wrong: str) -> UsageRefused:
     )
 
 
-def resume(saved: SavedPlan, deps: Deps, *, probe: bool) -> Case:
+def resume(saved: SavedPlan, deps: Dependencies, *, probe: bool) -> DeploymentPlan:
     """The plan again, against the world as it is now. Refused where that is another one."""
-    case = look(saved.spec, saved.artifact, deps, probe=True)
-    if seen(case) != saved.seen:
+    deployment = make_plan(saved.spec, saved.artifact, deps, probe=True)
+    if fingerprint(deployment) != saved.seen:
         raise Refused(
             f"{saved.spec.name}: the plan is stale: what is deployed has changed since it was made",
             hint="plan again, look at it, and carry out the new one",
         )
-    require_price(saved.spec.name, saved.prices, _prices(case))
-    case = replace(case, recipe=saved.recipe)
-    notices = (*observed_notices(case), *preflight(case, deps))
+    require_price(saved.spec.name, saved.prices, _prices(deployment))
+    deployment = replace(deployment, recipe=saved.recipe)
+    notices = (*observed_notices(deployment), *preflight(deployment, deps))
     if not probe:
-        case = look(saved.spec, saved.artifact, deps, probe=False, before=case.held)
-    return replace(case, notices=notices, recipe=saved.recipe)
+        deployment = make_plan(saved.spec, saved.artifact, deps, probe=False, before=deployment.inventory)
+    return replace(deployment, notices=notices, recipe=saved.recipe)
 
 
-def seen(case: Case) -> str:
-    return digest([case.spec.name, _world(case.observed), list(binding(case.plan)), list(case.plan.changes)])
+def fingerprint(deployment: DeploymentPlan) -> str:
+    return digest(
+        [
+            deployment.spec.name,
+            _observed_state(deployment.observed),
+            list(binding(deployment.plan)),
+            list(deployment.plan.changes),
+        ]
+    )
 
 
-def _prices(case: Case) -> Mapping[str, Price]:
-    return case.held.prices if isinstance(case.held, CloudHeld) else {}
+def _prices(deployment: DeploymentPlan) -> Mapping[str, Price]:
+    return deployment.inventory.prices if isinstance(deployment.inventory, CloudInventory) else {}
 
 
-def _world(observed: Observed) -> list[object]:
+def _observed_state(observed: Observed) -> list[object]:
     """What a plan depends on: not what changes by itself from one look to the next, nor what AWS finds only later."""
     current = observed.record.current if observed.record else None
-    told = [current.server if current else ""]
+    lines = [current.server if current else ""]
     match observed:
         case LocalObserved(servers=servers):
-            return [*told, observed.serving, sorted(server.server for server in servers)]
+            return [*lines, observed.serving, sorted(server.server for server in servers)]
         case CloudObserved(endpoint=endpoint, missing=missing):
-            return [*told, coming(endpoint) if endpoint else "", missing]
+            return [*lines, target_endpoint_config(endpoint) if endpoint else "", missing]

@@ -16,7 +16,7 @@ from lmi_deploy.planning.worker_packages import worker_packages
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.processes import Report
 from lmi_deploy.targets.local.runtime_selection import NEEDS
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 
 _PROPERTIES = "serving.properties"
 _MODEL = "model.py"
@@ -27,7 +27,7 @@ _NO_MODEL = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ServeOptions:
     """`python` is the workers' interpreter; None: one with what the folder needs is made."""
 
     folder: Path
@@ -40,66 +40,66 @@ class Wanted:
     log_format: str = "lmi"
 
 
-def prepare(wanted: Wanted, deps: Deps) -> Generator[Event, None, Path]:
+def prepare(options: ServeOptions, deps: Dependencies) -> Generator[Event, None, Path]:
     """See that the folder can be served, and make what is missing; returns the workers' interpreter."""
-    if not wanted.folder.is_dir():
+    if not options.folder.is_dir():
         raise NotFound(
-            f"{wanted.folder}: no such folder", hint="`lmi render RECIPE -o DIR` makes one from a recipe"
+            f"{options.folder}: no such folder", hint="`lmi render RECIPE -o DIR` makes one from a recipe"
         )
-    if not any(_is_model(folder) for folder in (wanted.folder, *wanted.folder.iterdir())):
-        yield Notice(text=_NO_MODEL.format(folder=wanted.folder))
-    needs = _needs(wanted, deps)
+    if not any(_is_model(folder) for folder in (options.folder, *options.folder.iterdir())):
+        yield Notice(text=_NO_MODEL.format(folder=options.folder))
+    needs = _needs(options, deps)
     if "engine" in needs and not deps.environments.engine_ready(ENGINE_PACKAGE_VERSION):
         yield from deps.environments.install_engine(ENGINE_PACKAGE_VERSION, key="engine")
-    if wanted.python is not None:
-        return wanted.python
+    if options.python is not None:
+        return options.python
     if "environment" not in needs:
         return Path(sys.executable)
-    packages = worker_packages(_read(wanted.folder / _PROPERTIES), _read(wanted.folder / _MODEL))
-    requirements = _read(wanted.folder / "requirements.txt").decode("utf-8", "replace")
+    packages = worker_packages(_read(options.folder / _PROPERTIES), _read(options.folder / _MODEL))
+    requirements = _read(options.folder / "requirements.txt").decode("utf-8", "replace")
     name = environment_name(packages, requirements)
     if not deps.environments.ready(name):
         yield from deps.environments.build(name, packages, requirements, key="environment")
     return deps.environments.python(name)
 
 
-def run(wanted: Wanted, python: Path, deps: Deps, *, report: Report | None = None) -> int:
+def run(options: ServeOptions, python: Path, deps: Dependencies, *, report: Report | None = None) -> int:
     """Serve until it ends or is interrupted; the server's own exit code. `report` is given its log line by line."""
-    server: ModelServer = deps.servers[wanted.runtime]
+    server: ModelServer = deps.servers[options.runtime]
     with tempfile.TemporaryDirectory(prefix="lmi-serve-") as home:
-        return server.foreground(launch_of(wanted, python, Path(home), deps), report=report)
+        return server.foreground(launch_of(options, python, Path(home), deps), report=report)
 
 
-def launch_of(wanted: Wanted, python: Path, home: Path, deps: Deps) -> Launch:
+def launch_of(options: ServeOptions, python: Path, home: Path, deps: Dependencies) -> Launch:
     """How the folder is started."""
     return Launch(
-        model_folder=wanted.folder,
+        model_folder=options.folder,
         home=home,
         python=python,
         engine=deps.environments.engine(ENGINE_PACKAGE_VERSION),
-        host=wanted.host,
-        port=wanted.port,
+        host=options.host,
+        port=options.port,
         environment={},
         labels={},
-        image=wanted.image,
+        image=options.image,
         model_name="",
-        settings=wanted.settings.absolute() if wanted.settings else None,
+        settings=options.settings.absolute() if options.settings else None,
         devices=len(deps.machine().accelerators),
         managed_by_clients=True,
-        log_format=wanted.log_format,
+        log_format=options.log_format,
     )
 
 
-def _needs(wanted: Wanted, deps: Deps) -> frozenset[str]:
+def _needs(options: ServeOptions, deps: Dependencies) -> frozenset[str]:
     """What must be made on this machine first. Raises UsageRefused where the runtime is not at hand."""
-    at_hand = deps.runtimes(wanted.image or None)
-    if wanted.runtime not in at_hand.names:
-        why = at_hand.lacking.get(wanted.runtime, "it is not on this machine")
-        image = "name an image that is here with --image; " if wanted.runtime == "container" else ""
+    available = deps.runtimes(options.image or None)
+    if options.runtime not in available.names:
+        why = available.lacking.get(options.runtime, "it is not on this machine")
+        image = "name an image that is here with --image; " if options.runtime == "container" else ""
         raise UsageRefused(
-            f"--runtime {wanted.runtime}: {why}", hint=f"{image}at hand: {', '.join(at_hand.names)}"
+            f"--runtime {options.runtime}: {why}", hint=f"{image}at hand: {', '.join(available.names)}"
         )
-    return NEEDS[wanted.runtime]
+    return NEEDS[options.runtime]
 
 
 def _is_model(folder: Path) -> bool:

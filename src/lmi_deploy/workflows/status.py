@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lmi_deploy.domain.observed import CloudObserved, LocalObserved, Observed, SeenServer
-from lmi_deploy.domain.record import DeploymentRef, Standing
-from lmi_deploy.domain.sagemaker.settings import SeenEndpoint
-from lmi_deploy.domain.sagemaker.transfer_job import SeenJob
+from lmi_deploy.domain.observed import CloudObserved, LocalObserved, Observed, ObservedServer
+from lmi_deploy.domain.record import DeploymentRef, DeploymentStatus
+from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import NotFound
 from lmi_deploy.planning.diagnose import Diagnosis
 from lmi_deploy.targets.plan import earlier
-from lmi_deploy.targets.status import judge
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.targets.status import status_of
+from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.error_diagnosis import advice, of_log
 from lmi_deploy.workflows.running_costs import hourly
 
 INVOCATIONS = "/invocations"
-EXIT: dict[Standing, int] = {"in-step": 0, "starting": 4, "drifted": 4, "absent": 4, "failed": 1}
+EXIT: dict[DeploymentStatus, int] = {"in-step": 0, "starting": 4, "drifted": 4, "absent": 4, "failed": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Earlier:
+class PreviousGeneration:
     """A generation that does not serve any more."""
 
     number: int
@@ -38,16 +38,16 @@ class Earlier:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     ref: DeploymentRef
-    standing: Standing
+    standing: DeploymentStatus
     why: str
     address: str
-    server: SeenServer | None
+    server: ObservedServer | None
     """Target local."""
-    endpoint: SeenEndpoint | None
+    endpoint: ObservedEndpoint | None
     """Target sagemaker."""
     summary: dict[str, str]
     since: str
-    jobs: tuple[SeenJob, ...] = ()
+    jobs: tuple[ObservedJob, ...] = ()
     """Target sagemaker: transfer jobs that have machines."""
     cause: str = ""
     remedy: str = ""
@@ -57,30 +57,30 @@ class Status:
     """Target sagemaker: when `lmi gc` may take it away; ISO 8601."""
     expired: bool = False
     """Whether that was before now."""
-    earlier: tuple[Earlier, ...] = ()
+    earlier: tuple[PreviousGeneration, ...] = ()
     """Target sagemaker: what `lmi rollback --to N` goes back to."""
 
 
-def status(ref: DeploymentRef, deps: Deps) -> Status:
+def status(ref: DeploymentRef, deps: Dependencies) -> Status:
     """Never resolves: it works when the Hub is down or the model gone."""
     target = deps.targets[ref.target]
     observed = target.inspect(ref)
-    if any(gone for _, gone in earlier(observed)):
+    if any(missing for _, missing in earlier(observed)):
         observed = target.confirm(observed)  # the tag search may only not know them yet
-    standing, why = judge(observed)
+    status, why = status_of(observed)
     record = observed.record
     current = record.current if record else None
-    told = current or (record.coming if record else None)
-    found = _diagnosis(ref, deps, told.summary if told else {}) if standing == "failed" else None
+    generation = current or (record.coming if record else None)
+    found = _diagnosis(ref, deps, generation.summary if generation else {}) if status == "failed" else None
     return Status(
         ref=observed.ref,
-        standing=standing,
+        standing=status,
         why=why,
         address=_address(observed, deps) if current else "",
         server=_server(observed),
         endpoint=observed.endpoint if isinstance(observed, CloudObserved) else None,
         jobs=observed.jobs if isinstance(observed, CloudObserved) else (),
-        summary={key: str(value) for key, value in told.summary.items()} if told else {},
+        summary={key: str(value) for key, value in generation.summary.items()} if generation else {},
         since=current.since if current else "",
         cause=found.cause if found else "",
         remedy=advice(found) if found else "",
@@ -91,33 +91,33 @@ def status(ref: DeploymentRef, deps: Deps) -> Status:
     )
 
 
-def _address(observed: Observed, deps: Deps) -> str:
+def _address(observed: Observed, deps: Dependencies) -> str:
     address = deps.targets[observed.ref.target].address(observed.ref)
     # The local server has more than one path: its root says more than the one for requests.
     return address.removesuffix(INVOCATIONS) if isinstance(observed, LocalObserved) else address
 
 
-def _earlier(observed: Observed) -> Iterator[Earlier]:
-    for number, (generation, gone) in enumerate(earlier(observed), start=1):
-        yield Earlier(
+def _earlier(observed: Observed) -> Iterator[PreviousGeneration]:
+    for number, (generation, missing) in enumerate(earlier(observed), start=1):
+        yield PreviousGeneration(
             number=number,
             config=generation.server,
             since=generation.since,
             model=str(generation.summary.get("model", "")),
             commit=str(generation.summary.get("commit", "")),
             instance=generation.instance,
-            gone=gone,
+            gone=missing,
         )
 
 
-def _server(observed: Observed) -> SeenServer | None:
+def _server(observed: Observed) -> ObservedServer | None:
     if isinstance(observed, CloudObserved):
         return None
     serving = next((s for s in observed.servers if s.server == observed.serving), None)
     return serving or next(iter(observed.servers), None)
 
 
-def _diagnosis(ref: DeploymentRef, deps: Deps, summary: Mapping[str, str]) -> Diagnosis | None:
+def _diagnosis(ref: DeploymentRef, deps: Dependencies, summary: Mapping[str, str]) -> Diagnosis | None:
     try:
         return of_log(deps.targets[ref.target].logs(ref, follow=False), str(summary.get("engine", "")))
     except NotFound:  # nothing was started, so there is no log

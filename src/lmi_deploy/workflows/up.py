@@ -20,15 +20,15 @@ from lmi_deploy.domain.target_spec import SageMakerPlace
 from lmi_deploy.planning.agreement import require_agreed
 from lmi_deploy.planning.render import render
 from lmi_deploy.planning.resolve import resolve
-from lmi_deploy.targets.plan import FOUNDING, summary
+from lmi_deploy.targets.plan import BOOTSTRAP, summary
 from lmi_deploy.targets.sagemaker.encryption import key_notices
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_notices
 from lmi_deploy.workflows.apply import apply
-from lmi_deploy.workflows.dependencies import Deps
-from lmi_deploy.workflows.deploy import Wish, bring, prove
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.deploy import DeployOptions, deploy, send_probe
 from lmi_deploy.workflows.deployment_lock import locked
-from lmi_deploy.workflows.deployment_plan import Case as Case
-from lmi_deploy.workflows.deployment_plan import look, observed_notices
+from lmi_deploy.workflows.deployment_plan import DeploymentPlan as DeploymentPlan
+from lmi_deploy.workflows.deployment_plan import make_plan, observed_notices
 from lmi_deploy.workflows.fit import require_fit
 from lmi_deploy.workflows.gather import gather
 from lmi_deploy.workflows.handler_dry_run import NoJournal
@@ -39,7 +39,7 @@ LOADS = (StartServer, CreateEndpoint, UpdateEndpoint)
 """Actions after which an engine loads the model."""
 
 
-def draw(recipe: Recipe, deps: Deps) -> Artifact:
+def render_only(recipe: Recipe, deps: Dependencies) -> Artifact:
     """The bytes that would ship: no target is looked at."""
     spec = resolve(recipe, gather(recipe, deps))
     check_own_code(recipe, spec)
@@ -47,60 +47,70 @@ def draw(recipe: Recipe, deps: Deps) -> Artifact:
 
 
 def prepare(
-    recipe: Recipe, deps: Deps, *, probe: bool = True, priced: bool = False, force_fit: bool = False
-) -> Case:
+    recipe: Recipe, deps: Dependencies, *, probe: bool = True, priced: bool = False, force_fit: bool = False
+) -> DeploymentPlan:
     """Everything up to the plan: reads only. `priced`: it tells what it costs though nothing is to be done.
 
     A plan that loads a model is refused where the model does not fit, unless `force_fit`."""
     facts = gather(recipe, deps)
     spec = resolve(recipe, facts)
     of_code = check_own_code(recipe, spec)
-    case = look(spec, render(spec), deps, probe=probe, priced=priced)
-    if case.plan.figures and not case.plan.empty:
-        fits = require_fit(recipe, facts, deps, force=force_fit or not case.does(LOADS))
-        case = replace(case, plan=replace(case.plan, figures=(*case.plan.figures, ("fit", fits))))
-    if _stages_weights(case):
-        deps.hub(spec.model.model_id).require_room(spec.model.listing(spec.weights.files), spec.weights.files)
-    told = [*observed_notices(case)]
-    if case.does(CARRYING):
-        told += of_code
-    if isinstance(spec.place, SageMakerPlace) and case.does(CreateEndpointConfig):
-        told += key_notices(spec.place)
-    if case.does(RunTransferJob):
-        told += job_notices(recipe, facts)
-    case = replace(case, recipe=recipe.arguments)
-    return replace(case, notices=(*told, *preflight(case, deps)))
+    deployment = make_plan(spec, render(spec), deps, probe=probe, priced=priced)
+    if deployment.plan.figures and not deployment.plan.empty:
+        fits = require_fit(recipe, facts, deps, force=force_fit or not deployment.has_action(LOADS))
+        deployment = replace(
+            deployment, plan=replace(deployment.plan, figures=(*deployment.plan.figures, ("fit", fits)))
+        )
+    if _stages_weights(deployment):
+        deps.hub(spec.model.model_id).require_space(
+            spec.model.listing(spec.weights.files), spec.weights.files
+        )
+    lines = [*observed_notices(deployment)]
+    if deployment.has_action(CARRYING):
+        lines += of_code
+    if isinstance(spec.place, SageMakerPlace) and deployment.has_action(CreateEndpointConfig):
+        lines += key_notices(spec.place)
+    if deployment.has_action(RunTransferJob):
+        lines += job_notices(recipe, facts)
+    deployment = replace(deployment, recipe=recipe.arguments)
+    return replace(deployment, notices=(*lines, *preflight(deployment, deps)))
 
 
-def _stages_weights(case: Case) -> bool:
+def _stages_weights(deployment: DeploymentPlan) -> bool:
     """Whether the weights come onto a disk of this machine first."""
     return any(
         isinstance(action, FetchWeights) or (isinstance(action, PushWeights) and action.via == "snapshot")
-        for action in case.plan.actions
+        for action in deployment.plan.actions
     )
 
 
-def carry_out(case: Case, deps: Deps, *, probe: bool = True, detach: bool = False) -> Iterator[Event]:
+def execute(
+    deployment: DeploymentPlan, deps: Dependencies, *, probe: bool = True, detach: bool = False
+) -> Iterator[Event]:
     """Make it so and prove it. A plan that is empty takes no lock, and is proved all the same."""
-    target = deps.targets[case.spec.target]
-    if case.plan.empty and _told_alike(case):
+    target = deps.targets[deployment.spec.target]
+    if deployment.plan.empty and _record_matches(deployment):
         if probe:
-            yield from prove(case, target, deps)
+            yield from send_probe(deployment, target, deps)
         return
-    target.remember(case.ref)
+    target.remember(deployment.ref)
     # The lock and the record lie in the bucket: it comes before them.
-    founding = tuple(action for action in case.plan.actions if isinstance(action, FOUNDING))
-    perform = target.raising(case.spec, case.artifact, deps.hub(case.spec.model.model_id))
-    yield from apply(replace(case.plan, actions=founding), perform, NoJournal(), deps.clock)
-    with locked(case.ref, deps):
-        fresh = look(case.spec, case.artifact, deps, probe=probe, before=case.held)
-        require_agreed(case.plan, fresh.plan)
-        yield from bring(fresh, deps, Wish(probe=probe, detach=detach))
+    bootstrap = tuple(action for action in deployment.plan.actions if isinstance(action, BOOTSTRAP))
+    perform = target.deploy_actions(
+        deployment.spec, deployment.artifact, deps.hub(deployment.spec.model.model_id)
+    )
+    yield from apply(replace(deployment.plan, actions=bootstrap), perform, NoJournal(), deps.clock)
+    with locked(deployment.ref, deps):
+        fresh = make_plan(
+            deployment.spec, deployment.artifact, deps, probe=probe, before=deployment.inventory
+        )
+        require_agreed(deployment.plan, fresh.plan)
+        yield from deploy(fresh, deps, DeployOptions(probe=probe, detach=detach))
 
 
-def _told_alike(case: Case) -> bool:
+def _record_matches(deployment: DeploymentPlan) -> bool:
     """Whether the record already says of the serving generation what the recipe does now, and of no other to come."""
-    record = case.observed.record
+    record = deployment.observed.record
     if record is None or record.current is None or record.coming is not None:
         return False
-    return record.current.summary == summary(case.spec, case.artifact)
+    return record.current.summary == summary(deployment.spec, deployment.artifact)

@@ -10,34 +10,34 @@ from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.record import DeploymentRef, Generation
 from lmi_deploy.domain.sagemaker.actions import AwaitService
 from lmi_deploy.errors import LmiError
-from lmi_deploy.targets.plan import waiting
+from lmi_deploy.targets.plan import wait_plan
 from lmi_deploy.workflows.apply import apply
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.deploy import split
 from lmi_deploy.workflows.deployment_lock import locked
 from lmi_deploy.workflows.error_diagnosis import explain
 from lmi_deploy.workflows.running_costs import interrupted
 
 
-def wait(ref: DeploymentRef, deps: Deps, *, timeout: int | None) -> Iterator[Event]:
+def wait(ref: DeploymentRef, deps: Dependencies, *, timeout: int | None) -> Iterator[Event]:
     """Go on with what the record says was begun; nothing where nothing is under way. `timeout` in seconds."""
     target = deps.targets[ref.target]
-    seen = target.observe(ref)
-    if waiting(seen, timeout=timeout)[0].empty:
+    observed = target.observe(ref)
+    if wait_plan(observed, timeout=timeout)[0].empty:
         return
-    with locked(seen.ref, deps):
-        plan, coming = waiting(target.observe(seen.ref), timeout=timeout)
+    with locked(observed.ref, deps):
+        plan, pending = wait_plan(target.observe(observed.ref), timeout=timeout)
         try:
-            yield from apply_generation(seen.ref, plan, coming, deps)
+            yield from apply_generation(observed.ref, plan, pending, deps)
         except KeyboardInterrupt:
             raise interrupted(ref, deps, hint="it goes on without us: `lmi wait` waits again") from None
 
 
 def apply_generation(
-    ref: DeploymentRef, plan: Plan, coming: Generation | None, deps: Deps
+    ref: DeploymentRef, plan: Plan, pending: Generation | None, deps: Dependencies
 ) -> Iterator[Event]:
     journal, took = deps.journal(ref), 0
-    perform = deps.targets[ref.target].ending(ref)
+    perform = deps.targets[ref.target].teardown_actions(ref)
     before, after = split(plan)
     try:
         for event in apply(before, perform, journal, deps.clock):
@@ -45,9 +45,9 @@ def apply_generation(
                 took = round(event.seconds)
             yield event
     except LmiError as error:
-        explain(error, str(coming.summary.get("engine", "")) if coming else "")
+        explain(error, str(pending.summary.get("engine", "")) if pending else "")
         raise
-    if coming is not None:
+    if pending is not None:
         since = deps.clock.now().isoformat(timespec="seconds")
-        journal.settle(replace(coming, since=since, took=coming.took or took))
+        journal.commit(replace(pending, since=since, took=pending.took or took))
     yield from apply(after, perform, journal, deps.clock)

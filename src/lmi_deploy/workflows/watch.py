@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lmi_deploy.domain.events import Event, Line, Notice
-from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.targets.local.status import why_failed
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.error_diagnosis import advice, of_log
-from lmi_deploy.workflows.file_snapshot import Stamps, difference, stamps_of
+from lmi_deploy.workflows.file_snapshot import FileSnapshot, difference, snapshot_files
 from lmi_deploy.workflows.handler_validation import folder_findings
-from lmi_deploy.workflows.serve import Wanted, launch_of, prepare
+from lmi_deploy.workflows.serve import ServeOptions, launch_of, prepare
 
 POLL = 0.4
 """Seconds between two looks at the folder, the log and the server."""
@@ -25,39 +25,39 @@ GRACE = 5.0
 _KEY = "server"
 
 
-def watch(wanted: Wanted, deps: Deps) -> Iterator[Event]:
+def watch(options: ServeOptions, deps: Dependencies) -> Iterator[Event]:
     """Serve until the caller stops. Every start says why; a server that failed waits for the next change."""
-    server = deps.servers[wanted.runtime]
-    python = wanted.python.absolute() if wanted.python else None
-    wanted = replace(
-        wanted, folder=wanted.folder.absolute(), python=python
+    server = deps.servers[options.runtime]
+    python = options.python.absolute() if options.python else None
+    options = replace(
+        options, folder=options.folder.absolute(), python=python
     )  # the server runs in its own folder
     while True:
-        watched = (wanted.folder, *((wanted.settings,) if wanted.settings else ()))
-        stamps = stamps_of(*watched)
+        watched = (options.folder, *((options.settings,) if options.settings else ()))
+        stamps = snapshot_files(*watched)
         with tempfile.TemporaryDirectory(prefix="lmi-watch-") as home:
             try:
-                launch = yield from _start(wanted, Path(home), server, deps)
-                life = _Life(server=server, home=Path(home), launch=launch)
-                why = yield from _until_changed(watched, stamps, life, deps)
+                launch = yield from _start(options, Path(home), server, deps)
+                run = _ServerRun(server=server, home=Path(home), launch=launch)
+                why = yield from _until_changed(watched, stamps, run, deps)
             finally:
                 server.stop(Path(home), grace=GRACE)
         yield Notice(text=f"{why}: starting again")
 
 
 def _start(
-    wanted: Wanted, home: Path, server: ModelServer, deps: Deps
+    options: ServeOptions, home: Path, server: ModelServer, deps: Dependencies
 ) -> Generator[Event, None, Launch | None]:
     """None where it is known beforehand that it would not come up."""
-    found = folder_findings(wanted.folder)
+    found = folder_findings(options.folder)
     for finding in found:
         yield Notice(text=f"model.py:{finding.line}: {finding.what}; {finding.hint}")
     if any(finding.fatal for finding in found):
         yield Notice(text="not started: it waits for model.py to be corrected")
         return None
     try:
-        python = yield from prepare(wanted, deps)
-        launch = launch_of(wanted, python, home, deps)
+        python = yield from prepare(options, deps)
+        launch = launch_of(options, python, home, deps)
         server.start(launch)
     except LmiError as error:
         yield Notice(text=f"not started: {error.message}" + (f"; {error.hint}" if error.hint else ""))
@@ -66,21 +66,21 @@ def _start(
 
 
 def _until_changed(
-    watched: tuple[Path, ...], stamps: Stamps, life: _Life, deps: Deps
+    watched: tuple[Path, ...], stamps: FileSnapshot, run: _ServerRun, deps: Dependencies
 ) -> Generator[Event, None, str]:
     """What the server prints and becomes, until what is watched has changed and been still for a moment."""
     while True:
-        yield from life.news()
-        seen = stamps_of(*watched)
-        if difference(stamps, seen):
+        yield from run.events()
+        observed = snapshot_files(*watched)
+        if difference(stamps, observed):
             deps.clock.sleep(POLL)
-            if seen == (settled := stamps_of(*watched)):
+            if observed == (settled := snapshot_files(*watched)):
                 return difference(stamps, settled)
         deps.clock.sleep(POLL)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Life:
+class _ServerRun:
     """One server, and how much of it was told."""
 
     server: ModelServer
@@ -89,15 +89,15 @@ class _Life:
     read: int = 0
     phase: str = ""
 
-    def news(self) -> Iterator[Event]:
+    def events(self) -> Iterator[Event]:
         if self.launch is None:
             return
         yield from self._lines()
-        seen = self.server.look(self.home)
-        if seen.phase != self.phase:
-            self.phase = seen.phase
+        observed = self.server.status(self.home)
+        if observed.phase != self.phase:
+            self.phase = observed.phase
             yield from self._lines()
-            yield from self._became(seen, self.launch)
+            yield from self._became(observed, self.launch)
 
     def _lines(self) -> Iterator[Event]:
         log = self.server.log(self.home)
@@ -106,23 +106,23 @@ class _Life:
         with log.open("rb") as file:
             file.seek(self.read)
             fresh = file.read()
-        whole = fresh[: fresh.rfind(b"\n") + 1]
-        self.read += len(whole)
-        yield from (Line(key=_KEY, text=line) for line in whole.decode("utf-8", "replace").splitlines())
+        content = fresh[: fresh.rfind(b"\n") + 1]
+        self.read += len(content)
+        yield from (Line(key=_KEY, text=line) for line in content.decode("utf-8", "replace").splitlines())
 
-    def _became(self, seen: SeenServer, launch: Launch) -> Iterator[Event]:
-        if seen.phase == "ready":
-            yield Notice(text=f"serving at http://{launch.host}:{seen.port}/invocations; Ctrl-C ends it")
-        elif seen.phase in ("failed", "gone"):
-            told = self._told()
+    def _became(self, observed: ObservedServer, launch: Launch) -> Iterator[Event]:
+        if observed.phase == "ready":
+            yield Notice(text=f"serving at http://{launch.host}:{observed.port}/invocations; Ctrl-C ends it")
+        elif observed.phase in ("failed", "gone"):
+            lines = self._output()
             yield Notice(
-                text=f"the model server failed: {told[0] if seen.pid is None and told else why_failed(seen)}"
+                text=f"the model server failed: {lines[0] if observed.pid is None and lines else why_failed(observed)}"
             )
-            if found := of_log(told, ""):
+            if found := of_log(lines, ""):
                 yield Notice(text=f"{found.cause} {advice(found)}")
             yield Notice(text="it is started again when a file of the folder changes")
 
-    def _told(self) -> list[str]:
+    def _output(self) -> list[str]:
         """Its own words on why, else all that it printed."""
         log = self.server.log(self.home)
         text = self.server.failure(self.home) or (log.read_text(errors="replace") if log.is_file() else "")

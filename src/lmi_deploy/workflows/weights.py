@@ -9,20 +9,20 @@ from lmi_deploy.domain.events import Event, Finished, Started
 from lmi_deploy.domain.facts import ModelListing
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.spec import WeightsSpec
-from lmi_deploy.domain.weights import BucketWish, Manifest, weights_name
+from lmi_deploy.domain.weights import BucketRequest, Manifest, weights_name
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.planning.file_selection import require_shards, select
-from lmi_deploy.planning.transfer_options import travel_of
+from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.ports.clock import Clock
 from lmi_deploy.ports.weights import Weights as Weights
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.gather import model_listing, read_json, shards, tensors
 
 KEY, COPY = "push", "copy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cargo:
+class WeightsSelection:
     """The chosen files of one commit, and what they will be called in a bucket."""
 
     listing: ModelListing
@@ -33,17 +33,17 @@ class Cargo:
         return weights_name(self.listing.model_id, self.listing.commit, self.weights.files)
 
 
-def bucket_of(recipe: Recipe, wish: BucketWish) -> BucketWish:
+def bucket_of(recipe: Recipe, bucket_request: BucketRequest) -> BucketRequest:
     """What the command line says, else the recipe."""
-    return BucketWish(
-        bucket=wish.bucket or recipe.endpoint.bucket or "",
-        region=wish.region or recipe.endpoint.region or "",
-        profile=wish.profile,
-        create=wish.create,
+    return BucketRequest(
+        bucket=bucket_request.bucket or recipe.endpoint.bucket or "",
+        region=bucket_request.region or recipe.endpoint.region or "",
+        profile=bucket_request.profile,
+        create=bucket_request.create,
     )
 
 
-def choose_cargo(recipe: Recipe, deps: Deps) -> Cargo:
+def choose_weights(recipe: Recipe, deps: Dependencies) -> WeightsSelection:
     """The same choice that a deployment of the recipe makes: reads only, every check of it."""
     if recipe.weights.via == "job":
         raise Unresolvable(
@@ -55,36 +55,38 @@ def choose_cargo(recipe: Recipe, deps: Deps) -> Cargo:
     weights = select(listing, recipe.files, remote_code=recipe.trust_remote_code)
     require_shards(weights, shards(read_json(hub, listing, "model.safetensors.index.json")), recipe.files)
     tensors(hub, listing)
-    return Cargo(listing=listing, weights=weights)
+    return WeightsSelection(listing=listing, weights=weights)
 
 
 def copy(
     manifest: Manifest, origin: Weights, target: Weights, clock: Clock
 ) -> Generator[Event, None, Manifest]:
     """Server-side, into another bucket."""
-    begun = clock.monotonic()
+    started = clock.monotonic()
     title = f"copy {manifest.name} to {target.where}"
     yield Started(key=COPY, title=title)
     copied = yield from target.copy_from(origin, manifest.name, key=COPY)
-    seconds = round(clock.monotonic() - begun, 3)
+    seconds = round(clock.monotonic() - started, 3)
     yield Finished(key=COPY, title=title, seconds=seconds, outcome=f"{len(copied.files)} files")
     return copied
 
 
-def push(recipe: Recipe, cargo: Cargo, weights: Weights, deps: Deps) -> Generator[Event, None, Manifest]:
+def push(
+    recipe: Recipe, selection: WeightsSelection, weights: Weights, deps: Dependencies
+) -> Generator[Event, None, Manifest]:
     """`weights.via`: streamed from the source, or through the Hub's cache on this machine first."""
-    begun = deps.clock.monotonic()
-    title = f"push {cargo.listing.model_id} at {cargo.listing.commit[:8]} to {weights.where}"
+    started = deps.clock.monotonic()
+    title = f"push {selection.listing.model_id} at {selection.listing.commit[:8]} to {weights.where}"
     yield Started(key=KEY, title=title)
-    manifest = yield from weights.bring(
-        cargo.listing,
-        cargo.weights.files,
+    manifest = yield from weights.upload(
+        selection.listing,
+        selection.weights.files,
         deps.hub(recipe.model_id),
-        travel=travel_of(recipe.weights),
-        here=deps.files,
+        transfer_options=transfer_options(recipe.weights),
+        local=deps.files,
         key=KEY,
     )
-    seconds = round(deps.clock.monotonic() - begun, 3)
-    there = "" if manifest.name in weights.completed else ", all there already"
-    yield Finished(key=KEY, title=title, seconds=seconds, outcome=f"{len(manifest.files)} files{there}")
+    seconds = round(deps.clock.monotonic() - started, 3)
+    note = "" if manifest.name in weights.completed else ", all there already"
+    yield Finished(key=KEY, title=title, seconds=seconds, outcome=f"{len(manifest.files)} files{note}")
     return manifest

@@ -33,13 +33,13 @@ def _account(server: S3Server, *, s3: str = "", sts: str = "", region: str = "")
 
 def test_who_we_are(moto: S3Server) -> None:
     account: Account = _account(moto)
-    caller = account.who()
+    caller = account.get_caller()
     assert (caller.account, caller.partition, caller.region) == ("123456789012", "aws", REGION)
     assert caller.arn.startswith("arn:aws:")
 
 
 @pytest.mark.parametrize("region", [REGION, "eu-west-1"])
-def test_a_bucket_is_made_private_encrypted_tagged_and_for_tls_only(moto: S3Server, region: str) -> None:
+def test_a_bucket_is_created_private_encrypted_tagged_and_for_tls_only(moto: S3Server, region: str) -> None:
     account, name = _account(moto, region=region), default_bucket("123456789012", region)
     with proxied(moto.url) as proxy:
         account = _account(moto, s3=proxy.url, region=region)
@@ -47,10 +47,10 @@ def test_a_bucket_is_made_private_encrypted_tagged_and_for_tls_only(moto: S3Serv
         account.make_bucket(name, tags=TAGS)
         assert account.has_bucket(name)
         account.make_bucket(name, tags={"other": "tags"})
-    made = proxy.seen("PUT")[0]
-    assert made.headers["x-amz-bucket-namespace"] == "account-regional"
+    created = proxy.requests("PUT")[0]
+    assert created.headers["x-amz-bucket-namespace"] == "account-regional"
     for passed in proxy.log:
-        assert passed is made or passed.headers["x-amz-expected-bucket-owner"] == "123456789012"
+        assert passed is created or passed.headers["x-amz-expected-bucket-owner"] == "123456789012"
     api = moto.api()
     assert (api.get_bucket_location(Bucket=name)["LocationConstraint"] or REGION) == region
     blocked = api.get_public_access_block(Bucket=name)["PublicAccessBlockConfiguration"]
@@ -84,7 +84,7 @@ def test_a_name_that_is_taken_is_refused(moto: S3Server, bucket: str) -> None:
     assert "endpoint.bucket" in caught.value.hint
 
 
-def test_somebody_elses_bucket_is_told_before_a_byte_moves(
+def test_foreign_bucket_is_reported_before_a_byte_moves(
     versity: S3Server, moto: S3Server, bucket: str
 ) -> None:
     versity.make_bucket(bucket)
@@ -95,19 +95,19 @@ def test_somebody_elses_bucket_is_told_before_a_byte_moves(
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "response",
     [
         do.Answer(301, {"x-amz-bucket-region": "eu-west-1"}),
         do.Answer(400, {"x-amz-bucket-region": "eu-west-1"}),
         do.Change(headers={"x-amz-bucket-region": "eu-west-1"}),
     ],
 )
-def test_a_bucket_of_another_region_is_told_before_a_byte_moves(
-    moto: S3Server, bucket: str, answer: do.Action
+def test_a_bucket_of_another_region_is_reported_before_a_byte_moves(
+    moto: S3Server, bucket: str, response: do.Action
 ) -> None:
     moto.make_bucket(bucket)
     with proxied(moto.url) as proxy:
-        proxy.fail(Rule(do=answer, method="HEAD"))
+        proxy.fail(Rule(do=response, method="HEAD"))
         with pytest.raises(AccessError, match="the bucket is in eu-west-1") as caught:
             _account(moto, s3=proxy.url).has_bucket(bucket)
         assert "endpoint.region" in caught.value.hint
@@ -115,21 +115,21 @@ def test_a_bucket_of_another_region_is_told_before_a_byte_moves(
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    ("response", "why"),
     [
         (s3_error("ExpiredToken", 403), "they have expired"),
         (s3_error("InvalidClientTokenId", 403), "not known there"),
         (do.Answer(418, {}, "<x/>"), "STS does not say who we are"),
     ],
 )
-def test_sts_that_refuses_is_told_with_the_remedy(moto: S3Server, answer: do.Answer, why: str) -> None:
+def test_sts_that_refuses_is_reported_with_the_remedy(moto: S3Server, response: do.Answer, why: str) -> None:
     wrapped = do.Answer(
-        answer.status, answer.headers, f"<ErrorResponse>{_inner(answer.body)}</ErrorResponse>"
+        response.status, response.headers, f"<ErrorResponse>{_inner(response.body)}</ErrorResponse>"
     )
     with proxied(moto.url) as proxy:
         proxy.fail(Rule(do=wrapped, times=None))
         with pytest.raises(AccessError, match=why) as caught:
-            _account(moto, sts=proxy.url).who()
+            _account(moto, sts=proxy.url).get_caller()
     assert caught.value.hint
 
 
@@ -137,32 +137,30 @@ def _inner(body: str) -> str:
     return re.sub(r"<\?xml.*?\?>", "", body)
 
 
-def test_without_credentials_the_ways_to_get_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_credentials_the_ways_to_get_some_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AccessError, match="unable to locate credentials") as caught:
-        AwsAccount(aws_session(region=REGION), clock=SystemClock()).who()
+        AwsAccount(aws_session(region=REGION), clock=SystemClock()).get_caller()
     assert "aws sso login" in caught.value.hint
     with pytest.raises(NoCredentials, match="there are none, and no region is set"):
-        AwsAccount(aws_session(), clock=SystemClock()).who()
+        AwsAccount(aws_session(), clock=SystemClock()).get_caller()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "any")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "any")
     with pytest.raises(UsageRefused, match="none is set"):
-        AwsAccount(aws_session(), clock=SystemClock()).who()
+        AwsAccount(aws_session(), clock=SystemClock()).get_caller()
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(UsageRefused, match="nobody"):
-        AwsAccount(aws_session(), clock=SystemClock()).who()
+        AwsAccount(aws_session(), clock=SystemClock()).get_caller()
 
 
-def test_the_rule_for_dead_uploads_is_proposed_with_the_rules_that_are_there(
-    moto: S3Server, bucket: str
-) -> None:
+def test_the_rule_for_dead_uploads_is_proposed_with_the_rules_that_exist(moto: S3Server, bucket: str) -> None:
     moto.make_bucket(bucket)
     account = _account(moto)
     advice = account.upload_rule_advice(bucket)
     rules = json.loads(advice.split("'")[1])
     assert [rule["ID"] for rule in rules["Rules"]] == ["lmi-incomplete-uploads"]
     assert f"--bucket {bucket} --expected-bucket-owner 123456789012" in advice
-    mine = {"ID": "mine", "Status": "Enabled", "Filter": {"Prefix": "tmp/"}, "Expiration": {"Days": 1}}
-    moto.api().put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [mine]})
+    own = {"ID": "mine", "Status": "Enabled", "Filter": {"Prefix": "tmp/"}, "Expiration": {"Days": 1}}
+    moto.api().put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [own]})
     rules = json.loads(account.upload_rule_advice(bucket).split("'")[1])
     assert [rule["ID"] for rule in rules["Rules"]] == ["mine", "lmi-incomplete-uploads"]
     moto.api().put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration=rules)
@@ -191,7 +189,7 @@ def test_the_fake_keeps_the_same_promises() -> None:
     account: Account = FakeAccount(
         buckets={"theirs": "999988887777/us-east-1", "far": "111122223333/eu-west-1"}
     )
-    assert account.who().account == "111122223333"
+    assert account.get_caller().account == "111122223333"
     assert not account.has_bucket("new")
     account.make_bucket("new", tags=TAGS)
     assert account.has_bucket("new")

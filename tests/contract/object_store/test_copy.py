@@ -14,14 +14,14 @@ from lmi_deploy.aws.s3 import S3Store
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.emulator.faults.rules import Call, Rule
 from lmi_deploy.errors import TransferFailed
-from lmi_deploy.ports.object_store import Stored
+from lmi_deploy.ports.object_store import StoredObject
 from tests.integration.s3.test_faults import s3_error
-from tests.support.copy_program import PIECES
+from tests.support.copy_program import PARTS
 from tests.support.proxy import Proxy, proxied
 from tests.support.s3_servers import S3Server
 
-PIECE = PIECES.copy_piece
-BODY = os.urandom(8 * PIECE + 11)
+PART_SIZE = PARTS.copy_part_size
+BODY = os.urandom(8 * PART_SIZE + 11)
 
 
 @pytest.fixture
@@ -36,22 +36,24 @@ def store(versity: S3Server, bucket: str) -> S3Store:
     # Where both are of one kind, versitygw 1.8 gives a piece the checksum of the whole.
     versity.make_bucket(bucket)
     versity.api().put_object(Bucket=bucket, Key="from", Body=BODY, ChecksumAlgorithm="SHA256")
-    return versity.store(bucket, settings=PIECES)
+    return versity.store(bucket, settings=PARTS)
 
 
 def pieces(proxy: Proxy) -> list[str]:
     """The ranges that S3 was asked to copy, and did."""
-    done = [passed for passed in proxy.seen("PUT", "partNumber") if passed.status == 200]
+    done = [passed for passed in proxy.requests("PUT", "partNumber") if passed.status == 200]
     return sorted(passed.headers["x-amz-copy-source-range"] for passed in done)
 
 
-def test_many_pieces_become_one_object_with_a_checksum_over_all_of_it(
+def test_many_chunks_become_one_object_with_a_checksum_over_all_of_it(
     store: S3Store, versity: S3Server, proxy: Proxy
 ) -> None:
-    copied = versity.behind(proxy.url).store(store.bucket, settings=PIECES).copy("from", "to", size=len(BODY))
+    copied = (
+        versity.behind_proxy(proxy.url).store(store.bucket, settings=PARTS).copy("from", "to", size=len(BODY))
+    )
     assert b"".join(store.read("to")) == BODY
     assert (copied.size, copied.checksum, copied.algorithm) == (len(BODY), crc32_of(BODY), "CRC32")
-    found = store.look("to")
+    found = store.head("to")
     assert found is not None
     assert (found.etag, found.checksum, found.algorithm) == (copied.etag, copied.checksum, "CRC32")
     assert len(pieces(proxy)) == 9
@@ -59,7 +61,7 @@ def test_many_pieces_become_one_object_with_a_checksum_over_all_of_it(
 
 
 @pytest.mark.parametrize("after", [1, 4, 8])
-def test_killed_it_is_gone_on_with_and_no_piece_is_copied_twice(
+def test_killed_it_is_gone_on_with_and_no_chunk_is_copied_twice(
     after: int, store: S3Store, versity: S3Server, proxy: Proxy
 ) -> None:
     words = [sys.executable, "-m", "tests.support.copy_program", proxy.url, store.bucket, str(len(BODY))]
@@ -69,20 +71,22 @@ def test_killed_it_is_gone_on_with_and_no_piece_is_copied_twice(
             time.sleep(0.001)
         killed.kill()
     time.sleep(0.3)  # what was asked for is copied to its end
-    there = [part.number for upload in store.uploads("to") for part in store.parts(upload)]
-    if store.look("to") is not None:
+    existing = [part.number for upload in store.uploads("to") for part in store.parts(upload)]
+    if store.head("to") is not None:
         pytest.skip("it was done before it was killed")
-    assert len(there) >= after
+    assert len(existing) >= after
     proxy.clear()
-    copied = versity.behind(proxy.url).store(store.bucket, settings=PIECES).copy("from", "to", size=len(BODY))
-    assert len(pieces(proxy)) == 9 - len(there)
+    copied = (
+        versity.behind_proxy(proxy.url).store(store.bucket, settings=PARTS).copy("from", "to", size=len(BODY))
+    )
+    assert len(pieces(proxy)) == 9 - len(existing)
     assert b"".join(store.read("to")) == BODY
     assert copied.checksum == crc32_of(BODY)
     assert store.uploads("") == ()
 
 
 def test_what_was_copied_before_it_failed_is_kept(store: S3Store, versity: S3Server, proxy: Proxy) -> None:
-    by = versity.behind(proxy.url).store(store.bucket, settings=PIECES)
+    by = versity.behind_proxy(proxy.url).store(store.bucket, settings=PARTS)
     proxy.fail(Rule(do=s3_error("InternalError", 500), method="PUT", path="partNumber=9", times=None))
     with pytest.raises(TransferFailed):
         by.copy("from", "to", size=len(BODY))
@@ -97,7 +101,7 @@ def test_what_was_copied_before_it_failed_is_kept(store: S3Store, versity: S3Ser
 def test_two_at_once_share_one_upload_and_both_end_right(
     store: S3Store, versity: S3Server, proxy: Proxy
 ) -> None:
-    copied: list[Stored] = []
+    copied: list[StoredObject] = []
 
     def overtake(call: Call, body: bytes) -> bytes:
         if "partNumber=9" in call.path and not copied:
@@ -105,17 +109,19 @@ def test_two_at_once_share_one_upload_and_both_end_right(
         return body
 
     proxy.tamper = overtake
-    ours = versity.behind(proxy.url).store(store.bucket, settings=PIECES).copy("from", "to", size=len(BODY))
-    assert (ours.etag, ours.checksum) == (copied[0].etag, crc32_of(BODY))
+    own = (
+        versity.behind_proxy(proxy.url).store(store.bucket, settings=PARTS).copy("from", "to", size=len(BODY))
+    )
+    assert (own.etag, own.checksum) == (copied[0].etag, crc32_of(BODY))
     assert b"".join(store.read("to")) == BODY
     assert store.uploads("") == ()
 
 
-def test_pieces_of_another_source_are_found_out_and_copied_again(moto: S3Server, bucket: str) -> None:
+def test_chunks_of_another_source_are_found_out_and_copied_again(moto: S3Server, bucket: str) -> None:
     moto.make_bucket(bucket)
-    store = moto.store(bucket, settings=PIECES)
+    store = moto.store(bucket, settings=PARTS)
     store.put("from", BODY)
-    upload, wrong = store.begin("to"), os.urandom(PIECE)
+    upload, wrong = store.create_multipart("to"), os.urandom(PART_SIZE)
     store.put_part(upload, 2, memoryview(wrong), crc32=crc32_of(wrong))
     copied = store.copy("from", "to", size=len(BODY))
     assert b"".join(store.read("to")) == BODY
@@ -125,10 +131,10 @@ def test_pieces_of_another_source_are_found_out_and_copied_again(moto: S3Server,
 
 def test_parts_cut_otherwise_are_of_no_use_and_go(moto: S3Server, bucket: str) -> None:
     moto.make_bucket(bucket)
-    store = moto.store(bucket, settings=PIECES)
+    store = moto.store(bucket, settings=PARTS)
     store.put("from", BODY)
     part = BODY[: 8 << 20]
-    store.put_part(store.begin("to"), 1, memoryview(part), crc32=crc32_of(part))
-    other = store.begin("to-and-not-this-key")
+    store.put_part(store.create_multipart("to"), 1, memoryview(part), crc32=crc32_of(part))
+    other = store.create_multipart("to-and-not-this-key")
     assert store.copy("from", "to", size=len(BODY)).checksum == crc32_of(BODY)
     assert [upload.upload_id for upload in store.uploads("")] == [other.upload_id]

@@ -13,7 +13,7 @@ from lmi_deploy.domain.record import KEPT_GENERATIONS, DeploymentRef, Record
 from lmi_deploy.errors import Refused, UsageRefused
 from lmi_deploy.ports.journal import Journal
 from lmi_deploy.ports.object_store import ObjectStore
-from lmi_deploy.state.state_dir import FolderJournal, StateFolder
+from lmi_deploy.state.state_dir import FileJournal, StateDir
 from tests.support.factories import generation
 from tests.support.fake_store import FakeStore
 from tests.support.s3_servers import S3Server
@@ -25,7 +25,7 @@ KEY = "deployments/tiny/record.json"
 
 
 @dataclass(frozen=True)
-class Kept:
+class JournalCase:
     """A journal, and the way to read what it wrote."""
 
     journal: Journal
@@ -39,57 +39,59 @@ class Kept:
 
 
 @pytest.fixture(params=["folder", "fake", "versity"])
-def kept(request: pytest.FixtureRequest, tmp_path: Path, bucket: str) -> Kept:
+def journal_case(request: pytest.FixtureRequest, tmp_path: Path, bucket: str) -> JournalCase:
     if request.param == "folder":
-        folder = StateFolder(tmp_path / "state")
-        return Kept(FolderJournal(folder, REF), lambda: folder.read("tiny"))
+        folder = StateDir(tmp_path / "state")
+        return JournalCase(FileJournal(folder, REF), lambda: folder.read("tiny"))
     store: ObjectStore = FakeStore(bucket=bucket)
     if request.param == "versity":
         server: S3Server = request.getfixturevalue("versity")
         server.make_bucket(bucket)
         store = server.store(bucket)
-    return Kept(BucketJournal(store, REF), lambda: BucketRecords(store).read("tiny"))
+    return JournalCase(BucketJournal(store, REF), lambda: BucketRecords(store).read("tiny"))
 
 
-def test_an_intent_is_kept_before_its_outcome(kept: Kept) -> None:
-    assert kept.read() is None
-    kept.journal.intend(FETCH)
-    begun = kept.record.intents[0]
-    assert (begun.action, begun.names["missing"], begun.outcome) == ("FetchWeights", 3, None)
-    kept.journal.done(FETCH, "3 bytes")
-    kept.journal.intend(STOP)
-    assert [intent.outcome for intent in kept.record.intents] == ["3 bytes", None]
+def test_an_intent_is_kept_before_its_outcome(journal_case: JournalCase) -> None:
+    assert journal_case.read() is None
+    journal_case.journal.begin(FETCH)
+    started = journal_case.record.intents[0]
+    assert (started.action, started.names["missing"], started.outcome) == ("FetchWeights", 3, None)
+    journal_case.journal.complete(FETCH, "3 bytes")
+    journal_case.journal.begin(STOP)
+    assert [intent.outcome for intent in journal_case.record.intents] == ["3 bytes", None]
 
 
-def test_the_same_intent_after_a_crash_is_kept_once(kept: Kept) -> None:
-    kept.journal.intend(STOP)
-    kept.journal.intend(STOP)
-    kept.journal.done(STOP, "gone")
-    assert [intent.outcome for intent in kept.record.intents] == ["gone"]
+def test_the_same_intent_after_a_crash_is_kept_once(journal_case: JournalCase) -> None:
+    journal_case.journal.begin(STOP)
+    journal_case.journal.begin(STOP)
+    journal_case.journal.complete(STOP, "gone")
+    assert [intent.outcome for intent in journal_case.record.intents] == ["gone"]
 
 
-def test_settling_keeps_the_last_generations_each_once(kept: Kept) -> None:
-    kept.journal.intend(STOP)
+def test_settling_keeps_the_last_generations_each_once(journal_case: JournalCase) -> None:
+    journal_case.journal.begin(STOP)
     for number in range(KEPT_GENERATIONS + 2):
-        kept.journal.settle(generation(f"tiny-{number}"))
-    kept.journal.settle(generation("tiny-4"))
-    record = kept.record
+        journal_case.journal.commit(generation(f"tiny-{number}"))
+    journal_case.journal.commit(generation("tiny-4"))
+    record = journal_case.record
     assert [g.server for g in record.generations] == ["tiny-2", "tiny-3", "tiny-5", "tiny-6", "tiny-4"]
     assert record.intents == ()
     assert record.current == generation("tiny-4")
 
 
-def test_an_action_with_pairs_is_found_again_by_its_outcome(kept: Kept) -> None:
+def test_an_action_with_pairs_is_found_again_by_its_outcome(journal_case: JournalCase) -> None:
     build = BuildEnvironment(environment="e", packages=("six", "idna"), requirements="")
-    kept.journal.intend(build)
-    kept.journal.done(build, "up")
-    assert [(i.names["packages"], i.outcome) for i in kept.record.intents] == [(["six", "idna"], "up")]
+    journal_case.journal.begin(build)
+    journal_case.journal.complete(build, "up")
+    assert [(i.names["packages"], i.outcome) for i in journal_case.record.intents] == [
+        (["six", "idna"], "up")
+    ]
 
 
 def test_names_are_of_what_is_in_the_bucket(strict: ObjectStore) -> None:
     records = BucketRecords(strict)
     assert records.names() == ()
-    BucketJournal(strict, REF).intend(STOP)
+    BucketJournal(strict, REF).begin(STOP)
     strict.put("deployments/bare/lock.json", b"{}")
     strict.put("deployments/Not A Name/record.json", b"{}")
     strict.put("weights/other", b"")
@@ -99,9 +101,9 @@ def test_names_are_of_what_is_in_the_bucket(strict: ObjectStore) -> None:
 
 def test_remove_leaves_nothing_and_the_removal_is_not_written_down(strict: ObjectStore) -> None:
     records, journal = BucketRecords(strict), BucketJournal(strict, REF)
-    journal.intend(STOP)
+    journal.begin(STOP)
     records.remove("tiny")
-    journal.done(STOP, "gone")
+    journal.complete(STOP, "gone")
     records.remove("tiny")
     assert list(strict.list("")) == []
 
@@ -112,22 +114,22 @@ def test_a_name_never_leaves_its_prefix(name: str) -> None:
         BucketRecords(FakeStore()).remove(name)
 
 
-def test_a_record_cut_anywhere_is_kept_aside_and_never_misread() -> None:
+def test_a_record_cut_anywhere_is_kept_quarantined_and_never_misread() -> None:
     store = FakeStore()
     records, journal = BucketRecords(store), BucketJournal(store, REF)
-    journal.settle(generation("tiny-1"))
-    whole = store.objects[KEY]
-    for length in range(len(whole) - 1):
-        store.put(KEY, whole[:length])
+    journal.commit(generation("tiny-1"))
+    content = store.objects[KEY]
+    for length in range(len(content) - 1):
+        store.put(KEY, content[:length])
         assert records.read("tiny") is None
-        assert f"s3://fake/{KEY}" in records.trouble("tiny")
+        assert f"s3://fake/{KEY}" in records.unreadable_reason("tiny")
     cut = store.objects[KEY]
-    journal.intend(STOP)
+    journal.begin(STOP)
     assert store.objects[f"{KEY}.bak1"] == cut
     store.put(KEY, b"\xff\xfe")
-    journal.intend(STOP)
+    journal.begin(STOP)
     assert (store.objects[f"{KEY}.bak1"], store.objects[f"{KEY}.bak2"]) == (cut, b"\xff\xfe")
-    assert records.trouble("tiny") == ""
+    assert records.unreadable_reason("tiny") == ""
 
 
 def test_a_record_of_a_newer_lmi_is_refused_and_left_alone() -> None:
@@ -138,18 +140,18 @@ def test_a_record_of_a_newer_lmi_is_refused_and_left_alone() -> None:
         BucketRecords(store).read("tiny")
     assert "upgrade" in caught.value.hint
     with pytest.raises(Refused):
-        BucketJournal(store, REF).intend(STOP)
+        BucketJournal(store, REF).begin(STOP)
     assert store.objects[KEY] == newer
 
 
 def test_a_second_writer_is_refused_and_changes_nothing(strict: ObjectStore) -> None:
     records = BucketRecords(strict)
-    BucketJournal(strict, REF).intend(STOP)
-    record, seen = records.open("tiny")
+    BucketJournal(strict, REF).begin(STOP)
+    record, observed = records.open("tiny")
     assert record is not None
-    BucketJournal(strict, REF).done(STOP, "theirs")
+    BucketJournal(strict, REF).complete(STOP, "theirs")
     with pytest.raises(Refused, match="somebody else wrote it") as caught:
-        records.write(record, seen)
+        records.write(record, observed)
     assert caught.value.exit_code == 5
     assert caught.value.hint
     with pytest.raises(Refused):

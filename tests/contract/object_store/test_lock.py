@@ -54,17 +54,17 @@ def lock(
     store: ObjectStore,
     clock: Clock | None = None,
     *,
-    told: list[str] | None = None,
+    messages: list[str] | None = None,
     guard: LeaseGuard | None = None,
     settings: LeaseSettings | None = None,
 ) -> BucketLock:
-    told = [] if told is None else told
+    messages = [] if messages is None else messages
     return BucketLock(
-        store, clock or Moment(), command="lmi up", tell=told.append, guard=guard, settings=settings
+        store, clock or Moment(), command="lmi up", notify=messages.append, guard=guard, settings=settings
     )
 
 
-def held(store: ObjectStore) -> dict[str, str]:
+def stored_lock(store: ObjectStore) -> dict[str, str]:
     found = store.get(KEY)
     assert found is not None
     kept: dict[str, str] = json.loads(found[0])
@@ -72,7 +72,7 @@ def held(store: ObjectStore) -> dict[str, str]:
 
 
 @contextmanager
-def held_and_lost(lock: BucketLock) -> Iterator[None]:
+def held_then_lost(lock: BucketLock) -> Iterator[None]:
     with pytest.raises(LockLost):
         with lock.hold("tiny"):
             yield
@@ -80,12 +80,12 @@ def held_and_lost(lock: BucketLock) -> Iterator[None]:
 
 def as_of_another_host(store: ObjectStore) -> None:
     """So that nobody here can see whether its process lives."""
-    store.put(KEY, json.dumps({**held(store), "machine": "other/boot/", "host": "other"}).encode())
+    store.put(KEY, json.dumps({**stored_lock(store), "machine": "other/boot/", "host": "other"}).encode())
 
 
 def test_held_while_it_lasts_and_nothing_left_behind(strict: ObjectStore) -> None:
     with lock(strict).hold("tiny"):
-        assert held(strict)["lasts"] == 90
+        assert stored_lock(strict)["lasts"] == 90
         assert f"lmi up (pid {os.getpid()} on " in lock(strict).holder("tiny")
         with lock(strict).hold("other"):
             pass
@@ -97,13 +97,13 @@ def test_held_while_it_lasts_and_nothing_left_behind(strict: ObjectStore) -> Non
     assert list(strict.list("")) == []
 
 
-def test_who_comes_second_is_told_who_holds_it_and_how_to_end_it(strict: ObjectStore) -> None:
+def test_who_comes_second_is_reported_who_holds_it_and_how_to_end_it(strict: ObjectStore) -> None:
     with lock(strict).hold("tiny"):
         with pytest.raises(Refused, match=rf"tiny: locked by lmi up \(pid {os.getpid()} on ") as caught:
             with lock(strict).hold("tiny"):
                 pass
         assert caught.value.exit_code == 5
-        assert f"lmi unlock tiny {held(strict)['id']}" in caught.value.hint
+        assert f"lmi unlock tiny {stored_lock(strict)['id']}" in caught.value.hint
 
 
 def test_of_many_at_once_one_has_it(strict: ObjectStore) -> None:
@@ -128,14 +128,14 @@ def test_of_many_at_once_one_has_it(strict: ObjectStore) -> None:
     assert list(strict.list("")) == []
 
 
-@pytest.mark.parametrize("ours", [-3600, -120, 120, 3600])
-@pytest.mark.parametrize("theirs", [-120, 0, 120])
-def test_expiry_is_judged_by_the_stores_clock_alone(ours: int, theirs: int) -> None:
-    s3, told = Moment(), list[str]()
+@pytest.mark.parametrize("own", [-3600, -120, 120, 3600])
+@pytest.mark.parametrize("expected", [-120, 0, 120])
+def test_expiry_is_judged_by_the_stores_clock_alone(own: int, expected: int) -> None:
+    s3, messages = Moment(), list[str]()
     store = FakeStore(clock=s3)
-    first, second = Moment(NOW + timedelta(seconds=theirs)), Moment(NOW + timedelta(seconds=ours))
+    first, second = Moment(NOW + timedelta(seconds=expected)), Moment(NOW + timedelta(seconds=own))
     guard = LeaseGuard()
-    with held_and_lost(lock(store, first, guard=guard)):
+    with held_then_lost(lock(store, first, guard=guard)):
         as_of_another_host(store)
         for clock in (s3, first, second):
             clock.sleep(89)
@@ -145,9 +145,9 @@ def test_expiry_is_judged_by_the_stores_clock_alone(ours: int, theirs: int) -> N
         for clock in (s3, first, second):
             clock.sleep(3)
         assert lock(store, second).holder("tiny") == ""
-        with lock(store, second, told=told).hold("tiny"):
-            assert "took over the lock of lmi up (pid" in told[0]
-            assert told[0].endswith("it was not renewed for 92 s")
+        with lock(store, second, messages=messages).hold("tiny"):
+            assert "took over the lock of lmi up (pid" in messages[0]
+            assert messages[0].endswith("it was not renewed for 92 s")
         with pytest.raises(LockLost):
             guard.check()
     assert store.objects == {}
@@ -162,29 +162,29 @@ def test_two_machines_whose_clocks_differ_have_one_holder(
     s3.make_bucket(bucket)
     store, terms = s3.store(bucket), LeaseSettings(lasts=2, every=60, margin=1)
     now = datetime.now(UTC)
-    there, here = Moment(now + timedelta(seconds=skew)), Moment(now)
-    begun, guard = time.monotonic(), LeaseGuard()
-    with held_and_lost(lock(store, there, settings=terms, guard=guard)):
+    existing, local = Moment(now + timedelta(seconds=skew)), Moment(now)
+    started, guard = time.monotonic(), LeaseGuard()
+    with held_then_lost(lock(store, existing, settings=terms, guard=guard)):
         as_of_another_host(store)
-        with pytest.raises(Refused, match="locked by"), lock(store, here, settings=terms).hold("tiny"):
+        with pytest.raises(Refused, match="locked by"), lock(store, local, settings=terms).hold("tiny"):
             pass
-        while lock(store, here).holder("tiny"):
-            assert time.monotonic() - begun < 20
+        while lock(store, local).holder("tiny"):
+            assert time.monotonic() - started < 20
             time.sleep(0.2)
-        assert time.monotonic() - begun > 2
-        with lock(store, here, settings=terms).hold("tiny"):
-            there.sleep(3)
+        assert time.monotonic() - started > 2
+        with lock(store, local, settings=terms).hold("tiny"):
+            existing.sleep(3)
             with pytest.raises(LockLost, match=r"the lock was lost, lmi up .* holds it now"):
                 guard.check()
 
 
-def test_who_lost_it_says_so_at_the_end(strict: ObjectStore) -> None:
+def test_who_lost_it_reports_it_at_the_end(strict: ObjectStore) -> None:
     with pytest.raises(LockLost, match=r"the lock was lost, lmi up .* holds it now") as caught:
         with lock(strict).hold("tiny"):
             strict.put(KEY, _lock_of())
     assert caught.value.exit_code == 1
     assert caught.value.hint
-    assert held(strict)["id"] == "abc"
+    assert stored_lock(strict)["id"] == "abc"
 
 
 @pytest.mark.parametrize("passes", ["both clocks", "the wall clock alone", "the monotonic clock alone"])
@@ -192,7 +192,7 @@ def test_nothing_is_changed_under_a_lock_that_was_taken_while_we_slept(
     strict: ObjectStore, passes: str
 ) -> None:
     clock, guard = Moment(), LeaseGuard()
-    with held_and_lost(lock(strict, clock, guard=guard)):
+    with held_then_lost(lock(strict, clock, guard=guard)):
         guard.check()
         strict.put(KEY, _lock_of())
         guard.check()  # by both clocks nobody may have taken it yet
@@ -207,25 +207,25 @@ def test_nothing_is_changed_under_a_lock_that_was_taken_while_we_slept(
             with pytest.raises(LockLost, match=r"lmi up .* holds it now; nothing more was changed"):
                 guard.check()
     guard.check()
-    assert held(strict)["id"] == "abc"
+    assert stored_lock(strict)["id"] == "abc"
 
 
 @pytest.mark.parametrize("set_by", [-7200.0, 97.0])
-def test_a_lock_in_doubt_is_renewed_and_goes_on(strict: ObjectStore, set_by: float) -> None:
+def test_a_lock_in_doubt_is_renewed_and_continues(strict: ObjectStore, set_by: float) -> None:
     clock, guard = Moment(), LeaseGuard()
     with lock(strict, clock, guard=guard).hold("tiny"):
-        before = held(strict)
+        before = stored_lock(strict)
         guard.check()
-        assert held(strict) == before
+        assert stored_lock(strict) == before
         clock.set_wall(set_by)
         guard.check()
-        assert held(strict) != before
-        assert held(strict)["id"] == before["id"]
+        assert stored_lock(strict) != before
+        assert stored_lock(strict)["id"] == before["id"]
     assert list(strict.list("")) == []
 
 
-def test_a_renewal_that_was_told_to_have_failed_and_had_not_is_no_loss() -> None:
-    store, clock, guard = RepliesLost(), Moment(), LeaseGuard()
+def test_a_renewal_that_was_instructed_to_have_failed_and_had_not_is_no_loss() -> None:
+    store, clock, guard = LostReplies(), Moment(), LeaseGuard()
     with lock(store, clock, guard=guard).hold("tiny"):
         store.losing = 1
         clock.sleep(80)
@@ -239,17 +239,17 @@ def test_a_renewal_that_was_told_to_have_failed_and_had_not_is_no_loss() -> None
     assert store.objects == {}
 
 
-class RepliesLost(FakeStore):
+class LostReplies(FakeStore):
     """Carries out what it is asked and says that it failed, so many times."""
 
     losing = 0
 
     def put(self, key, body, **conditions):  # type: ignore[no-untyped-def]
-        made = super().put(key, body, **conditions)
+        created = super().put(key, body, **conditions)
         if self.losing:
             self.losing -= 1
             raise CloudError("the connection broke", hint="run it again")
-        return made
+        return created
 
 
 def test_a_lock_of_a_host_that_we_cannot_see_is_respected_until_then(strict: ObjectStore) -> None:
@@ -284,14 +284,14 @@ def test_unlock_ends_the_lock_of_that_id_and_no_other(strict: ObjectStore) -> No
 def test_unlock_refuses_a_lock_that_is_being_renewed_unless_forced() -> None:
     clock, guard = Moment(), LeaseGuard()
     store = FakeStore(clock=clock)
-    with held_and_lost(lock(store, clock, guard=guard)):
-        mine = held(store)["id"]
+    with held_then_lost(lock(store, clock, guard=guard)):
+        own = stored_lock(store)["id"]
         clock.sleep(40)
-        with pytest.raises(Refused, match=f"the lock {mine} was renewed 40 s ago") as caught:
-            lock(store, clock).unlock("tiny", mine)
-        assert f"lmi unlock tiny {mine} --force" in caught.value.hint
+        with pytest.raises(Refused, match=f"the lock {own} was renewed 40 s ago") as caught:
+            lock(store, clock).unlock("tiny", own)
+        assert f"lmi unlock tiny {own} --force" in caught.value.hint
         assert "expires after 90 s" in caught.value.hint
-        assert "lmi up" in lock(store, clock).unlock("tiny", mine, force=True)
+        assert "lmi up" in lock(store, clock).unlock("tiny", own, force=True)
         clock.sleep(40)
         with pytest.raises(LockLost, match="it was taken away"):
             guard.check()
@@ -301,7 +301,7 @@ def test_unlock_refuses_a_lock_that_is_being_renewed_unless_forced() -> None:
 
 
 def _lock_of(**changed: object) -> bytes:
-    theirs = {
+    expected = {
         "id": "abc",
         "command": "lmi up",
         "host": "other",
@@ -312,7 +312,7 @@ def _lock_of(**changed: object) -> bytes:
         "renewed": NOW.isoformat(),
         "lasts": 90,
     }
-    return json.dumps({**theirs, **changed}).encode()
+    return json.dumps({**expected, **changed}).encode()
 
 
 class Renewed(FakeStore):
@@ -323,10 +323,10 @@ class Renewed(FakeStore):
         self.renewals = threading.Semaphore(0)
 
     def put(self, key, body, **conditions):  # type: ignore[no-untyped-def]
-        made = super().put(key, body, **conditions)
+        created = super().put(key, body, **conditions)
         if conditions.get("if_etag"):
             self.renewals.release()
-        return made
+        return created
 
 
 def test_it_is_renewed_as_long_as_it_is_held() -> None:
@@ -347,7 +347,7 @@ def test_a_lock_that_is_lost_is_not_removed_from_who_has_it() -> None:
     with pytest.raises(LockLost, match="holds it now"):
         with BucketLock(store, Moment(), command="lmi up", settings=LeaseSettings(every=0.01)).hold("tiny"):
             store.put(KEY, _lock_of(id="theirs"))
-    assert held(store)["id"] == "theirs"
+    assert stored_lock(store)["id"] == "theirs"
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", "A"])
@@ -386,14 +386,14 @@ def test_the_lock_of_a_killed_process_of_this_host_is_taken_over_at_once(
     versity: S3Server, bucket: str
 ) -> None:
     versity.make_bucket(bucket)
-    store, told = versity.store(bucket), list[str]()
-    ours: Lock = BucketLock(store, SystemClock(), command="lmi up", tell=told.append)
+    store, messages = versity.store(bucket), list[str]()
+    own: Lock = BucketLock(store, SystemClock(), command="lmi up", notify=messages.append)
     with _other_holder(versity, bucket) as other:
-        with pytest.raises(Refused, match=rf"locked by lmi up \(pid {other.pid} on "), ours.hold("tiny"):
+        with pytest.raises(Refused, match=rf"locked by lmi up \(pid {other.pid} on "), own.hold("tiny"):
             pass
         os.kill(other.pid, signal.SIGKILL)
         other.wait()
-        assert ours.holder("tiny") == ""
-        with ours.hold("tiny"):
-            assert told[0].endswith("its process is gone")
+        assert own.holder("tiny") == ""
+        with own.hold("tiny"):
+            assert messages[0].endswith("its process is gone")
     assert list(store.list("")) == []

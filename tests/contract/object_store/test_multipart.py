@@ -7,30 +7,30 @@ import pytest
 
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.errors import IntegrityError, NotFound
-from lmi_deploy.ports.object_store import ObjectStore, Part, Upload
+from lmi_deploy.ports.object_store import MultipartUpload, ObjectStore, Part
 
-PIECES = [os.urandom(5 << 20), os.urandom(5 << 20), os.urandom(12345)]
-WHOLE = b"".join(PIECES)
+PARTS = [os.urandom(5 << 20), os.urandom(5 << 20), os.urandom(12345)]
+WHOLE = b"".join(PARTS)
 NOTED = {"lmi-oid": "sha256:00ff", "x": "a b=c"}
 
 
-def _send(store: ObjectStore, upload: Upload, number: int, content: bytes) -> Part:
+def _send(store: ObjectStore, upload: MultipartUpload, number: int, content: bytes) -> Part:
     return store.put_part(upload, number, memoryview(content), crc32=crc32_of(content))
 
 
-def _sent(store: ObjectStore, key: str = "w/model.safetensors") -> tuple[Upload, list[Part]]:
-    upload = store.begin(key, metadata=NOTED)
-    return upload, [_send(store, upload, number, piece) for number, piece in enumerate(PIECES, 1)]
+def _sent(store: ObjectStore, key: str = "w/model.safetensors") -> tuple[MultipartUpload, list[Part]]:
+    upload = store.create_multipart(key, metadata=NOTED)
+    return upload, [_send(store, upload, number, chunk) for number, chunk in enumerate(PARTS, 1)]
 
 
 def test_the_object_is_the_parts_with_a_sum_over_all_of_it(store: ObjectStore) -> None:
     upload, parts = _sent(store)
-    assert store.look(upload.key) is None
-    made = store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
-    assert (made.size, made.checksum, made.algorithm) == (len(WHOLE), crc32_of(WHOLE), "CRC32")
-    found = store.look(upload.key)
+    assert store.head(upload.key) is None
+    created = store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
+    assert (created.size, created.checksum, created.algorithm) == (len(WHOLE), crc32_of(WHOLE), "CRC32")
+    found = store.head(upload.key)
     assert found is not None
-    assert (found.size, found.checksum, found.etag) == (len(WHOLE), crc32_of(WHOLE), made.etag)
+    assert (found.size, found.checksum, found.etag) == (len(WHOLE), crc32_of(WHOLE), created.etag)
     assert found.metadata == NOTED
     assert b"".join(store.read(upload.key)) == WHOLE
     assert store.uploads("") == ()
@@ -40,7 +40,7 @@ def test_a_copy_has_no_metadata_of_its_source(store: ObjectStore) -> None:
     upload, parts = _sent(store)
     store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
     store.copy(upload.key, "copy", size=len(WHOLE))
-    copied = store.look("copy")
+    copied = store.head("copy")
     assert copied is not None
     assert (copied.size, copied.metadata) == (len(WHOLE), {})
 
@@ -49,27 +49,27 @@ def test_what_is_written_over_an_object_has_no_metadata_of_it(overwriting: Objec
     upload, parts = _sent(overwriting)
     overwriting.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
     overwriting.put(upload.key, b"other")
-    after = overwriting.look(upload.key)
+    after = overwriting.head(upload.key)
     assert after is not None
     assert after.metadata == {}
 
 
 def test_parts_may_come_in_any_order_and_again(store: ObjectStore) -> None:
-    upload = store.begin("k")
-    last = _send(store, upload, 3, PIECES[2])
-    _send(store, upload, 1, PIECES[1])
-    first = _send(store, upload, 1, PIECES[0])
-    second = _send(store, upload, 2, PIECES[1])
+    upload = store.create_multipart("k")
+    last = _send(store, upload, 3, PARTS[2])
+    _send(store, upload, 1, PARTS[1])
+    first = _send(store, upload, 1, PARTS[0])
+    second = _send(store, upload, 2, PARTS[1])
     store.complete(upload, [last, first, second], crc32=crc32_of(WHOLE), size=len(WHOLE))
     assert b"".join(store.read("k")) == WHOLE
 
 
 def test_another_run_finds_the_upload_and_its_parts(strict: ObjectStore) -> None:
     upload, parts = _sent(strict, "w/one")
-    strict.begin("other/two")
+    strict.create_multipart("other/two")
     found = strict.uploads("w/")
     assert [(one.key, one.upload_id) for one in found] == [(upload.key, upload.upload_id)]
-    assert found[0].begun
+    assert found[0].started
     assert strict.parts(found[0]) == tuple(parts)
     assert all(datetime.fromisoformat(part.modified) for part in strict.parts(found[0]))
     strict.complete(found[0], strict.parts(found[0]), crc32=crc32_of(WHOLE), size=len(WHOLE))
@@ -77,9 +77,9 @@ def test_another_run_finds_the_upload_and_its_parts(strict: ObjectStore) -> None
 
 
 def test_a_damaged_part_is_refused_and_not_kept(strict: ObjectStore) -> None:
-    upload = strict.begin("k")
+    upload = strict.create_multipart("k")
     with pytest.raises(IntegrityError) as caught:
-        strict.put_part(upload, 1, memoryview(PIECES[0]), crc32=crc32_of(PIECES[1]))
+        strict.put_part(upload, 1, memoryview(PARTS[0]), crc32=crc32_of(PARTS[1]))
     assert caught.value.exit_code == 6
     assert strict.parts(upload) == ()
 
@@ -88,21 +88,21 @@ def test_a_wrong_sum_over_all_makes_no_object(strict: ObjectStore) -> None:
     upload, parts = _sent(strict)
     with pytest.raises(IntegrityError):
         strict.complete(upload, parts, crc32=crc32_of(b"other"), size=len(WHOLE))
-    assert strict.look(upload.key) is None
+    assert strict.head(upload.key) is None
 
 
 def test_a_wrong_size_makes_no_object(strict: ObjectStore) -> None:
     upload, parts = _sent(strict)
     with pytest.raises(IntegrityError):
         strict.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE) + 1)
-    assert strict.look(upload.key) is None
+    assert strict.head(upload.key) is None
 
 
 def test_parts_of_which_some_are_missing_make_no_whole(strict: ObjectStore) -> None:
     upload, parts = _sent(strict)
     with pytest.raises(IntegrityError):
         strict.complete(upload, [parts[0], parts[2]], crc32=crc32_of(WHOLE), size=len(WHOLE))
-    assert strict.look(upload.key) is None
+    assert strict.head(upload.key) is None
 
 
 def test_an_aborted_upload_is_gone_and_may_be_aborted_again(strict: ObjectStore) -> None:
@@ -110,15 +110,15 @@ def test_an_aborted_upload_is_gone_and_may_be_aborted_again(strict: ObjectStore)
     strict.abort(upload)
     strict.abort(upload)
     assert strict.uploads("") == ()
-    assert strict.look(upload.key) is None
+    assert strict.head(upload.key) is None
     with pytest.raises(NotFound):
         strict.parts(upload)
     with pytest.raises(NotFound):
-        _send(strict, upload, 1, PIECES[0])
+        _send(strict, upload, 1, PARTS[0])
 
 
 def test_a_part_that_is_a_slice_of_a_larger_memory_is_sent_as_it_is(store: ObjectStore) -> None:
-    upload = store.begin("k")
+    upload = store.create_multipart("k")
     window = memoryview(bytearray(WHOLE))[100:-100]
     part = store.put_part(upload, 1, window, crc32=crc32_of(window))
     store.complete(upload, [part], crc32=crc32_of(window), size=len(window))

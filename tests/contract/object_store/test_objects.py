@@ -19,7 +19,7 @@ def _joined(chunks: Iterable[bytes]) -> bytes:
 def test_what_is_put_is_found_with_its_checksum(store: ObjectStore) -> None:
     put = store.put("a/b.json", b"{}")
     assert (put.key, put.size, put.checksum, put.algorithm) == ("a/b.json", 2, crc32_of(b"{}"), "CRC32")
-    found = store.look("a/b.json")
+    found = store.head("a/b.json")
     assert found is not None
     assert (found.size, found.etag, found.checksum, found.algorithm) == (
         2,
@@ -27,12 +27,12 @@ def test_what_is_put_is_found_with_its_checksum(store: ObjectStore) -> None:
         crc32_of(b"{}"),
         "CRC32",
     )
-    assert store.look("a/b") is None
+    assert store.head("a/b") is None
     assert store.get("a/b") is None
 
 
 @pytest.mark.parametrize("key", ["plain", "with space", "a+b=c&d", "umlaut-ä-語", "tilde~(1)!'*"])
-def test_a_key_is_a_key_whatever_it_is_made_of(store: ObjectStore, key: str) -> None:
+def test_a_key_is_a_key_whatever_it_is_created_of(store: ObjectStore, key: str) -> None:
     store.put(key, b"x")
     assert [found.key for found in store.list("")] == [key]
     got = store.get(key)
@@ -50,7 +50,7 @@ def test_a_key_that_another_would_take_for_another_is_never_written(strict: Obje
     strict.put("from", b"x")
     for write in (
         lambda: strict.put(key, b"x"),
-        lambda: strict.begin(key),
+        lambda: strict.create_multipart(key),
         lambda: strict.copy("from", key, size=1),
     ):
         with pytest.raises(UsageRefused) as caught:
@@ -80,8 +80,8 @@ def test_a_long_listing_is_whole_and_may_be_removed_at_once(strict: ObjectStore)
 )
 def test_ranges_are_exact(store: ObjectStore, start: int, length: int | None) -> None:
     store.put("k", BODY)
-    wanted = BODY[start:] if length is None else BODY[start : start + length]
-    assert _joined(store.read("k", start=start, length=length)) == wanted
+    expected = BODY[start:] if length is None else BODY[start : start + length]
+    assert _joined(store.read("k", start=start, length=length)) == expected
 
 
 def test_an_empty_object_is_an_object(store: ObjectStore) -> None:
@@ -92,7 +92,7 @@ def test_an_empty_object_is_an_object(store: ObjectStore) -> None:
     assert got[0] == b""
 
 
-def test_reading_what_is_not_there_is_said(store: ObjectStore) -> None:
+def test_reading_what_is_not_there_is_reported(store: ObjectStore) -> None:
     with pytest.raises(NotFound, match="no such object") as caught:
         _joined(store.read("nothing"))
     assert caught.value.hint
@@ -108,7 +108,7 @@ def test_another_version_is_not_read_as_the_first(store: ObjectStore) -> None:
 def test_a_wrong_checksum_never_becomes_an_object(strict: ObjectStore) -> None:
     with pytest.raises(IntegrityError):
         strict.put("k", b"bytes", crc32=crc32_of(b"other"))
-    assert strict.look("k") is None
+    assert strict.head("k") is None
 
 
 def test_only_the_first_makes_it(store: ObjectStore) -> None:
@@ -121,7 +121,7 @@ def test_only_the_first_makes_it(store: ObjectStore) -> None:
     assert got[0] == b"mine"
 
 
-def test_only_who_has_seen_the_last_version_replaces_it(store: ObjectStore) -> None:
+def test_only_who_has_observed_the_last_version_replaces_it(store: ObjectStore) -> None:
     first = store.put("lock", b"one")
     second = store.put("lock", b"two", if_etag=first.etag)
     with pytest.raises(Conflict):
@@ -136,18 +136,18 @@ def test_a_version_is_removed_and_no_other(store: ObjectStore) -> None:
     second = store.put("lock", b"two")
     with pytest.raises(Conflict):
         store.remove("lock", if_etag=first.etag)
-    assert store.look("lock") is not None
+    assert store.head("lock") is not None
     store.remove("lock", if_etag=second.etag)
     store.remove("lock", if_etag=second.etag)
-    assert store.look("lock") is None
+    assert store.head("lock") is None
 
 
 def test_a_copy_is_the_same_bytes_with_a_checksum(store: ObjectStore) -> None:
     body = os.urandom(100_000)
-    made = store.put("from/a", body)
-    copied = store.copy("from/a", "to/a b", size=len(body), etag=made.etag)
+    created = store.put("from/a", body)
+    copied = store.copy("from/a", "to/a b", size=len(body), etag=created.etag)
     assert (copied.size, copied.checksum) == (len(body), crc32_of(body))
-    found = store.look("to/a b")
+    found = store.head("to/a b")
     assert found is not None
     assert (found.size, found.checksum) == (len(body), crc32_of(body))
     assert _joined(store.read("to/a b")) == body
@@ -158,9 +158,9 @@ def test_a_source_that_was_replaced_is_not_copied(strict: ObjectStore) -> None:
     strict.put("from", b"two")
     with pytest.raises(Conflict):
         strict.copy("from", "to", size=3, etag=first.etag)
-    assert strict.look("to") is None
+    assert strict.head("to") is None
 
 
-def test_a_source_that_is_not_there_is_said(store: ObjectStore) -> None:
+def test_a_source_that_is_not_there_is_reported(store: ObjectStore) -> None:
     with pytest.raises(NotFound):
         store.copy("nothing", "to", size=3)

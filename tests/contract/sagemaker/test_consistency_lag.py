@@ -56,12 +56,16 @@ def side(request: pytest.FixtureRequest) -> Side:
         return Side(request.getfixturevalue("cloud"), model_settings(aws), aws.advance)
     clock = FakeClock()
     fake = FakeCloud(clock)
-    fake.world.role_lag, fake.world.read_lag, fake.world.tag_lag = ROLES, READS, TAGGED
+    fake.account_state.role_lag, fake.account_state.read_lag, fake.account_state.tag_lag = (
+        ROLES,
+        READS,
+        TAGGED,
+    )
     model = ModelSettings(role="r", image="i", environment=(), artifact="s3://b/a/")
     return Side(fake.cloud(), model, clock.sleep)
 
 
-def test_what_was_just_made_is_not_known_everywhere(side: Side) -> None:
+def test_what_was_just_created_is_not_known_everywhere(side: Side) -> None:
     hosting, jobs, config = side.cloud.hosting, side.cloud.jobs, config_settings("late")
     with pytest.raises(RoleNotAssumable, match="Could not assume role"):
         hosting.create_model("late", side.model, TAGS)
@@ -96,7 +100,7 @@ def test_what_was_just_made_is_not_known_everywhere(side: Side) -> None:
 
 
 def test_the_tag_search_is_old_and_listtags_is_not(side: Side) -> None:
-    hosting, ours = side.cloud.hosting, dict(TAGS)
+    hosting, own = side.cloud.hosting, dict(TAGS)
     side.advance(ROLES + 1)
     hosting.create_model("tagged", side.model, TAGS)
     assert not side.tagged("tagged")
@@ -105,8 +109,8 @@ def test_the_tag_search_is_old_and_listtags_is_not(side: Side) -> None:
     model = hosting.model("tagged")
     assert model is not None
     hosting.tag(model.arn, (("team", "red"),))
-    assert dict(hosting.tags(model.arn)) == {**ours, "team": "red"}
-    assert [dict(r.tags) for r in side.cloud.tagged.of("chat") if r.name == "tagged"] == [ours]
+    assert dict(hosting.tags(model.arn)) == {**own, "team": "red"}
+    assert [dict(r.tags) for r in side.cloud.tagged.of("chat") if r.name == "tagged"] == [own]
     hosting.delete_model("tagged")
     side.advance(TAGGED - 1)
     assert hosting.model("tagged") is None

@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from lmi_deploy.domain.sagemaker.settings import EndpointConfigSettings, ModelSettings, Scaling, SeenEndpoint
+from lmi_deploy.domain.sagemaker.settings import (
+    EndpointConfigSettings,
+    ModelSettings,
+    ObservedEndpoint,
+    Scaling,
+)
 from lmi_deploy.errors import CloudError, Conflict, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
 from tests.support.emulator_process import REGION, Emulated
@@ -30,18 +35,18 @@ class Side:
     def config(self, model: str, **more: object) -> EndpointConfigSettings:
         return config_settings(model, **more)
 
-    def seen(self, name: str) -> SeenEndpoint:
-        seen = self.cloud.hosting.endpoint(name)
-        assert seen is not None
-        return seen
+    def observed(self, name: str) -> ObservedEndpoint:
+        observed = self.cloud.hosting.endpoint(name)
+        assert observed is not None
+        return observed
 
-    def up(self, name: str, **more: object) -> SeenEndpoint:
+    def up(self, name: str, **more: object) -> ObservedEndpoint:
         hosting = self.cloud.hosting
         hosting.create_model(name, self.model, TAGS)
         hosting.create_endpoint_config(name, self.config(name, **more), TAGS)
         hosting.create_endpoint(name, name, TAGS)
         self.settled(name)
-        return self.seen(name)
+        return self.observed(name)
 
 
 @pytest.fixture(params=["emulator", "fake"])
@@ -73,27 +78,32 @@ def _fake() -> Side:
         cloud=fake.cloud(),
         model=ModelSettings(role="r", image="i", environment=(), artifact="s3://b/a/"),
         settled=lambda name: clock.sleep(1000),
-        set_quota=lambda instance, value: fake.world.quotas.update({instance: value}),
-        no_capacity=lambda instance: fake.world.trouble.reasons.update({instance: NO_CAPACITY}),
+        set_quota=lambda instance, value: fake.account_state.quotas.update({instance: value}),
+        no_capacity=lambda instance: fake.account_state.failures.reasons.update({instance: NO_CAPACITY}),
     )
 
 
-def test_a_life(side: Side) -> None:
+def test_a_lifecycle(side: Side) -> None:
     hosting = side.cloud.hosting
     assert hosting.endpoint("life") is None
-    seen = side.up("life")
-    assert (seen.status, seen.config, seen.pending, seen.count) == ("InService", "life", "", 1)
+    observed = side.up("life")
+    assert (observed.status, observed.config, observed.pending, observed.count) == (
+        "InService",
+        "life",
+        "",
+        1,
+    )
     model = hosting.model("life")
     assert model is not None
     assert model.settings == side.model
     found = hosting.endpoint_config("life")
     assert found is not None
     assert found.settings == side.config("life")
-    assert hosting.tags(seen.arn) == hosting.tags(model.arn) == hosting.tags(found.arn) == TAGS
-    hosting.tag(seen.arn, (("a", "b"),))
-    assert hosting.tags(seen.arn) == (("a", "b"), *TAGS)
-    hosting.untag(seen.arn, ("a", "never put"))
-    assert hosting.tags(seen.arn) == TAGS
+    assert hosting.tags(observed.arn) == hosting.tags(model.arn) == hosting.tags(found.arn) == TAGS
+    hosting.tag(observed.arn, (("a", "b"),))
+    assert hosting.tags(observed.arn) == (("a", "b"), *TAGS)
+    hosting.untag(observed.arn, ("a", "never put"))
+    assert hosting.tags(observed.arn) == TAGS
     assert {resource.kind for resource in side.cloud.tagged.of("chat") if resource.name == "life"} == {
         "endpoint",
         "endpoint-config",
@@ -125,17 +135,17 @@ def test_an_update_changes_the_config_and_may_keep_the_count(side: Side) -> None
     side.cloud.hosting.create_endpoint_config("grows-2", side.config("grows", count=2), TAGS)
     side.cloud.hosting.update_endpoint("grows", "grows-2", keep_count=False)
     side.settled("grows")
-    assert (side.seen("grows").config, side.seen("grows").count) == ("grows-2", 2)
+    assert (side.observed("grows").config, side.observed("grows").count) == ("grows-2", 2)
     side.cloud.hosting.update_endpoint("grows", "grows", keep_count=True)
     side.settled("grows")
-    assert (side.seen("grows").config, side.seen("grows").count) == ("grows", 2)
+    assert (side.observed("grows").config, side.observed("grows").count) == ("grows", 2)
 
 
-def test_a_failed_endpoint_says_why_and_cannot_be_updated(side: Side) -> None:
+def test_a_failed_endpoint_explains_why_and_cannot_be_updated(side: Side) -> None:
     side.no_capacity("ml.g6.xlarge")
-    seen = side.up("fails", instance="ml.g6.xlarge")
-    assert seen.status == "Failed"
-    assert "InsufficientInstanceCapacity" in seen.reason
+    observed = side.up("fails", instance="ml.g6.xlarge")
+    assert observed.status == "Failed"
+    assert "InsufficientInstanceCapacity" in observed.reason
     with pytest.raises(CloudError, match="Failed"):
         side.cloud.hosting.update_endpoint("fails", "fails", keep_count=False)
 
@@ -147,12 +157,12 @@ def test_a_failed_update_goes_back(side: Side) -> None:
     side.cloud.hosting.create_endpoint_config("back-2", config, TAGS)
     side.cloud.hosting.update_endpoint("back", "back-2", keep_count=False)
     side.settled("back")
-    seen = side.seen("back")
-    assert (seen.status, seen.config) == ("InService", "back")
-    assert "InsufficientInstanceCapacity" in seen.reason
+    observed = side.observed("back")
+    assert (observed.status, observed.config) == ("InService", "back")
+    assert "InsufficientInstanceCapacity" in observed.reason
 
 
-def test_a_quota_is_told(side: Side) -> None:
+def test_a_quota_is_reported(side: Side) -> None:
     side.set_quota("ml.g5.48xlarge", 0)
     with pytest.raises(QuotaExceeded, match=r"ml\.g5\.48xlarge for endpoint usage"):
         side.up("much", instance="ml.g5.48xlarge")
@@ -162,23 +172,23 @@ def test_a_quota_is_told(side: Side) -> None:
 
 
 def test_scaling_is_set_changed_and_removed(side: Side) -> None:
-    scalers = side.cloud.scalers
+    autoscaling = side.cloud.scalers
     side.up("scales")
-    assert scalers.scaling("scales") is None
+    assert autoscaling.scaling("scales") is None
     scaling = Scaling(least=1, most=3, invocations=120)
-    scalers.scale("scales", scaling)
-    assert scalers.scaling("scales") == scaling
-    scalers.scale("scales", Scaling(least=2, most=4, invocations=60))
-    assert scalers.scaling("scales") == Scaling(least=2, most=4, invocations=60)
-    scalers.remove("scales")
-    scalers.remove("scales")
-    assert scalers.scaling("scales") is None
-    scalers.scale("scales", scaling)
+    autoscaling.scale("scales", scaling)
+    assert autoscaling.scaling("scales") == scaling
+    autoscaling.scale("scales", Scaling(least=2, most=4, invocations=60))
+    assert autoscaling.scaling("scales") == Scaling(least=2, most=4, invocations=60)
+    autoscaling.remove("scales")
+    autoscaling.remove("scales")
+    assert autoscaling.scaling("scales") is None
+    autoscaling.scale("scales", scaling)
     side.cloud.hosting.delete_endpoint("scales")
-    assert scalers.scaling("nobody") is None
+    assert autoscaling.scaling("nobody") is None
 
 
-def test_no_log_group_is_no_error_where_one_is_looked_for(side: Side) -> None:
+def test_no_log_group_is_no_error_where_one_is_checked_for(side: Side) -> None:
     logs = side.cloud.logs
     assert logs.group("nobody") == ""
     with pytest.raises(NotFound, match="no such log group"):

@@ -11,7 +11,7 @@ from lmi_deploy.errors import Conflict, NotFound, QuotaExceeded
 from lmi_deploy.ports.cloud import Cloud
 from lmi_deploy.ports.hosting import Hosting
 from tests.support.emulator_process import REGION, Emulated
-from tests.support.sagemaker_fixtures import TAGS, Told, config_settings, model_settings
+from tests.support.sagemaker_fixtures import TAGS, Recorder, config_settings, model_settings
 
 LOSE = {"do": "lose"}
 
@@ -43,10 +43,10 @@ def test_settings_read_back_equal(aws: Emulated, cloud: Cloud, case: str) -> Non
     }[case]
     settings, name = model_settings(aws, **more), f"read-{case}"
     cloud.hosting.create_model(name, settings, TAGS)
-    seen = cloud.hosting.model(name)
-    assert seen is not None
-    assert seen.settings == settings
-    assert cloud.hosting.tags(seen.arn) == TAGS
+    observed = cloud.hosting.model(name)
+    assert observed is not None
+    assert observed.settings == settings
+    assert cloud.hosting.tags(observed.arn) == TAGS
     extra = {"plain": {}, "all": {"instance": "ml.g4dn.xlarge", "count": 3, "kms_key": "alias/k"}}[case]
     config = config_settings(name, **extra)
     cloud.hosting.create_endpoint_config(name, config, TAGS)
@@ -90,29 +90,34 @@ def test_a_model_of_another_form_equals_none_of_ours(aws: Emulated, cloud: Cloud
     aws.client("sagemaker").create_model(
         ModelName="strange", ExecutionRoleArn=settings.role, PrimaryContainer=container
     )
-    seen = cloud.hosting.model("strange")
-    assert seen is not None
-    assert seen.settings != settings
-    assert seen.settings.artifact == ""
+    observed = cloud.hosting.model("strange")
+    assert observed is not None
+    assert observed.settings != settings
+    assert observed.settings.artifact == ""
 
 
 def test_an_endpoint_lives_and_is_updated(aws: Emulated, cloud: Cloud, serving: str) -> None:
-    seen = cloud.hosting.endpoint(serving)
-    assert seen is not None
-    assert (seen.status, seen.config, seen.pending, seen.count) == ("InService", "chat", "", 1)
-    cloud.hosting.tag(seen.arn, (("team", "red"),))
-    assert dict(cloud.hosting.tags(seen.arn))["team"] == "red"
+    observed = cloud.hosting.endpoint(serving)
+    assert observed is not None
+    assert (observed.status, observed.config, observed.pending, observed.count) == (
+        "InService",
+        "chat",
+        "",
+        1,
+    )
+    cloud.hosting.tag(observed.arn, (("team", "red"),))
+    assert dict(cloud.hosting.tags(observed.arn))["team"] == "red"
     cloud.hosting.create_endpoint_config("chat-2", config_settings("chat", count=2), TAGS)
     cloud.hosting.update_endpoint(serving, "chat-2", keep_count=False)
     aws.settled(serving)
-    seen = cloud.hosting.endpoint(serving)
-    assert seen is not None
-    assert (seen.config, seen.count, seen.wanted_count) == ("chat-2", 2, 2)
+    observed = cloud.hosting.endpoint(serving)
+    assert observed is not None
+    assert (observed.config, observed.count, observed.desired_count) == ("chat-2", 2, 2)
     cloud.hosting.update_endpoint(serving, "chat", keep_count=True)
     aws.settled(serving)
-    seen = cloud.hosting.endpoint(serving)
-    assert seen is not None
-    assert (seen.config, seen.count) == ("chat", 2)
+    observed = cloud.hosting.endpoint(serving)
+    assert observed is not None
+    assert (observed.config, observed.count) == ("chat", 2)
 
 
 def test_what_exists_already_is_a_conflict(aws: Emulated, cloud: Cloud, serving: str) -> None:
@@ -127,18 +132,18 @@ def test_what_exists_already_is_a_conflict(aws: Emulated, cloud: Cloud, serving:
 
 
 def test_a_lost_reply_to_a_create_is_a_conflict_that_looking_settles(
-    aws: Emulated, hosting: SageMakerHosting, told: Told
+    aws: Emulated, hosting: SageMakerHosting, recorder: Recorder
 ) -> None:
     settings = model_settings(aws)
     aws.fault(on("CreateModel", **LOSE))
     with pytest.raises(Conflict):
         hosting.create_model("lost", settings, TAGS)
-    seen = hosting.model("lost")
-    assert seen is not None
-    assert seen.settings == settings
-    assert hosting.tags(seen.arn) == TAGS
-    assert told.notes == ["model lost: trying again: ConnectionClosedError"]
-    assert told.clock.slept > 0
+    observed = hosting.model("lost")
+    assert observed is not None
+    assert observed.settings == settings
+    assert hosting.tags(observed.arn) == TAGS
+    assert recorder.notes == ["model lost: trying again: ConnectionClosedError"]
+    assert recorder.clock.slept > 0
 
 
 def test_a_lost_reply_to_an_update_and_to_a_deletion_is_settled_inside(
@@ -148,9 +153,9 @@ def test_a_lost_reply_to_an_update_and_to_a_deletion_is_settled_inside(
     hold = {"method": "HOSTING", "path": "^/provision/", "do": {"hang": {"seconds": 10**9}}}
     aws.fault(on("UpdateEndpoint", **LOSE), hold)
     hosting.update_endpoint(serving, "lost-2", keep_count=False)
-    seen = hosting.endpoint(serving)
-    assert seen is not None
-    assert (seen.status, seen.pending) == ("Updating", "lost-2")
+    observed = hosting.endpoint(serving)
+    assert observed is not None
+    assert (observed.status, observed.pending) == ("Updating", "lost-2")
     with pytest.raises(Conflict, match="in progress"):
         hosting.update_endpoint(serving, "chat", keep_count=False)
     aws.no_faults()
@@ -158,13 +163,13 @@ def test_a_lost_reply_to_an_update_and_to_a_deletion_is_settled_inside(
     aws.settled(serving)
     aws.fault(on("DeleteEndpoint", **LOSE), on("DeleteModel", **LOSE))
     hosting.delete_endpoint(serving)
-    aws.until_gone(serving)
+    aws.wait_until_deleted(serving)
     assert hosting.endpoint(serving) is None
     hosting.delete_model(serving)
     assert hosting.model(serving) is None
 
 
-def test_a_quota_is_told_with_its_name_its_value_and_the_remedy(aws: Emulated, cloud: Cloud) -> None:
+def test_a_quota_is_reported_with_its_name_its_value_and_the_remedy(aws: Emulated, cloud: Cloud) -> None:
     cloud.hosting.create_model("quota", model_settings(aws), TAGS)
     cloud.hosting.create_endpoint_config(
         "quota", config_settings("quota", instance="ml.p4d.24xlarge", count=2), TAGS

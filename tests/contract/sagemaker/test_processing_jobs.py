@@ -12,12 +12,12 @@ import pytest
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 from lmi_deploy.errors import Conflict, LmiError
 from lmi_deploy.ports.cloud import Cloud
-from lmi_deploy.ports.processing_jobs import SeenJob
+from lmi_deploy.ports.processing_jobs import ObservedJob
 from tests.support.emulator_process import ACCOUNT, IMAGE, Emulated, emulator
 from tests.support.sagemaker_fixtures import FULL_SPEED, TAGS
 
-PATIENCE = 60.0
-TELLS = """
+TIMEOUT = 60.0
+PRINTING_HANDLER = """
 import os, pathlib, sys
 root = pathlib.Path(os.environ["LMI_OPT_ML"])
 (root / "output").mkdir(exist_ok=True)
@@ -34,7 +34,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 
 def settings(aws: Emulated, program: str, **more: Any) -> JobSettings:
     place = "/opt/ml/processing/input/ours"
-    asked = {
+    requests = {
         "role": aws.role(),
         "image": IMAGE,
         "instance": "ml.m5.large",
@@ -46,44 +46,44 @@ def settings(aws: Emulated, program: str, **more: Any) -> JobSettings:
         "timeout": 3600,
         **more,
     }
-    return JobSettings(**asked)
+    return JobSettings(**requests)
 
 
-def ended(cloud: Cloud, name: str) -> SeenJob:
-    deadline = time.monotonic() + PATIENCE
-    while (seen := cloud.jobs.job(name)) is not None and seen.status in ("InProgress", "Stopping"):
-        assert time.monotonic() < deadline, seen
+def ended(cloud: Cloud, name: str) -> ObservedJob:
+    deadline = time.monotonic() + TIMEOUT
+    while (observed := cloud.jobs.job(name)) is not None and observed.status in ("InProgress", "Stopping"):
+        assert time.monotonic() < deadline, observed
         time.sleep(0.05)
-    assert seen is not None
-    return seen
+    assert observed is not None
+    return observed
 
 
-def test_a_job_runs_once_and_says_what_came_of_it(aws: Emulated, cloud: Cloud) -> None:
+def test_a_job_runs_once_and_reports_what_came_of_it(aws: Emulated, cloud: Cloud) -> None:
     assert cloud.jobs.job("move") is None
     assert list(cloud.jobs.lines("move")) == []
-    asked = settings(aws, TELLS)
-    cloud.jobs.start("move", asked, TAGS)
+    requests = settings(aws, PRINTING_HANDLER)
+    cloud.jobs.start("move", requests, TAGS)
     with pytest.raises(Conflict, match="processing job move: it exists already"):
-        cloud.jobs.start("move", asked, TAGS)
-    seen = ended(cloud, "move")
-    assert (seen.status, seen.message, seen.reason) == ("Completed", "moved value", "")
+        cloud.jobs.start("move", requests, TAGS)
+    observed = ended(cloud, "move")
+    assert (observed.status, observed.message, observed.reason) == ("Completed", "moved value", "")
     assert list(cloud.jobs.lines("move")) == ["this is ['run.py']"]
     assert [(item.kind, item.name) for item in cloud.tagged.of("chat")] == [("processing-job", "move")]
     cloud.jobs.stop("move")
 
 
-def test_a_job_that_fails_says_why(aws: Emulated, cloud: Cloud) -> None:
+def test_a_job_that_fails_explains_why(aws: Emulated, cloud: Cloud) -> None:
     cloud.jobs.start("fails", settings(aws, "raise SystemExit('no more disk')"), TAGS)
-    seen = ended(cloud, "fails")
-    assert seen.status == "Failed"
-    assert seen.reason
+    observed = ended(cloud, "fails")
+    assert observed.status == "Failed"
+    assert observed.reason
     assert "no more disk" in "\n".join(cloud.jobs.lines("fails"))
 
 
 def test_a_job_whose_volumes_have_a_key_needs_the_roles_grant(aws: Emulated, cloud: Cloud) -> None:
     """SageMaker demands kms:CreateGrant of the job's role, and takes no key where the instance has local disks."""
     key = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/1"
-    cloud.jobs.start("sealed", settings(aws, TELLS, kms_key=key), TAGS)
+    cloud.jobs.start("sealed", settings(aws, PRINTING_HANDLER, kms_key=key), TAGS)
     assert "is not authorized to perform: kms:CreateGrant" in ended(cloud, "sealed").reason
     statement = {"Effect": "Allow", "Action": "kms:CreateGrant", "Resource": key}
     aws.client("iam").put_role_policy(
@@ -91,10 +91,12 @@ def test_a_job_whose_volumes_have_a_key_needs_the_roles_grant(aws: Emulated, clo
         PolicyName="lend",
         PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
     )
-    cloud.jobs.start("sealed-2", settings(aws, TELLS, kms_key=key), TAGS)
+    cloud.jobs.start("sealed-2", settings(aws, PRINTING_HANDLER, kms_key=key), TAGS)
     assert ended(cloud, "sealed-2").status == "Completed"
     with pytest.raises(LmiError, match="it has local storage"):
-        cloud.jobs.start("sealed-3", settings(aws, TELLS, kms_key=key, instance="ml.r5d.large"), TAGS)
+        cloud.jobs.start(
+            "sealed-3", settings(aws, PRINTING_HANDLER, kms_key=key, instance="ml.r5d.large"), TAGS
+        )
 
 
 def test_a_job_is_stopped(aws: Emulated, cloud: Cloud) -> None:

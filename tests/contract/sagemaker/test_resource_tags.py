@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lmi_deploy.domain.sagemaker.settings import TAG
 from lmi_deploy.ports.cloud import Cloud
-from lmi_deploy.ports.resource_tags import Tagged
+from lmi_deploy.ports.resource_tags import ResourceTags
 from tests.support.emulator_process import Emulated
 from tests.support.sagemaker_fixtures import TAGS, config_settings, model_settings
 
@@ -12,10 +12,10 @@ from tests.support.sagemaker_fixtures import TAGS, config_settings, model_settin
 def test_everything_of_one_deployment_and_everything_of_ours(
     aws: Emulated, cloud: Cloud, serving: str
 ) -> None:
-    tagged: Tagged = cloud.tagged
+    resource_tags: ResourceTags = cloud.tagged
     cloud.hosting.create_model("other-1", model_settings(aws), ((TAG, "other"),))
     cloud.hosting.create_model("foreign", model_settings(aws), (("team", "red"),))
-    found = tagged.of("chat")
+    found = resource_tags.of("chat")
     assert {(item.kind, item.name) for item in found} == {
         ("endpoint", serving),
         ("endpoint-config", serving),
@@ -24,8 +24,8 @@ def test_everything_of_one_deployment_and_everything_of_ours(
     assert found[0].tags == TAGS
     assert found[0].tag(TAG) == "chat"
     assert found[0].arn.startswith("arn:aws:sagemaker:")
-    assert {item.name for item in tagged.all()} == {serving, "other-1"}
-    assert tagged.of("nobody") == ()
+    assert {item.name for item in resource_tags.all()} == {serving, "other-1"}
+    assert resource_tags.of("nobody") == ()
 
 
 def test_pages_are_read_to_the_last(aws: Emulated, cloud: Cloud) -> None:

@@ -7,21 +7,21 @@ import os
 
 import pytest
 
-from lmi_deploy.aws.client import Access
+from lmi_deploy.aws.client import AwsConnection
 from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.logs import CloudWatchLogs
 from lmi_deploy.aws.prices import AwsPrices
-from lmi_deploy.aws.quotas import AwsLimits
+from lmi_deploy.aws.quotas import AwsQuotas
 from lmi_deploy.aws.secrets import read_secret
 from lmi_deploy.composition.aws import open_cloud
 from lmi_deploy.composition.weights import session_at
 from lmi_deploy.domain.observed import Price
 from lmi_deploy.errors import AccessError, NotFound, UsageRefused
 from lmi_deploy.ports.cloud import Cloud
-from lmi_deploy.ports.iam import Right
+from lmi_deploy.ports.iam import Permission
 from tests.support.emulator_process import ACCOUNT, REGION, TRUST, Emulated
-from tests.support.frozen_clock import StillClock
-from tests.support.sagemaker_fixtures import Told
+from tests.support.frozen_clock import FrozenClock
+from tests.support.sagemaker_fixtures import Recorder
 
 GROUP = "/aws/sagemaker/Endpoints/chat"
 
@@ -64,8 +64,8 @@ def test_every_stream_is_read_by_time_to_the_last_page(aws: Emulated, cloud: Clo
     assert list(cloud.logs.lines(group, start="1970-01-01T00:00:13.999+00:00"))[:1] == ["b5999"]
 
 
-def test_lines_are_followed_even_those_that_come_late(aws: Emulated, told: Told) -> None:
-    logs, group = CloudWatchLogs(told.access()), f"{GROUP}-follow"
+def test_lines_are_followed_even_those_that_come_late(aws: Emulated, recorder: Recorder) -> None:
+    logs, group = CloudWatchLogs(recorder.access()), f"{GROUP}-follow"
     follow = logs.follow(group)
     assert next(follow) == ""
     put_lines(aws, group, "main/i-1", (50_000, "one"), (60_000, "three"))
@@ -73,41 +73,41 @@ def test_lines_are_followed_even_those_that_come_late(aws: Emulated, told: Told)
     put_lines(aws, group, "main/i-2", (55_000, "two, late"), (70_000, "\n"), (70_001, "four"))
     assert [next(follow) for _ in range(4)] == ["two, late", " ", "four", ""]
     assert next(follow) == ""
-    assert 0 < told.clock.slept < 20
+    assert 0 < recorder.clock.slept < 20
 
 
-def test_a_price_is_asked_once_and_says_whose_it_is(aws: Emulated, told: Told) -> None:
-    asked: list[tuple[str, str]] = []
+def test_a_price_is_asked_once_and_reports_whose_it_is(aws: Emulated, recorder: Recorder) -> None:
+    requests: list[tuple[str, str]] = []
 
     def packaged(instance: str, region: str) -> Price | None:
-        asked.append((instance, region))
+        requests.append((instance, region))
         return Price(hourly=9.0, currency="USD", source="the packaged table")
 
-    def prices(access: Access, region: str, partition: str = "aws") -> AwsPrices:
+    def prices(access: AwsConnection, region: str, partition: str = "aws") -> AwsPrices:
         return AwsPrices(access, region=region, partition=partition, packaged=packaged)
 
-    listed = prices(told.access(), REGION)
+    listed = prices(recorder.access(), REGION)
     price = listed.hourly("ml.g5.xlarge")
     assert price == Price(hourly=1.4084, currency="USD", source="AWS price list of 2025-01-26")
     aws.fault({"headers": {"X-Amz-Target": "GetProducts$"}, "do": {"answer": {"status": 403}}, "times": None})
     assert listed.hourly("ml.g5.xlarge") == price
-    assert asked == []
+    assert requests == []
     unlisted = listed.hourly("ml.g5.12xlarge")
     assert unlisted is not None
     assert unlisted.source == "the packaged table"
     aws.no_faults()
-    assert prices(told.access(), "eu-west-1").hourly("ml.g5.xlarge") == unlisted
-    assert prices(told.access(), "cn-north-1", "aws-cn").hourly("ml.g5.xlarge") == unlisted
-    assert asked == [
+    assert prices(recorder.access(), "eu-west-1").hourly("ml.g5.xlarge") == unlisted
+    assert prices(recorder.access(), "cn-north-1", "aws-cn").hourly("ml.g5.xlarge") == unlisted
+    assert requests == [
         ("ml.g5.12xlarge", REGION),
         ("ml.g5.xlarge", "eu-west-1"),
         ("ml.g5.xlarge", "cn-north-1"),
     ]
 
 
-def test_a_quota_is_read_and_no_page_twice(aws: Emulated, told: Told) -> None:
+def test_a_quota_is_read_and_no_page_twice(aws: Emulated, recorder: Recorder) -> None:
     aws.post(f"/_quotas/{REGION}", {"ml.g5.4xlarge": 2})
-    limits = AwsLimits(told.access())
+    limits = AwsQuotas(recorder.access())
     quota = limits.endpoint_instances("ml.g5.4xlarge")
     assert quota is not None
     assert (quota.name, quota.value) == ("ml.g5.4xlarge for endpoint usage", 2)
@@ -115,11 +115,11 @@ def test_a_quota_is_read_and_no_page_twice(aws: Emulated, told: Told) -> None:
     assert limits.endpoint_instances("ml.g5.4xlarge") == quota
 
 
-def test_a_quota_that_may_not_be_asked_is_said(aws: Emulated, told: Told) -> None:
-    said = {"answer": {"status": 400, "body": '{"__type": "AccessDeniedException", "message": ""}'}}
-    aws.fault({"headers": {"X-Amz-Target": "ListServiceQuotas$"}, "do": said})
+def test_a_quota_that_may_not_be_asked_is_reported(aws: Emulated, recorder: Recorder) -> None:
+    response = {"answer": {"status": 400, "body": '{"__type": "AccessDeniedException", "message": ""}'}}
+    aws.fault({"headers": {"X-Amz-Target": "ListServiceQuotas$"}, "do": response})
     with pytest.raises(AccessError, match="may not servicequotas:ListServiceQuotas"):
-        AwsLimits(told.access()).endpoint_instances("ml.g5.xlarge")
+        AwsQuotas(recorder.access()).endpoint_instances("ml.g5.xlarge")
 
 
 @pytest.mark.parametrize(
@@ -159,17 +159,17 @@ def test_who_may_assume_a_role_is_read_from_its_trust_policy(
     name = f"role-{abs(hash(json.dumps(trust)))}"
     document = {"Version": "2012-10-17", "Statement": trust}
     aws.client("iam").create_role(RoleName=name, AssumeRolePolicyDocument=json.dumps(document), Path="/team/")
-    said = cloud.roles.assumable(f"arn:aws:iam::{ACCOUNT}:role/team/{name}")
-    assert (why in said) if why else said == ""
+    output = cloud.roles.assumable(f"arn:aws:iam::{ACCOUNT}:role/team/{name}")
+    assert (why in output) if why else output == ""
 
 
-def test_a_role_that_is_not_there_is_told(cloud: Cloud) -> None:
+def test_a_role_that_is_not_there_is_reported(cloud: Cloud) -> None:
     with pytest.raises(NotFound, match="role nobody: there is no such role") as caught:
         cloud.roles.assumable(f"arn:aws:iam::{ACCOUNT}:role/nobody")
     assert "lmi iam" in caught.value.hint
 
 
-def test_a_secret_is_looked_for_and_its_value_is_for_the_job_alone(aws: Emulated, cloud: Cloud) -> None:
+def test_a_secret_is_checked_for_and_its_value_is_for_the_job_alone(aws: Emulated, cloud: Cloud) -> None:
     secrets = aws.client("secretsmanager")
     arn = secrets.create_secret(Name="hub-token", SecretString=" hf_canary\n")["ARN"]
     secrets.create_secret(Name="binary", SecretBinary=b"x")
@@ -188,14 +188,14 @@ def test_a_secret_is_looked_for_and_its_value_is_for_the_job_alone(aws: Emulated
     assert not cloud.secrets.exists("hub-token")
 
 
-def test_the_root_of_an_account_lacks_nothing(told: Told) -> None:
+def test_the_root_of_an_account_lacks_nothing(recorder: Recorder) -> None:
     root = f"arn:aws:iam::{ACCOUNT}:root"
-    assert IamRoles(told.access()).lacking(root, [Right(action="s3:*", resource="*")]) == ()
+    assert IamRoles(recorder.access()).lacking(root, [Permission(action="s3:*", resource="*")]) == ()
     with pytest.raises(AccessError, match="cannot be simulated"):
-        IamRoles(told.access()).lacking(f"arn:aws:sts::{ACCOUNT}:federated-user/x", [])
+        IamRoles(recorder.access()).lacking(f"arn:aws:sts::{ACCOUNT}:federated-user/x", [])
 
 
 def test_another_region_is_another_cloud(aws: Emulated, chain: None) -> None:
-    far = open_cloud("eu-west-1", StillClock(), os.environ)
-    assert far.logs.group("chat") == ""
-    assert far.tagged.all() == ()
+    remote = open_cloud("eu-west-1", FrozenClock(), os.environ)
+    assert remote.logs.group("chat") == ""
+    assert remote.tagged.all() == ()

@@ -65,9 +65,9 @@ def policy_findings(document: Mapping[str, Any]) -> Iterator[list[str]]:
 
 
 def main() -> None:
-    asked = json.load(sys.stdin)
-    found = {name: list(policy_findings(document)) for name, document in asked["policies"].items()}
-    found["table"] = [["unknown action", action] for action in asked["actions"] if facts(action) is None]
+    requests = json.load(sys.stdin)
+    found = {name: list(policy_findings(document)) for name, document in requests["policies"].items()}
+    found["table"] = [["unknown action", action] for action in requests["actions"] if facts(action) is None]
     json.dump(found, sys.stdout)
 
 

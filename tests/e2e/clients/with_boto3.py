@@ -26,17 +26,17 @@ def config(called):
 
 def invoke():
     body = json.dumps({"do": "echo", "text": "hello"})
-    answer = runtime.invoke_endpoint(EndpointName=name, ContentType="application/json", Body=body)
-    return answer["Body"].read().decode()
+    response = runtime.invoke_endpoint(EndpointName=name, ContentType="application/json", Body=body)
+    return response["Body"].read().decode()
 
 
 def streamed():
     body = json.dumps({"do": "stream", "count": 3})
-    answer = runtime.invoke_endpoint_with_response_stream(
+    response = runtime.invoke_endpoint_with_response_stream(
         EndpointName=name, ContentType="application/json", Body=body
     )
-    whole = b"".join(event["PayloadPart"]["Bytes"] for event in answer["Body"])
-    return [json.loads(line)["outputs"] for line in whole.splitlines()]
+    content = b"".join(event["PayloadPart"]["Bytes"] for event in response["Body"])
+    return [json.loads(line)["outputs"] for line in content.splitlines()]
 
 
 role = iam.create_role(RoleName=name, AssumeRolePolicyDocument=policy(trust))["Role"]["Arn"]

@@ -12,8 +12,8 @@ import pytest
 
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.ports.lock import Lock
-from lmi_deploy.workflows.dependencies import Deps
-from tests.support.cloud_app import RECIPE, CloudHouse, write_recipe
+from lmi_deploy.workflows.dependencies import Dependencies
+from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.crash_scenarios import CHANGED, SCALED
 from tests.support.local_app import RECIPE as LOCAL
 
@@ -22,7 +22,7 @@ UP, DOWN = ("up", "tiny.yaml", "--yes"), ("down", "tiny", "--yes")
 
 
 @dataclass(frozen=True)
-class Late:
+class LateChange:
     """A lock that is taken once others have done what they do meanwhile."""
 
     lock: Lock
@@ -43,65 +43,67 @@ class Late:
 
 
 @dataclass
-class SharedHouse(CloudHouse):
+class SharedApp(CloudApp):
     """Two people at work on one account. `others` is what the second one does before the first one has the lock."""
 
     others: list[Callable[[], None]] = field(default_factory=list)
 
-    def deps(self) -> Deps:
+    def deps(self) -> Dependencies:
         plain = super().deps()
         if not self.others:
             return plain
         meanwhile = self.others.pop()
 
         def late(ref: DeploymentRef) -> Lock:
-            return Late(plain.lock(ref), meanwhile)
+            return LateChange(plain.lock(ref), meanwhile)
 
         return replace(plain, lock=late)
 
     def meanwhile(self, *commands: tuple[str, ...], recipe: str = RECIPE) -> None:
         def do() -> None:
-            mine = Path("tiny.yaml").read_text()
+            own = Path("tiny.yaml").read_text()
             write_recipe(recipe)
             for command in commands:
-                ran = self.lmi(*command)
-                assert ran.code == 0, ran.err
-            write_recipe(mine)
+                result = self.lmi(*command)
+                assert result.code == 0, result.err
+            write_recipe(own)
 
         self.others.append(do)
 
     @property
     def endpoints(self) -> dict[str, str]:
-        return {name: endpoint.seen.config for name, endpoint in self.cloud.world.endpoints.items()}
+        return {
+            name: endpoint.observed.config for name, endpoint in self.cloud.account_state.endpoints.items()
+        }
 
 
 @pytest.fixture
-def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedHouse:
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedApp:
     monkeypatch.chdir(tmp_path)
     write_recipe()
-    return SharedHouse(tmp_path)
+    return SharedApp(tmp_path)
 
 
-def test_an_update_that_was_agreed_to_does_not_become_a_creation(shared: SharedHouse) -> None:
+def test_an_update_that_was_agreed_to_does_not_become_a_creation(shared: SharedApp) -> None:
     shared.up()
     write_recipe(CHANGED)
     shared.meanwhile(DOWN)
-    ran = shared.lmi(*UP)
-    assert ran.code == 5, ran.err
-    assert "tiny: the plan is stale: by now it would create the endpoint tiny" in ran.err
-    assert "nothing was changed. Run the command again and look at the new plan" in ran.err
+    result = shared.lmi(*UP)
+    assert result.code == 5, result.err
+    assert "tiny: the plan is stale: by now it would create the endpoint tiny" in result.err
+    assert "nothing was changed. Run the command again and look at the new plan" in result.err
     assert shared.endpoints == {}
-    assert shared.seen().record is None
+    assert shared.observe().record is None
     shared.up()
 
 
-def test_a_change_of_what_somebody_else_changed_meanwhile_is_refused(shared: SharedHouse) -> None:
+def test_a_change_of_what_another_user_changed_concurrently_is_refused(shared: SharedApp) -> None:
     shared.up()
     write_recipe(CHANGED)
     shared.meanwhile(UP, recipe=OTHER)
-    ran = shared.lmi(*UP, "--json")
-    assert ran.code == 5
-    error = ran.result["error"]
+    result = shared.lmi(*UP, "--json")
+    assert result.code == 5
+    error = result.result["error"]
     assert (error["kind"], error["exit_code"]) == ("Refused", 5)
     assert "what serves was changed meanwhile" in error["message"]
     assert "from bf16 to fp32" in error["message"]
@@ -110,7 +112,7 @@ def test_a_change_of_what_somebody_else_changed_meanwhile_is_refused(shared: Sha
     assert shared.lmi("plan", "--exit-code").code == 0
 
 
-def test_what_somebody_else_did_meanwhile_need_not_be_done_again(shared: SharedHouse) -> None:
+def test_what_another_user_did_concurrently_need_not_be_done_again(shared: SharedApp) -> None:
     shared.meanwhile(UP)
     assert "  + create the endpoint tiny" in shared.up().err
     write_recipe(CHANGED)
@@ -121,73 +123,73 @@ def test_what_somebody_else_did_meanwhile_need_not_be_done_again(shared: SharedH
     assert shared.endpoints == {}
 
 
-def test_down_takes_away_the_endpoint_that_was_shown_and_no_other(shared: SharedHouse) -> None:
+def test_down_removes_the_endpoint_that_was_shown_and_no_other(shared: SharedApp) -> None:
     shared.up()
     shared.clock.sleep(60)
     shared.meanwhile(DOWN, UP)
-    ran = shared.lmi(*DOWN)
-    assert ran.code == 5, ran.err
-    assert "the plan is stale: the endpoint is another one, created at " in ran.err
+    result = shared.lmi(*DOWN)
+    assert result.code == 5, result.err
+    assert "the plan is stale: the endpoint is another one, created at " in result.err
     assert [*shared.endpoints] == ["tiny"]
     assert shared.lmi("plan", "--exit-code").code == 0
-    shared.cloud.world.endpoints.clear()
-    shared.cloud.world.drop("endpoint", "tiny")
+    shared.cloud.account_state.endpoints.clear()
+    shared.cloud.account_state.drop("endpoint", "tiny")
     shared.meanwhile(UP)
-    ran = shared.lmi(*DOWN)
-    assert (ran.code, "by now it would delete the endpoint tiny" in ran.err) == (5, True), ran.err
+    result = shared.lmi(*DOWN)
+    assert (result.code, "by now it would delete the endpoint tiny" in result.err) == (5, True), result.err
     assert [*shared.endpoints] == ["tiny"]
 
 
-def test_a_way_back_from_another_generation_is_refused(shared: SharedHouse) -> None:
+def test_a_way_back_from_another_generation_is_refused(shared: SharedApp) -> None:
     shared.up()
     write_recipe(CHANGED)
     shared.up()
     shared.meanwhile(UP, recipe=OTHER)
-    ran = shared.lmi("rollback", "tiny", "--yes")
-    assert (ran.code, "the plan is stale" in ran.err) == (5, True), ran.err
+    result = shared.lmi("rollback", "tiny", "--yes")
+    assert (result.code, "the plan is stale" in result.err) == (5, True), result.err
     write_recipe(OTHER)
     assert shared.lmi("plan", "--exit-code").code == 0
 
 
 def test_a_saved_plan_is_held_against_the_world_under_the_lock_and_against_the_price(
-    shared: SharedHouse,
+    shared: SharedApp,
 ) -> None:
     shared.up()
     write_recipe(CHANGED)
     assert shared.lmi("plan", "--out", "plan.json").code == 0
     shared.cloud.prices.hourly_of["ml.g5.xlarge"] = 1.60
-    ran = shared.lmi("up", "plan.json", "--yes")
-    assert ran.code == 5, ran.err
-    assert "the plan is stale: ml.g5.xlarge costs $1.60 an hour, and $1.41 when it was made" in ran.err
+    result = shared.lmi("up", "plan.json", "--yes")
+    assert result.code == 5, result.err
+    assert "the plan is stale: ml.g5.xlarge costs $1.60 an hour, and $1.41 when it was made" in result.err
     del shared.cloud.prices.hourly_of["ml.g5.xlarge"]
     shared.meanwhile(DOWN)
-    ran = shared.lmi("up", "plan.json", "--yes")
-    assert (ran.code, "by now it would create the endpoint tiny" in ran.err) == (5, True), ran.err
+    result = shared.lmi("up", "plan.json", "--yes")
+    assert (result.code, "by now it would create the endpoint tiny" in result.err) == (5, True), result.err
     assert shared.endpoints == {}
 
 
 @pytest.mark.parametrize("recipe", [CHANGED, SCALED, RECIPE + "endpoint: {count: 2}\n"])
-def test_a_tag_search_that_lags_is_no_change(shared: SharedHouse, recipe: str) -> None:
-    world = shared.cloud.world
-    world.tag_lag = 300.0
+def test_a_tag_search_that_lags_is_no_change(shared: SharedApp, recipe: str) -> None:
+    account = shared.cloud.account_state
+    account.tag_lag = 300.0
     shared.up()
     write_recipe(recipe)
     assert shared.lmi("plan", "--out", "plan.json").code == 0
     shared.others.append(lambda: shared.clock.sleep(400))
-    ran = shared.lmi("up", "plan.json", "--yes")
-    assert ran.code == 0, ran.err
+    result = shared.lmi("up", "plan.json", "--yes")
+    assert result.code == 0, result.err
     assert shared.lmi("plan", "--exit-code").code in (0, 4)
     shared.others.append(lambda: shared.clock.sleep(400))
     assert shared.lmi(*DOWN).code == 0
     assert shared.endpoints == {}
 
 
-def test_on_this_machine_too(shared: SharedHouse) -> None:
+def test_on_this_machine_too(shared: SharedApp) -> None:
     write_recipe(LOCAL)
     shared.up()
     write_recipe(LOCAL + "options: {dtype: fp32}\n")
     shared.meanwhile(("up", "--yes"), recipe=LOCAL + "options: {dtype: bf16}\n")
-    ran = shared.lmi("up", "--yes")
-    assert (ran.code, "the plan is stale" in ran.err) == (5, True), ran.err
+    result = shared.lmi("up", "--yes")
+    assert (result.code, "the plan is stale" in result.err) == (5, True), result.err
     write_recipe(LOCAL + "options: {dtype: bf16}\n")
     assert shared.lmi("plan", "--exit-code").code == 0

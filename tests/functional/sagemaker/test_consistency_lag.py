@@ -6,100 +6,100 @@ import pytest
 
 from lmi_deploy.errors import NotFound
 from lmi_deploy.targets.sagemaker.propagation import Propagation
-from tests.support.cloud_app import RECIPE, CloudHouse, write_recipe
+from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 
 BY_JOB = RECIPE + "weights: {via: job}\n"
 
 
 @pytest.mark.parametrize("lag", ["read_lag", "role_lag"])
 @pytest.mark.parametrize("recipe", [RECIPE, BY_JOB], ids=["from here", "by a job"])
-def test_what_was_just_made_is_waited_for(house: CloudHouse, lag: str, recipe: str) -> None:
+def test_what_was_just_created_is_waited_for(app: CloudApp, lag: str, recipe: str) -> None:
     write_recipe(recipe)
-    setattr(house.cloud.world, lag, 30.0)
-    lines = house.up("--json").lines
+    setattr(app.cloud.account_state, lag, 30.0)
+    lines = app.up("--json").lines
     notices = [line["text"] for line in lines if "everywhere yet" in line.get("text", "")]
     assert all(text.endswith("it is asked again, for 60 s at most") for text in notices)
     assert 1 <= len(notices) <= 2
-    told = [line for line in lines if "everywhere yet" in line.get("note", "")]
-    first = told[0]
+    messages = [line for line in lines if "everywhere yet" in line.get("note", "")]
+    first = messages[0]
     assert (first["unit"], first["total"]) == ("seconds", 60.0)
     assert 2 <= first["done"] <= 10
-    assert told[-1]["done"] <= 30
-    assert house.lmi("status", "tiny").code == 0
-    house.up("--set", "options.dtype=fp32")
+    assert messages[-1]["done"] <= 30
+    assert app.lmi("status", "tiny").code == 0
+    app.up("--set", "options.dtype=fp32")
 
 
 @pytest.mark.parametrize(
     ("lag", "what"),
     [("read_lag", "the model tiny-"), ("role_lag", "the role lmi-endpoint")],
 )
-def test_after_a_minute_it_is_an_error_that_says_so(house: CloudHouse, lag: str, what: str) -> None:
-    setattr(house.cloud.world, lag, 1e9)
-    begun = house.clock.passed
-    ran = house.lmi("up", "--yes", "--json")
-    assert ran.code == 1
-    assert 60 <= house.clock.passed - begun <= 65
-    error = ran.result["error"]
+def test_after_a_minute_it_is_an_error_that_reports_it(app: CloudApp, lag: str, what: str) -> None:
+    setattr(app.cloud.account_state, lag, 1e9)
+    started = app.clock.passed
+    result = app.lmi("up", "--yes", "--json")
+    assert result.code == 1
+    assert 60 <= app.clock.passed - started <= 65
+    error = result.result["error"]
     assert what in error["message"]
     assert "was waited for for 60 s" in error["message"]
     assert "run the same command again" in error["hint"]
 
 
-def test_what_nobody_made_is_not_waited_for(house: CloudHouse) -> None:
-    cloud = house.cloud.cloud()
-    propagation = Propagation(cloud=cloud, clock=house.clock)
-    arn = house.cloud.world.arn("model", "mistyped")
+def test_what_no_one_made_is_not_waited_for(app: CloudApp) -> None:
+    cloud = app.cloud.cloud()
+    propagation = Propagation(cloud=cloud, clock=app.clock)
+    arn = app.cloud.account_state.arn("model", "mistyped")
 
     def request() -> None:
         raise NotFound("model mistyped: not found", arn=arn)
 
     with pytest.raises(NotFound):
         list(propagation.until_found("model", "mistyped", request, key="k"))
-    propagation.made.add("other")
+    propagation.created.add("other")
     with pytest.raises(NotFound):
         list(propagation.until_found("model", "other", request, key="k"))
-    assert house.clock.passed == 0
+    assert app.clock.passed == 0
 
 
-def test_a_role_that_iam_says_is_not_there_is_not_waited_for(house: CloudHouse) -> None:
-    house.cloud.world.role_lag = 1e9
-    cloud = house.cloud.cloud()
-    house.cloud.roles.absent.add("r")
+def test_a_role_that_iam_reports_is_not_there_is_not_waited_for(app: CloudApp) -> None:
+    app.cloud.account_state.role_lag = 1e9
+    cloud = app.cloud.cloud()
+    app.cloud.roles.absent.add("r")
     with pytest.raises(Exception, match="Could not assume role"):
         list(
-            Propagation(cloud=cloud, clock=house.clock).until_assumable(
-                "r", lambda: house.cloud.world.require_role("model m"), key="k"
+            Propagation(cloud=cloud, clock=app.clock).until_assumable(
+                "r", lambda: app.cloud.account_state.require_role("model m"), key="k"
             )
         )
-    assert house.clock.passed == 0
+    assert app.clock.passed == 0
 
 
-def test_what_the_tag_search_still_lists_is_made_again(house: CloudHouse) -> None:
+def test_what_the_tag_search_still_lists_is_created_again(app: CloudApp) -> None:
     """After a `down` it goes on listing what is gone, for minutes."""
-    house.cloud.world.tag_lag = 600.0
-    house.up()
-    house.clock.sleep(700)
-    assert house.lmi("down", "tiny", "--yes").code == 0
-    house.up()
-    assert house.lmi("status", "tiny").code == 0
-    house.up("--set", "options.dtype=fp32")
-    house.clock.sleep(700)
-    (gone, current) = (generation.server for generation in house.record().generations)
-    world = house.cloud.world
-    assert (world.endpoints["tiny"].seen.config, gone in world.configs) == (current, True)
-    house.cloud.cloud().hosting.delete_endpoint_config(gone)
-    ran = house.lmi("rollback", "tiny", "--yes")
-    assert (ran.code, "no earlier generation" in ran.err) == (1, True), ran.err
+    app.cloud.account_state.tag_lag = 600.0
+    app.up()
+    app.clock.sleep(700)
+    assert app.lmi("down", "tiny", "--yes").code == 0
+    app.up()
+    assert app.lmi("status", "tiny").code == 0
+    app.up("--set", "options.dtype=fp32")
+    app.clock.sleep(700)
+    (missing, current) = (generation.server for generation in app.record().generations)
+    account = app.cloud.account_state
+    assert (account.endpoints["tiny"].observed.config, missing in account.configs) == (current, True)
+    app.cloud.cloud().hosting.delete_endpoint_config(missing)
+    result = app.lmi("rollback", "tiny", "--yes")
+    assert (result.code, "no earlier generation" in result.err) == (1, True), result.err
 
 
-def test_tags_are_compared_with_the_endpoints_own(house: CloudHouse) -> None:
+def test_tags_are_compared_with_the_endpoints_own(app: CloudApp) -> None:
     """The tag search shows those of an earlier `up`: neither put again, nor taken for the ones of now."""
-    house.cloud.world.tag_lag = 600.0
+    app.cloud.account_state.tag_lag = 600.0
     one, other = ("--set", "endpoint.tags.team=blue"), ("--set", "endpoint.tags.team=red")
-    house.up(*one)
-    house.clock.sleep(700)
-    house.up(*other)
-    assert house.lmi("plan", *other, "--exit-code").code == 0
-    house.up(*one)
-    world = house.cloud.world
-    assert dict(world.tags[world.arn("endpoint", "tiny")])["team"] == "blue"
+    app.up(*one)
+    app.clock.sleep(700)
+    app.up(*other)
+    assert app.lmi("plan", *other, "--exit-code").code == 0
+    app.up(*one)
+    account = app.cloud.account_state
+    assert dict(account.tags[account.arn("endpoint", "tiny")])["team"] == "blue"

@@ -21,11 +21,11 @@ import pytest
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.sagemaker.actions import CloudAction
 from tests.support.cloud_app import write_recipe
-from tests.support.crash_injection import BETWEEN, Blow, Ending, Fate, Moment
+from tests.support.crash_injection import BETWEEN, Crash, CrashInjector, CrashKind, Moment
 from tests.support.crash_scenarios import (
     DOWN,
     SCENARIOS,
-    CrashHouse,
+    CrashApp,
     Photo,
     converged,
     ended,
@@ -34,105 +34,105 @@ from tests.support.crash_scenarios import (
 )
 
 MOMENTS: tuple[Moment, ...] = ("before", "after")
-SIGNALS: tuple[Ending, ...] = ("SIGKILL", "SIGINT")
+SIGNALS: tuple[CrashKind, ...] = ("SIGKILL", "SIGINT")
 
 
-class _Undisturbed:
+class _FaultFree:
     """A scenario before its command, what the command does, and what stands after it and one more `up`."""
 
     def __init__(self, name: str, *, lagging: bool) -> None:
         scenario = SCENARIOS[name]
         with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
-            house = CrashHouse(Path(folder))
-            prepared(house, scenario, lagging=lagging)
-            self.before: Photo = house.photograph()
-            self.fate: Fate = steps(house, scenario)
-            self.standing: dict[str, Any] = converged(house)
+            app = CrashApp(Path(folder))
+            prepared(app, scenario, lagging=lagging)
+            self.before: Photo = app.photograph()
+            self.injector: CrashInjector = steps(app, scenario)
+            self.remaining: dict[str, Any] = converged(app)
 
 
 @cache
-def undisturbed(name: str, *, lagging: bool = False) -> _Undisturbed:
-    return _Undisturbed(name, lagging=lagging)
+def fault_free_run(name: str, *, lagging: bool = False) -> _FaultFree:
+    return _FaultFree(name, lagging=lagging)
 
 
 def _cases() -> Iterator[Any]:
     for name in SCENARIOS:
-        fate = undisturbed(name).fate
-        for number, action in enumerate(fate.actions):
-            for moment in MOMENTS[: 2 if number in fate.done else 1]:
+        injector = fault_free_run(name).injector
+        for number, action in enumerate(injector.actions):
+            for moment in MOMENTS[: 2 if number in injector.done else 1]:
                 for signal in SIGNALS:
                     yield pytest.param(
                         name,
-                        Blow(moment, number, signal),
+                        Crash(moment, number, signal),
                         id=f"{name}: {signal} {moment} {action} ({number})",
                     )
-        for number, (action, _) in enumerate(fate.writes):
-            endings: tuple[Ending, ...] = SIGNALS if action == BETWEEN else (*SIGNALS, "broken connection")
-            for ending in endings:
+        for number, (action, _) in enumerate(injector.writes):
+            endings: tuple[CrashKind, ...] = SIGNALS if action == BETWEEN else (*SIGNALS, "broken connection")
+            for suffix in endings:
                 where = "the lock or the record" if action == BETWEEN else action
                 yield pytest.param(
                     name,
-                    Blow("reply lost", number, ending),
-                    id=f"{name}: {ending} as the reply is lost to {where} ({number})",
+                    Crash("reply lost", number, suffix),
+                    id=f"{name}: {suffix} as the reply is lost to {where} ({number})",
                 )
 
 
 def _lagging_cases() -> Iterator[Any]:
     for name in SCENARIOS:
-        fate = undisturbed(name, lagging=True).fate
-        for number in fate.done:
-            blow = Blow("after", number, "SIGKILL")
-            yield pytest.param(name, blow, id=f"{name}: after {fate.actions[number]} ({number})")
-        for number, (action, _) in enumerate(fate.writes):
+        injector = fault_free_run(name, lagging=True).injector
+        for number in injector.done:
+            crash = Crash("after", number, "SIGKILL")
+            yield pytest.param(name, crash, id=f"{name}: after {injector.actions[number]} ({number})")
+        for number, (action, _) in enumerate(injector.writes):
             if action != BETWEEN:
-                blow = Blow("reply lost", number, "SIGKILL")
-                yield pytest.param(name, blow, id=f"{name}: as the reply is lost to {action} ({number})")
+                crash = Crash("reply lost", number, "SIGKILL")
+                yield pytest.param(name, crash, id=f"{name}: as the reply is lost to {action} ({number})")
 
 
 @pytest.fixture
-def crash_house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashHouse:
+def crash_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CrashApp:
     monkeypatch.chdir(tmp_path)
-    return CrashHouse(tmp_path)
+    return CrashApp(tmp_path)
 
 
-@pytest.mark.parametrize(("name", "blow"), list(_cases()))
-def test_up_converges_and_down_leaves_nothing_after(crash_house: CrashHouse, name: str, blow: Blow) -> None:
-    _converges(crash_house, name, blow, undisturbed(name))
+@pytest.mark.parametrize(("name", "crash"), list(_cases()))
+def test_up_converges_and_down_leaves_nothing_after(crash_app: CrashApp, name: str, crash: Crash) -> None:
+    _converges(crash_app, name, crash, fault_free_run(name))
 
 
-@pytest.mark.parametrize(("name", "blow"), list(_lagging_cases()))
-def test_it_converges_where_aws_lags_after(crash_house: CrashHouse, name: str, blow: Blow) -> None:
-    _converges(crash_house, name, blow, undisturbed(name, lagging=True))
+@pytest.mark.parametrize(("name", "crash"), list(_lagging_cases()))
+def test_it_converges_where_aws_lags_after(crash_app: CrashApp, name: str, crash: Crash) -> None:
+    _converges(crash_app, name, crash, fault_free_run(name, lagging=True))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_lag_changes_nothing_in_the_end(name: str) -> None:
-    assert undisturbed(name, lagging=True).standing == undisturbed(name).standing
+    assert fault_free_run(name, lagging=True).remaining == fault_free_run(name).remaining
 
 
-def _converges(house: CrashHouse, name: str, blow: Blow, plain: _Undisturbed) -> None:
+def _converges(app: CrashApp, name: str, crash: Crash, plain: _FaultFree) -> None:
     scenario = SCENARIOS[name]
-    house.restore(plain.before)
+    app.restore(plain.before)
     write_recipe(scenario.recipe)
-    ran = house.struck(blow, *scenario.command)
-    if blow.ending == "SIGKILL":
-        assert ran is None
+    result = app.crashed(crash, *scenario.command)
+    if crash.ending == "SIGKILL":
+        assert result is None
     else:
-        assert ran is not None
-        wanted = (130,) if blow.ending == "SIGINT" else (0, 1)
-        assert ran.code in wanted, ran.err
-        assert ran.code == 0 or "next: " in ran.err, ran.err
-    crashed = house.photograph()
-    assert converged(house) == plain.standing
-    ended(house, DOWN)
-    house.restore(crashed)
-    ended(house, scenario.command if scenario.command[0] == "down" else DOWN)
+        assert result is not None
+        expected = (130,) if crash.ending == "SIGINT" else (0, 1)
+        assert result.code in expected, result.err
+        assert result.code == 0 or "next: " in result.err, result.err
+    crashed = app.photograph()
+    assert converged(app) == plain.remaining
+    ended(app, DOWN)
+    app.restore(crashed)
+    ended(app, scenario.command if scenario.command[0] == "down" else DOWN)
 
 
-def test_every_action_that_sagemaker_can_be_asked_for_is_in_a_scenario() -> None:
+def test_every_action_that_sagemaker_can_be_requested_is_in_a_scenario() -> None:
     known = {action.__name__ for action in get_args(Action)}
-    tried = {action for name in SCENARIOS for action in undisturbed(name).fate.actions}
-    performable = set().union(*(undisturbed(name).fate.performable for name in SCENARIOS))
+    tried = {action for name in SCENARIOS for action in fault_free_run(name).injector.actions}
+    performable = set().union(*(fault_free_run(name).injector.performable for name in SCENARIOS))
     assert {action.__name__ for action in get_args(CloudAction)} <= performable <= known
     assert tried == performable

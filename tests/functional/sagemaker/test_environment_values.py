@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmi_deploy.domain.environment_digests import value_digest
-from tests.support.cloud_app import RECIPE, CloudHouse, write_recipe
+from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 
 FIRST, SECOND = "canary-4711", "canary-0815"
 RECORD = "deployments/tiny/record.json"
@@ -13,38 +13,38 @@ def recipe(value: str) -> str:
     return f"{RECIPE}container: {{environment: {{FEATURE_SERVER: {value}}}}}\n"
 
 
-def record(house: CloudHouse) -> str:
-    return house.cloud.stores[house.bucket].objects[RECORD].decode()
+def record(app: CloudApp) -> str:
+    return app.cloud.stores[app.bucket].objects[RECORD].decode()
 
 
-def test_an_environment_variable_is_planned_and_recorded_by_its_digest(house: CloudHouse) -> None:
+def test_an_environment_variable_is_planned_and_recorded_by_its_digest(app: CloudApp) -> None:
     write_recipe(recipe(FIRST))
-    shown = [house.lmi("plan", "--json").out, house.up("--json").out]
-    [model] = house.cloud.world.models.values()
+    shown = [app.lmi("plan", "--json").out, app.up("--json").out]
+    [model] = app.cloud.account_state.models.values()
     assert ("FEATURE_SERVER", FIRST) in model.settings.environment
     write_recipe(recipe(SECOND))
-    plan = house.lmi("plan")
+    plan = app.lmi("plan")
     assert f"environment.FEATURE_SERVER: {value_digest(FIRST)} -> {value_digest(SECOND)}" in plan.out
-    shown += [plan.out, house.lmi("plan", "--json").out, house.lmi("status", "tiny", "--json").out]
-    assert not [text for text in (*shown, record(house)) if "canary" in text]
+    shown += [plan.out, app.lmi("plan", "--json").out, app.lmi("status", "tiny", "--json").out]
+    assert not [text for text in (*shown, record(app)) if "canary" in text]
 
 
-def test_an_interrupted_up_records_no_value(house: CloudHouse) -> None:
+def test_an_interrupted_up_records_no_value(app: CloudApp) -> None:
     write_recipe(recipe(FIRST))
-    house.cloud.world.trouble.lost.append("create_model")
-    assert house.lmi("up", "--yes").code != 0
-    assert value_digest(FIRST) in record(house)
-    assert FIRST not in record(house)
+    app.cloud.account_state.failures.lost.append("create_model")
+    assert app.lmi("up", "--yes").code != 0
+    assert value_digest(FIRST) in record(app)
+    assert FIRST not in record(app)
 
 
-def test_a_record_of_an_older_lmi_shows_no_change_and_loses_its_values(house: CloudHouse) -> None:
+def test_a_record_of_an_older_lmi_shows_no_change_and_loses_its_values(app: CloudApp) -> None:
     write_recipe(recipe(FIRST))
-    house.up()
-    objects = house.cloud.stores[house.bucket].objects
+    app.up()
+    objects = app.cloud.stores[app.bucket].objects
     objects[RECORD] = objects[RECORD].replace(value_digest(FIRST).encode(), FIRST.encode())
     write_recipe(recipe(FIRST) + "options: {dtype: fp32}\n")
-    plan = house.lmi("plan").out
+    plan = app.lmi("plan").out
     assert "option.dtype" in plan
     assert "FEATURE_SERVER" not in plan
-    house.up()
-    assert FIRST not in record(house)
+    app.up()
+    assert FIRST not in record(app)

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lmi_deploy.domain.sagemaker.settings import SeenEndpoint
+from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint
 from lmi_deploy.errors import AccessError, CloudError
-from tests.support.action_failures import Killed, KilledAtSettling, Trouble, TroubledTarget, When, fail
-from tests.support.cloud_app import CloudHouse
+from tests.support.action_failures import ActionFailures, FailingTarget, Killed, KilledAtCommit, When, fail
+from tests.support.cloud_app import CloudApp
 from tests.support.fake_hosting import NO_CAPACITY, Endpoint
 
 CHANGED = ("--set", "options.dtype=fp32")
@@ -22,30 +22,35 @@ DOWN = ("DeleteEndpoint", "DeleteEndpointConfig", "DeleteModel", "RemoveArtifact
 REPLIES = ("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag")
 
 
-def converges(house: CloudHouse, *argv: str) -> None:
+def converges(app: CloudApp, *argv: str) -> None:
     """Up, once: one endpoint in service, in step, answering; nothing more to do; and down leaves nothing."""
-    house.up(*argv)
-    assert house.lmi("status", "tiny").code == 0
-    assert "nothing to do" in house.up(*argv).err
-    assert list(house.cloud.world.endpoints) == ["tiny"]
-    ends(house)
+    app.up(*argv)
+    assert app.lmi("status", "tiny").code == 0
+    assert "nothing to do" in app.up(*argv).err
+    assert list(app.cloud.account_state.endpoints) == ["tiny"]
+    ends(app)
 
 
-def ends(house: CloudHouse) -> None:
-    ran = house.lmi("down", "tiny", "--target", "sagemaker", "--yes")
-    assert ran.code == 0, ran.err
-    assert house.kept_in_cloud() == []
-    assert house.cloud.world.models == house.cloud.world.configs == house.cloud.world.endpoints == {}
+def ends(app: CloudApp) -> None:
+    result = app.lmi("down", "tiny", "--target", "sagemaker", "--yes")
+    assert result.code == 0, result.err
+    assert app.cloud_resources() == []
+    assert (
+        app.cloud.account_state.models
+        == app.cloud.account_state.configs
+        == app.cloud.account_state.endpoints
+        == {}
+    )
 
 
-def strike(house: CloudHouse, trouble: Trouble, *argv: str) -> None:
-    house.target = lambda target: TroubledTarget(target, trouble)
-    if trouble.error is Killed:
+def fail_at(app: CloudApp, failures: ActionFailures, *argv: str) -> None:
+    app.target = lambda target: FailingTarget(target, failures)
+    if failures.error is Killed:
         with pytest.raises(Killed):
-            house.lmi(*argv)
+            app.lmi(*argv)
     else:
-        assert house.lmi(*argv).code in (1, 130)
-    house.target = lambda target: target
+        assert app.lmi(*argv).code in (1, 130)
+    app.target = lambda target: target
 
 
 @pytest.mark.parametrize("aftermath", [converges, ends])
@@ -53,233 +58,249 @@ def strike(house: CloudHouse, trouble: Trouble, *argv: str) -> None:
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", range(len(FIRST)), ids=FIRST)
 def test_a_first_up_that_ends_early(
-    house: CloudHouse,
+    app: CloudApp,
     at: int,
     when: When,
     error: Callable[[], BaseException],
-    aftermath: Callable[[CloudHouse], None],
+    aftermath: Callable[[CloudApp], None],
 ) -> None:
-    strike(house, Trouble(at=at, when=when, error=error), "up", "--yes")
-    house.lmi("status", "tiny")
-    aftermath(house)
+    fail_at(app, ActionFailures(at=at, when=when, error=error), "up", "--yes")
+    app.lmi("status", "tiny")
+    aftermath(app)
 
 
 @pytest.mark.parametrize("error", [fail, Killed], ids=["fails", "dies"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", range(7))
 def test_an_update_that_ends_early(
-    house: CloudHouse, at: int, when: When, error: Callable[[], BaseException]
+    app: CloudApp, at: int, when: When, error: Callable[[], BaseException]
 ) -> None:
     for argv in (CHANGED, ()):
-        house.up()
-        strike(house, Trouble(at=at, when=when, error=error), "up", "--yes", *CHANGED)
-        converges(house, *argv)
+        app.up()
+        fail_at(app, ActionFailures(at=at, when=when, error=error), "up", "--yes", *CHANGED)
+        converges(app, *argv)
 
 
 @pytest.mark.parametrize("error", [fail, Killed], ids=["fails", "dies"])
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("at", range(len(DOWN)), ids=DOWN)
 def test_a_down_that_ends_early(
-    house: CloudHouse, at: int, when: When, error: Callable[[], BaseException]
+    app: CloudApp, at: int, when: When, error: Callable[[], BaseException]
 ) -> None:
     for aftermath in (ends, converges):
-        house.up()
-        strike(house, Trouble(at=at, when=when, error=error), "down", "tiny", "--yes")
-        aftermath(house)
+        app.up()
+        fail_at(app, ActionFailures(at=at, when=when, error=error), "down", "tiny", "--yes")
+        aftermath(app)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_death_while_the_generation_is_recorded(house: CloudHouse, when: When) -> None:
-    house.journal = lambda journal: KilledAtSettling(journal, when)
+def test_a_death_while_the_generation_is_recorded(app: CloudApp, when: When) -> None:
+    app.journal = lambda journal: KilledAtCommit(journal, when)
     with pytest.raises(Killed):
-        house.lmi("up", "--yes")
-    house.journal = lambda journal: journal
-    converges(house)
+        app.lmi("up", "--yes")
+    app.journal = lambda journal: journal
+    converges(app)
 
 
 @pytest.mark.parametrize("method", REPLIES)
 @pytest.mark.parametrize("lag", [0.0, 1e9], ids=["found", "tags lag"])
-def test_a_lost_reply(house: CloudHouse, method: str, lag: float) -> None:
-    house.cloud.world.tag_lag = lag
-    house.cloud.world.trouble.lost.append(method)
+def test_a_lost_reply(app: CloudApp, method: str, lag: float) -> None:
+    app.cloud.account_state.tag_lag = lag
+    app.cloud.account_state.failures.lost.append(method)
     argv = CHANGED if method in ("update_endpoint", "tag") else ()
     if argv:
-        house.up()
-    assert house.lmi("up", "--yes", *argv).code == 1
-    house.up(*argv)
-    assert house.lmi("status", "tiny").code == 0
-    ends_by_record(house)
+        app.up()
+    assert app.lmi("up", "--yes", *argv).code == 1
+    app.up(*argv)
+    assert app.lmi("status", "tiny").code == 0
+    ends_by_record(app)
 
 
-def ends_by_record(house: CloudHouse) -> None:
-    ran = house.lmi("down", "tiny", "--target", "sagemaker", "--yes")
-    assert ran.code == 0, ran.err
-    assert house.cloud.world.models == house.cloud.world.configs == house.cloud.world.endpoints == {}
+def ends_by_record(app: CloudApp) -> None:
+    result = app.lmi("down", "tiny", "--target", "sagemaker", "--yes")
+    assert result.code == 0, result.err
+    assert (
+        app.cloud.account_state.models
+        == app.cloud.account_state.configs
+        == app.cloud.account_state.endpoints
+        == {}
+    )
 
 
-def test_the_next_instance_type_where_the_first_is_not_to_be_had(house: CloudHouse) -> None:
-    house.cloud.world.trouble.reasons["ml.g5.xlarge"] = NO_CAPACITY
-    ran = house.up()
-    assert "trying the recipe's next instance type" in ran.err
-    assert house.cloud.world.configs[house.seen().serving or ""].settings.instance == "ml.g6.xlarge"
-    assert "nothing to do" in house.up().err
-    ends(house)
+def test_the_next_instance_type_where_the_first_is_not_to_be_had(app: CloudApp) -> None:
+    app.cloud.account_state.failures.reasons["ml.g5.xlarge"] = NO_CAPACITY
+    result = app.up()
+    assert "trying the recipe's next instance type" in result.err
+    assert app.cloud.account_state.configs[app.observe().serving or ""].settings.instance == "ml.g6.xlarge"
+    assert "nothing to do" in app.up().err
+    ends(app)
 
 
-def test_the_next_instance_type_where_the_quota_of_the_first_is_used_up(house: CloudHouse) -> None:
-    house.cloud.world.quotas["ml.g5.xlarge"] = 0.0
-    ran = house.up()
-    assert 'the quota "ml.g5.xlarge for endpoint usage" in us-east-1 is 0' in ran.err
-    assert house.cloud.world.configs[house.seen().serving or ""].settings.instance == "ml.g6.xlarge"
-    house.cloud.world.quotas["ml.g6.xlarge"] = 1.0
-    again = house.lmi("up", "--yes", *CHANGED, "--set", "endpoint.count=2", "--json")
+def test_the_next_instance_type_where_the_quota_of_the_first_is_used_up(app: CloudApp) -> None:
+    app.cloud.account_state.quotas["ml.g5.xlarge"] = 0.0
+    result = app.up()
+    assert 'the quota "ml.g5.xlarge for endpoint usage" in us-east-1 is 0' in result.err
+    assert app.cloud.account_state.configs[app.observe().serving or ""].settings.instance == "ml.g6.xlarge"
+    app.cloud.account_state.quotas["ml.g6.xlarge"] = 1.0
+    again = app.lmi("up", "--yes", *CHANGED, "--set", "endpoint.count=2", "--json")
     assert (again.code, again.result["error"]["kind"]) == (1, "QuotaExceeded")
-    ends(house)
+    ends(app)
 
 
-def test_an_update_finds_no_instance_either(house: CloudHouse) -> None:
-    house.up()
-    before = house.seen().serving
-    house.cloud.world.trouble.reasons |= dict.fromkeys(("ml.g5.xlarge", "ml.g6.xlarge"), NO_CAPACITY)
-    ran = house.lmi("up", "--yes", *CHANGED)
-    assert ran.code == 1
-    assert f"{before} serves" in ran.err
-    assert "still serves as it did before" in ran.err
-    assert house.lmi("invoke", "tiny", "hello").out == "OK\n"
-    house.cloud.world.trouble.reasons.clear()
-    converges(house, *CHANGED)
+def test_an_update_finds_no_instance_either(app: CloudApp) -> None:
+    app.up()
+    before = app.observe().serving
+    app.cloud.account_state.failures.reasons |= dict.fromkeys(("ml.g5.xlarge", "ml.g6.xlarge"), NO_CAPACITY)
+    result = app.lmi("up", "--yes", *CHANGED)
+    assert result.code == 1
+    assert f"{before} serves" in result.err
+    assert "still serves as it did before" in result.err
+    assert app.lmi("invoke", "tiny", "hello").out == "OK\n"
+    app.cloud.account_state.failures.reasons.clear()
+    converges(app, *CHANGED)
 
 
-def test_a_failed_endpoint_is_told_with_its_last_lines_and_made_anew(house: CloudHouse) -> None:
-    world = house.cloud.world
-    world.prints["tiny"] = ("loading", "ModuleNotFoundError: No module named 'flash_attn'")
-    world.trouble.reasons["ml.g5.xlarge"] = "The container did not pass the ping health check."
-    ran = house.lmi("up", "--yes")
-    assert ran.code == 1
-    assert "did not pass the ping health check" in ran.err
-    assert "flash_attn" in ran.err.partition("error:")[2]
-    assert "which costs nothing" in ran.err
-    status = house.lmi("status", "tiny")
+def test_a_failed_endpoint_is_reported_with_its_last_lines_and_made_again(app: CloudApp) -> None:
+    account = app.cloud.account_state
+    account.prints["tiny"] = ("loading", "ModuleNotFoundError: No module named 'flash_attn'")
+    account.failures.reasons["ml.g5.xlarge"] = "The container did not pass the ping health check."
+    result = app.lmi("up", "--yes")
+    assert result.code == 1
+    assert "did not pass the ping health check" in result.err
+    assert "flash_attn" in result.err.partition("error:")[2]
+    assert "which costs nothing" in result.err
+    status = app.lmi("status", "tiny")
     assert (status.code, "the endpoint failed" in status.out) == (1, True)
-    world.trouble.reasons.clear()
-    converges(house)
+    account.failures.reasons.clear()
+    converges(app)
 
 
-def test_somebody_elses_endpoint_is_left_alone(house: CloudHouse) -> None:
-    world = house.cloud.world
-    theirs = SeenEndpoint(name="tiny", arn=world.arn("endpoint", "tiny"), status="InService", config="theirs")
-    world.endpoints["tiny"] = Endpoint(theirs)
-    world.tagged("endpoint", "tiny", (("owner", "somebody"),))
+def test_foreign_endpoint_is_left_alone(app: CloudApp) -> None:
+    account = app.cloud.account_state
+    expected = ObservedEndpoint(
+        name="tiny", arn=account.arn("endpoint", "tiny"), status="InService", config="theirs"
+    )
+    account.endpoints["tiny"] = Endpoint(expected)
+    account.tagged("endpoint", "tiny", (("owner", "somebody"),))
     for argv in (("plan",), ("up", "--yes"), ("down", "tiny", "--target", "sagemaker", "--yes")):
-        ran = house.lmi(*argv)
-        assert (ran.code, "is not ours" in ran.err) == (5, True), ran.err
-    assert world.endpoints["tiny"].seen == theirs
-    assert not world.models
+        result = app.lmi(*argv)
+        assert (result.code, "is not ours" in result.err) == (5, True), result.err
+    assert account.endpoints["tiny"].observed == expected
+    assert not account.models
 
 
-def test_down_goes_on_past_what_it_may_not_delete(house: CloudHouse) -> None:
-    house.up()
-    trouble = house.cloud.world.trouble
-    trouble.before["delete_model"] = [AccessError("sagemaker:DeleteModel is denied", hint="allow it")]
-    ran = house.lmi("down", "tiny", "--yes")
-    assert (ran.code, "sagemaker:DeleteModel is denied" in ran.err) == (1, True)
-    assert house.cloud.world.endpoints == house.cloud.world.configs == {}
-    assert list(house.cloud.world.models)
-    assert house.seen().record is not None
-    ends(house)
+def test_down_continues_past_what_it_may_not_delete(app: CloudApp) -> None:
+    app.up()
+    failure = app.cloud.account_state.failures
+    failure.before["delete_model"] = [AccessError("sagemaker:DeleteModel is denied", hint="allow it")]
+    result = app.lmi("down", "tiny", "--yes")
+    assert (result.code, "sagemaker:DeleteModel is denied" in result.err) == (1, True)
+    assert app.cloud.account_state.endpoints == app.cloud.account_state.configs == {}
+    assert list(app.cloud.account_state.models)
+    assert app.observe().record is not None
+    ends(app)
 
 
-def test_what_runs_while_the_endpoint_cannot_be_deleted_keeps_what_it_needs(house: CloudHouse) -> None:
-    house.up()
-    house.cloud.world.trouble.before["delete_endpoint"] = [CloudError("not now", hint="later")] * 1
-    assert house.lmi("down", "tiny", "--yes").code == 1
-    assert house.cloud.world.configs
-    assert house.cloud.world.models
-    ends(house)
+def test_what_runs_while_the_endpoint_cannot_be_deleted_keeps_what_it_needs(app: CloudApp) -> None:
+    app.up()
+    app.cloud.account_state.failures.before["delete_endpoint"] = [CloudError("not now", hint="later")] * 1
+    assert app.lmi("down", "tiny", "--yes").code == 1
+    assert app.cloud.account_state.configs
+    assert app.cloud.account_state.models
+    ends(app)
 
 
-def test_what_an_up_was_interrupted_at_is_said_with_its_price(house: CloudHouse) -> None:
-    trouble = Trouble(at=6, when="before", error=KeyboardInterrupt)
-    house.target = lambda target: TroubledTarget(target, trouble)
-    ran = house.lmi("up", "--yes")
-    assert ran.code == 130
-    assert "the endpoint tiny is Creating and goes on costing $1.41 an hour" in ran.err
-    house.target = lambda target: target
-    converges(house)
+def test_what_an_up_was_interrupted_at_is_reported_with_its_price(app: CloudApp) -> None:
+    failures = ActionFailures(at=6, when="before", error=KeyboardInterrupt)
+    app.target = lambda target: FailingTarget(target, failures)
+    result = app.lmi("up", "--yes")
+    assert result.code == 130
+    assert "the endpoint tiny is Creating and goes on costing $1.41 an hour" in result.err
+    app.target = lambda target: target
+    converges(app)
 
 
-def test_waiting_for_one_that_has_failed_tells_its_log_from_the_beginning(house: CloudHouse) -> None:
-    house.cloud.world.prints["tiny"] = ("loading",)
-    house.cloud.world.trouble.reasons["ml.g5.xlarge"] = "The container did not pass the ping health check."
-    assert house.lmi("up", "--yes").code == 1
-    seen = house.cloud.world.endpoints["tiny"].seen
-    assert seen.created < seen.modified
-    assert house.lmi("wait", "tiny").code == 1
-    assert house.cloud.logs.since[-1] == seen.created
+def test_waiting_for_one_that_has_failed_reports_its_log_from_the_beginning(app: CloudApp) -> None:
+    app.cloud.account_state.prints["tiny"] = ("loading",)
+    app.cloud.account_state.failures.reasons["ml.g5.xlarge"] = (
+        "The container did not pass the ping health check."
+    )
+    assert app.lmi("up", "--yes").code == 1
+    observed = app.cloud.account_state.endpoints["tiny"].observed
+    assert observed.created < observed.modified
+    assert app.lmi("wait", "tiny").code == 1
+    assert app.cloud.logs.since[-1] == observed.created
 
 
-def test_waiting_for_an_update_that_was_rolled_back_tells_the_log_of_the_attempt(house: CloudHouse) -> None:
-    house.up()
-    house.clock.sleep(3600.0)
-    house.cloud.world.prints["tiny"] = ("loading",)
-    house.cloud.world.trouble.reasons["ml.g6.xlarge"] = "The container did not pass the ping health check."
-    begun = house.clock.now()
-    house.up("--detach", "--set", "instance_type=ml.g6.xlarge")
-    house.clock.sleep(3600.0)
-    ran = house.lmi("wait", "tiny")
-    assert (ran.code, "was rolled back" in ran.err) == (1, True)
-    since = datetime.fromisoformat(house.cloud.logs.since[-1])
-    assert begun - timedelta(minutes=1) <= since <= begun + timedelta(minutes=1)
+def test_waiting_for_an_update_that_was_rolled_back_reports_the_log_of_the_attempt(app: CloudApp) -> None:
+    app.up()
+    app.clock.sleep(3600.0)
+    app.cloud.account_state.prints["tiny"] = ("loading",)
+    app.cloud.account_state.failures.reasons["ml.g6.xlarge"] = (
+        "The container did not pass the ping health check."
+    )
+    started = app.clock.now()
+    app.up("--detach", "--set", "instance_type=ml.g6.xlarge")
+    app.clock.sleep(3600.0)
+    result = app.lmi("wait", "tiny")
+    assert (result.code, "was rolled back" in result.err) == (1, True)
+    since = datetime.fromisoformat(app.cloud.logs.since[-1])
+    assert started - timedelta(minutes=1) <= since <= started + timedelta(minutes=1)
 
 
-def test_what_a_wait_was_interrupted_at_is_said_with_its_price(house: CloudHouse) -> None:
-    house.lmi("up", "--yes", "--detach")
-    trouble = Trouble(at=0, when="before", error=KeyboardInterrupt)
-    house.target = lambda target: TroubledTarget(target, trouble)
-    ran = house.lmi("wait", "tiny")
-    assert ran.code == 130
-    assert "the endpoint tiny is Creating and goes on costing $1.41 an hour" in ran.err
-    assert "`lmi wait` waits again" in ran.err
-    house.target = lambda target: target
-    converges(house)
+def test_what_a_wait_was_interrupted_at_is_reported_with_its_price(app: CloudApp) -> None:
+    app.lmi("up", "--yes", "--detach")
+    failures = ActionFailures(at=0, when="before", error=KeyboardInterrupt)
+    app.target = lambda target: FailingTarget(target, failures)
+    result = app.lmi("wait", "tiny")
+    assert result.code == 130
+    assert "the endpoint tiny is Creating and goes on costing $1.41 an hour" in result.err
+    assert "`lmi wait` waits again" in result.err
+    app.target = lambda target: target
+    converges(app)
 
 
-def test_an_interrupted_run_without_record_or_endpoint_is_found_by_gc(house: CloudHouse) -> None:
-    strike(house, Trouble(at=5, when="before", error=Killed), "up", "--yes")
-    house.depot().records.remove("tiny")
-    assert "an interrupted run left it" in house.lmi("gc", "--yes").out
-    assert house.kept_in_cloud() == []
+def test_an_interrupted_run_without_record_or_endpoint_is_found_by_gc(app: CloudApp) -> None:
+    fail_at(app, ActionFailures(at=5, when="before", error=Killed), "up", "--yes")
+    app.depot().records.remove("tiny")
+    assert "an interrupted run left it" in app.lmi("gc", "--yes").out
+    assert app.cloud_resources() == []
 
 
-def test_a_change_by_hand_is_seen_and_set_right(house: CloudHouse) -> None:
-    house.up()
-    world = house.cloud.world
-    del world.endpoints["tiny"]
-    world.drop("endpoint", "tiny")
-    status = house.lmi("status", "tiny")
+def test_a_change_by_hand_is_observed_and_set_right(app: CloudApp) -> None:
+    app.up()
+    account = app.cloud.account_state
+    del account.endpoints["tiny"]
+    account.drop("endpoint", "tiny")
+    status = app.lmi("status", "tiny")
     assert (status.code, "its endpoint is gone" in status.out) == (4, True)
-    converges(house)
+    converges(app)
 
 
-def test_a_lost_record_loses_history_only(house: CloudHouse) -> None:
-    house.up()
-    house.depot().records.remove("tiny")
-    assert house.lmi("status", "tiny").code == 4
-    converges(house)
+def test_a_lost_record_loses_history_only(app: CloudApp) -> None:
+    app.up()
+    app.depot().records.remove("tiny")
+    assert app.lmi("status", "tiny").code == 4
+    converges(app)
 
 
-def test_two_at_once_are_refused_in_turn(house: CloudHouse) -> None:
-    house.up()
-    with house.depot().lock.hold("tiny"):
-        ran = house.lmi("up", "--yes", *CHANGED)
-        assert (ran.code, "tiny: locked by lmi test" in ran.err) == (5, True)
-        assert house.lmi("down", "tiny", "--yes").code == 5
-    converges(house)
+def test_two_at_once_are_refused_in_turn(app: CloudApp) -> None:
+    app.up()
+    with app.depot().lock.hold("tiny"):
+        result = app.lmi("up", "--yes", *CHANGED)
+        assert (result.code, "tiny: locked by lmi test" in result.err) == (5, True)
+        assert app.lmi("down", "tiny", "--yes").code == 5
+    converges(app)
 
 
-def test_what_costs_money_is_taken_away_though_its_bucket_is_gone(house: CloudHouse) -> None:
-    house.up()
-    house.cloud.account.buckets.clear()
-    ran = house.lmi("down", "tiny", "--yes")
-    assert ran.code == 0, ran.err
-    assert house.cloud.world.models == house.cloud.world.configs == house.cloud.world.endpoints == {}
+def test_what_costs_money_is_removed_though_its_bucket_is_gone(app: CloudApp) -> None:
+    app.up()
+    app.cloud.account.buckets.clear()
+    result = app.lmi("down", "tiny", "--yes")
+    assert result.code == 0, result.err
+    assert (
+        app.cloud.account_state.models
+        == app.cloud.account_state.configs
+        == app.cloud.account_state.endpoints
+        == {}
+    )

@@ -6,17 +6,17 @@ import json
 
 import pytest
 
-from tests.support.cloud_app import MODEL, CloudHouse
+from tests.support.cloud_app import MODEL, CloudApp
 from tests.support.model_shapes import LLAMA_70B
 
 SHORT = ("--set", "options.max_model_len=1024")
 
 
 @pytest.fixture
-def large(house: CloudHouse) -> CloudHouse:
+def large(app: CloudApp) -> CloudApp:
     """Little to move, and a key/value cache of 320 KiB a token: 40 GiB at the length that the model was made for."""
-    house.hub.models[MODEL]["config.json"] = json.dumps(LLAMA_70B).encode()
-    return house
+    app.hub.models[MODEL]["config.json"] = json.dumps(LLAMA_70B).encode()
+    return app
 
 
 def vllm(*more: str) -> tuple[str, ...]:
@@ -25,29 +25,31 @@ def vllm(*more: str) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("command", [("plan",), ("up", "--yes")])
 def test_an_endpoint_that_cannot_load_is_refused_with_what_would_help(
-    large: CloudHouse, command: tuple[str, ...]
+    large: CloudApp, command: tuple[str, ...]
 ) -> None:
-    ran = large.lmi(*command, *vllm())
-    assert ran.code == 2
-    assert f"error: {MODEL} does not fit on ml.g5.xlarge: the sequences take 40.0 GiB of KV cache" in ran.err
-    assert "shorter sequences: max_model_len " in ran.err
-    assert "a larger machine: ml." in ran.err
-    assert "--force-fit" in ran.err
-    assert large.kept_in_cloud() == []
+    result = large.lmi(*command, *vllm())
+    assert result.code == 2
+    assert (
+        f"error: {MODEL} does not fit on ml.g5.xlarge: the sequences take 40.0 GiB of KV cache" in result.err
+    )
+    assert "shorter sequences: max_model_len " in result.err
+    assert "a larger machine: ml." in result.err
+    assert "--force-fit" in result.err
+    assert large.cloud_resources() == []
 
 
-def test_a_shorter_length_is_planned_and_says_that_it_fits(large: CloudHouse) -> None:
-    ran = large.lmi("plan", *vllm(*SHORT))
-    assert ran.code == 0, ran.err
-    assert "fit: fits" in ran.out
+def test_a_shorter_length_is_planned_and_reports_that_it_fits(large: CloudApp) -> None:
+    result = large.lmi("plan", *vllm(*SHORT))
+    assert result.code == 0, result.err
+    assert "fit: fits" in result.out
 
 
-def test_who_insists_deploys_all_the_same(large: CloudHouse) -> None:
+def test_who_insists_deploys_all_the_same(large: CloudApp) -> None:
     assert large.lmi("up", "--yes", "--force-fit", *vllm()).code == 0
-    assert large.kept_in_cloud() != []
+    assert large.cloud_resources() != []
 
 
-def test_what_runs_already_is_not_refused(large: CloudHouse) -> None:
+def test_what_runs_already_is_not_refused(large: CloudApp) -> None:
     assert large.lmi("up", "--yes", "--force-fit", *vllm()).code == 0
     assert large.lmi("plan", *vllm(), "--exit-code").code == 0
     assert large.lmi("up", "--yes", *vllm()).code == 0

@@ -16,20 +16,25 @@ from lmi_deploy.domain.sagemaker.settings import (
     TAG,
     EndpointConfigSettings,
     ModelSettings,
+    ObservedEndpoint,
+    ObservedEndpointConfig,
+    ObservedModel,
     Scaling,
-    SeenEndpoint,
-    SeenEndpointConfig,
-    SeenModel,
     is_resource_name,
 )
-from tests.support.cloud_app import RECIPE, CloudHouse, write_recipe
+from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.fake_cloud import LOGS
 from tests.support.fake_hosting import Endpoint
 from tests.support.fake_store import FakeStore
 
-NEAR = ("tiny2", "tiny-2", "tin", "tiny-prod", "atiny", "tiny-00112233aa-x", "other")
+SIMILAR_NAMES = ("tiny2", "tiny-2", "tin", "tiny-prod", "atiny", "tiny-00112233aa-x", "other")
 """Names of other deployments, which begin or end as ours does."""
-NAMES = (*NEAR, *(f"{name}-0011223344" for name in ("tiny", *NEAR)), "tiny-ffffffffff", "TINY-ffffffffff")
+NAMES = (
+    *SIMILAR_NAMES,
+    *(f"{name}-0011223344" for name in ("tiny", *SIMILAR_NAMES)),
+    "tiny-ffffffffff",
+    "TINY-ffffffffff",
+)
 KEYS = (
     *("artifacts/tiny2/0011/serving.properties", "artifacts/tiny-2/x/y", "artifacts/tin", "artifacts/tinyx"),
     *("deployments/tiny2/notes", "deployments/tiny-2/lock.json", "deployments/tin/notes"),
@@ -53,17 +58,17 @@ COMMANDS = (
 )
 
 
-class Crowd:
+class ManyDeployments:
     """Everything of others, made at random."""
 
-    def __init__(self, house: CloudHouse, chance: Random) -> None:
-        self.house, self.chance = house, chance
-        self.living = chance.sample(NEAR, 2)
+    def __init__(self, app: CloudApp, chance: Random) -> None:
+        self.app, self.chance = app, chance
+        self.living = chance.sample(SIMILAR_NAMES, 2)
         self.names = {*self.living, *chance.sample(NAMES, 10)}
         for name in sorted(self.names):
             self._resources(name)
-        for bucket in ("somebodys-models", house.bucket):
-            house.cloud.account.buckets[bucket] = "111122223333/us-east-1"
+        for bucket in ("somebodys-models", app.bucket):
+            app.cloud.account.buckets[bucket] = "111122223333/us-east-1"
             for key in chance.sample(KEYS, 12):
                 self._opened(bucket).put(key, chance.randbytes(20))
         self.objects = {
@@ -74,10 +79,10 @@ class Crowd:
 
     @property
     def _stores(self) -> dict[str, FakeStore]:
-        return self.house.cloud.stores
+        return self.app.cloud.stores
 
     def _opened(self, bucket: str) -> FakeStore:
-        self.house.cloud.opened(bucket)
+        self.app.cloud.opened(bucket)
         return self._stores[bucket]
 
     def _tags(self, name: str) -> Pairs:
@@ -97,39 +102,41 @@ class Crowd:
         )
 
     def _resources(self, name: str) -> None:
-        world, tags = self.house.cloud.world, self._tags(name)
+        account, tags = self.app.cloud.account_state, self._tags(name)
         model = ModelSettings(role="r", image="i", environment=(), artifact="s3://somebodys-models/x/")
-        now = world.clock.now().isoformat()
+        now = account.clock.now().isoformat()
         if self.chance.random() < 0.8:
-            world.models[name] = SeenModel(name=name, arn=world.arn("model", name), settings=model)
-            world.tagged("model", name, tags)
+            account.models[name] = ObservedModel(name=name, arn=account.arn("model", name), settings=model)
+            account.tagged("model", name, tags)
         if self.chance.random() < 0.8:
-            arn = world.arn("endpoint-config", name)
-            world.configs[name] = SeenEndpointConfig(name=name, arn=arn, settings=SETTINGS, created=now)
-            world.tagged("endpoint-config", name, tags)
+            arn = account.arn("endpoint-config", name)
+            account.configs[name] = ObservedEndpointConfig(name=name, arn=arn, settings=SETTINGS, created=now)
+            account.tagged("endpoint-config", name, tags)
         if name in self.living or (self.chance.random() < 0.8 and "-00112233" not in name):
             status = self.chance.choice(("InService", "Failed", "Updating", "Deleting", "Creating"))
-            arn = world.arn("endpoint", name)
-            world.endpoints[name] = Endpoint(
-                SeenEndpoint(name=name, arn=arn, status=status, config=name, created=now, modified=now)
+            arn = account.arn("endpoint", name)
+            account.endpoints[name] = Endpoint(
+                ObservedEndpoint(name=name, arn=arn, status=status, config=name, created=now, modified=now)
             )
-            world.tagged("endpoint", name, tags)
-            self.house.cloud.scalers.kept[name] = Scaling(least=1, most=2, invocations=5)
-        self.house.cloud.logs.groups[f"{LOGS}{name}"] = ("a line of theirs",)
+            account.tagged("endpoint", name, tags)
+            self.app.cloud.scalers.targets[name] = Scaling(least=1, most=2, invocations=5)
+        self.app.cloud.logs.groups[f"{LOGS}{name}"] = ("a line of theirs",)
 
     def state(self) -> object:
         """All of theirs, as it is now."""
-        cloud, world = self.house.cloud, self.house.cloud.world
+        cloud, account = self.app.cloud, self.app.cloud.account_state
         arns = {
-            world.arn(kind, name) for name in self.names for kind in ("endpoint", "endpoint-config", "model")
+            account.arn(kind, name)
+            for name in self.names
+            for kind in ("endpoint", "endpoint-config", "model")
         }  # type: ignore[arg-type]
         return deepcopy(
             (
-                {name: world.endpoints.get(name) for name in sorted(self.names)},
-                {name: world.configs.get(name) for name in sorted(self.names)},
-                {name: world.models.get(name) for name in sorted(self.names)},
-                {arn: tags for arn, tags in world.tags.items() if arn in arns},
-                {name: cloud.scalers.kept.get(name) for name in sorted(self.names)},
+                {name: account.endpoints.get(name) for name in sorted(self.names)},
+                {name: account.configs.get(name) for name in sorted(self.names)},
+                {name: account.models.get(name) for name in sorted(self.names)},
+                {arn: tags for arn, tags in account.tags.items() if arn in arns},
+                {name: cloud.scalers.targets.get(name) for name in sorted(self.names)},
                 {name: cloud.logs.groups.get(f"{LOGS}{name}") for name in sorted(self.names)},
                 {
                     (bucket, key, etag)
@@ -140,19 +147,19 @@ class Crowd:
             )
         )
 
-    def lost(self) -> list[str]:
+    def missing(self) -> list[str]:
         """Objects of theirs that are gone, or are other ones now."""
         return sorted(
             f"{bucket}/{key}" for bucket, key, etag in self.objects if not self._is_there(bucket, key, etag)
         )
 
     def _is_there(self, bucket: str, key: str, etag: str) -> bool:
-        found = self._stores[bucket].look(key)
+        found = self._stores[bucket].head(key)
         return found is not None and found.etag == etag
 
 
 @pytest.fixture
-def crowded(monkeypatch: pytest.MonkeyPatch) -> Iterator[CloudHouse]:
+def crowded(monkeypatch: pytest.MonkeyPatch) -> Iterator[CloudApp]:
     memory = Path("/dev/shm")
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         monkeypatch.chdir(folder)
@@ -160,60 +167,64 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> Iterator[CloudHouse]:
         Path("scaled.yaml").write_text(
             RECIPE + "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}}\n"
         )
-        yield CloudHouse(Path(folder))
+        yield CloudApp(Path(folder))
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("LMI_STRANGERS", "40"))))
-def test_nothing_of_others_is_touched(crowded: CloudHouse, seed: int) -> None:
+def test_nothing_of_others_is_touched(crowded: CloudApp, seed: int) -> None:
     chance = Random(seed)
-    crowd = Crowd(crowded, chance)
-    before = crowd.state()
+    deployments = ManyDeployments(crowded, chance)
+    before = deployments.state()
     done = [
         ("up", "tiny.yaml", "--yes"),
         *chance.choices(COMMANDS, k=6),
         ("down", "tiny", "--yes", "--purge", "--logs"),
     ]
     for command in done:
-        ran = crowded.lmi(*command)
-        assert crowd.lost() == [], (command, ran.err)
-        assert crowd.state() == before, (command, ran.err)
-        assert ran.code in (0, 1, 4, 5), (command, ran.err)
-    assert ran.code == 0, ran.err
-    assert not [name for name in crowded.cloud.world.endpoints if name == "tiny"]
+        result = crowded.lmi(*command)
+        assert deployments.missing() == [], (command, result.err)
+        assert deployments.state() == before, (command, result.err)
+        assert result.code in (0, 1, 4, 5), (command, result.err)
+    assert result.code == 0, result.err
+    assert not [name for name in crowded.cloud.account_state.endpoints if name == "tiny"]
 
 
 @pytest.mark.parametrize("tags", [(), ((TAG, "tiny2"),), (("team", "blue"),)])
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_endpoint_of_our_name_that_is_not_ours(
-    crowded: CloudHouse, tags: Pairs, command: tuple[str, ...]
+    crowded: CloudApp, tags: Pairs, command: tuple[str, ...]
 ) -> None:
-    world, now = crowded.cloud.world, crowded.clock.now().isoformat()
-    arn = world.arn("endpoint", "tiny")
-    seen = SeenEndpoint(name="tiny", arn=arn, status="InService", config="c", created=now, modified=now)
-    world.endpoints["tiny"] = Endpoint(seen)
-    world.configs["c"] = SeenEndpointConfig(
-        name="c", arn=world.arn("endpoint-config", "c"), settings=SETTINGS, created=now
+    account, now = crowded.cloud.account_state, crowded.clock.now().isoformat()
+    arn = account.arn("endpoint", "tiny")
+    observed = ObservedEndpoint(
+        name="tiny", arn=arn, status="InService", config="c", created=now, modified=now
     )
-    world.tagged("endpoint", "tiny", tags)
-    ran = crowded.lmi(*command)
-    assert world.endpoints["tiny"].seen == seen
-    assert world.tags[arn] == tags
+    account.endpoints["tiny"] = Endpoint(observed)
+    account.configs["c"] = ObservedEndpointConfig(
+        name="c", arn=account.arn("endpoint-config", "c"), settings=SETTINGS, created=now
+    )
+    account.tagged("endpoint", "tiny", tags)
+    result = crowded.lmi(*command)
+    assert account.endpoints["tiny"].observed == observed
+    assert account.tags[arn] == tags
     if command[0] in ("up", "rollback", "down"):
-        assert ran.code == 5, ran.err
+        assert result.code == 5, result.err
 
 
-def test_what_carries_our_tag_on_another_name_is_left_alone_and_named(house: CloudHouse) -> None:
+def test_what_uploads_our_tag_on_another_name_is_left_alone_and_named(app: CloudApp) -> None:
     """Somebody copied our tags to a model of theirs: neither `down` nor `gc` deletes it."""
-    house.up()
-    world = house.cloud.world
+    app.up()
+    account = app.cloud.account_state
     settings = ModelSettings(role="r", image="i", environment=(), artifact="s3://somebodys-models/x/")
-    world.models["theirs"] = SeenModel(name="theirs", arn=world.arn("model", "theirs"), settings=settings)
-    world.tagged("model", "theirs", ((TAG, "tiny"),))
-    ended = house.lmi("down", "tiny", "--yes")
+    account.models["theirs"] = ObservedModel(
+        name="theirs", arn=account.arn("model", "theirs"), settings=settings
+    )
+    account.tagged("model", "theirs", ((TAG, "tiny"),))
+    ended = app.lmi("down", "tiny", "--yes")
     assert ended.code == 0
     assert (
         "model theirs: it carries the tag lmi:deployment of tiny, but not a name that lmi gives" in ended.err
     )
-    assert house.lmi("gc", "--yes").code == 0
-    assert list(world.models) == ["theirs"]
-    assert "tiny" not in house.lmi("ls", "--all").out
+    assert app.lmi("gc", "--yes").code == 0
+    assert list(account.models) == ["theirs"]
+    assert "tiny" not in app.lmi("ls", "--all").out

@@ -9,50 +9,50 @@ from typing import Any
 
 import pytest
 
-from tests.functional.sagemaker.test_crash_matrix import undisturbed
+from tests.functional.sagemaker.test_crash_matrix import fault_free_run
 from tests.support.cloud_app import write_recipe
-from tests.support.crash_injection import Blow
-from tests.support.crash_scenarios import LOCK, SCENARIOS, CrashHouse
+from tests.support.crash_injection import Crash
+from tests.support.crash_scenarios import LOCK, SCENARIOS, CrashApp
 
 BEFORE_THE_LOCK = frozenset({"MakeBucket"})
 
 
 def _cases() -> Iterator[Any]:
     for name in SCENARIOS:
-        for number, action in enumerate(undisturbed(name).fate.actions):
+        for number, action in enumerate(fault_free_run(name).injector.actions):
             if action not in BEFORE_THE_LOCK:
                 yield pytest.param(name, number, id=f"{name}: before {action} ({number})")
 
 
 @pytest.mark.parametrize(("name", "number"), list(_cases()))
-def test_who_lost_the_lock_changes_nothing_more_and_says_what_stands(
+def test_who_lost_the_lock_changes_nothing_more_and_reports_what_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    house, scenario = CrashHouse(tmp_path), SCENARIOS[name]
-    house.restore(undisturbed(name).before)
+    app, scenario = CrashApp(tmp_path), SCENARIOS[name]
+    app.restore(fault_free_run(name).before)
     write_recipe(scenario.recipe)
-    ran = house.struck(Blow("before", number, "SIGSTOP"), *scenario.command)
-    assert ran is not None
-    assert ran.code == 1, ran.err
-    assert "tiny: the lock was lost, lmi down (pid " in ran.err
-    assert "on elsewhere" in ran.err
-    assert "nothing more was changed" in ran.err
-    assert "next: `lmi status tiny` shows what is there" in ran.err
-    standing = house.cloud.world.endpoints.get("tiny")
-    if standing is not None and standing.seen.status not in ("Failed", "Deleting"):
-        assert f"the endpoint tiny is {standing.seen.status} and goes on costing" in ran.err
-    assert house.told.writes[house.written :] == []
-    assert json.loads(house.cloud.stores[house.bucket].objects[LOCK])["host"] == "elsewhere"
+    result = app.crashed(Crash("before", number, "SIGSTOP"), *scenario.command)
+    assert result is not None
+    assert result.code == 1, result.err
+    assert "tiny: the lock was lost, lmi down (pid " in result.err
+    assert "on elsewhere" in result.err
+    assert "nothing more was changed" in result.err
+    assert "next: `lmi status tiny` shows what is there" in result.err
+    status = app.cloud.account_state.endpoints.get("tiny")
+    if status is not None and status.observed.status not in ("Failed", "Deleting"):
+        assert f"the endpoint tiny is {status.observed.status} and goes on costing" in result.err
+    assert app.story.writes[app.written :] == []
+    assert json.loads(app.cloud.stores[app.bucket].objects[LOCK])["host"] == "elsewhere"
 
 
 def test_the_loss_is_a_result_for_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    house, scenario = CrashHouse(tmp_path), SCENARIOS["down"]
-    house.restore(undisturbed("down").before)
+    app, scenario = CrashApp(tmp_path), SCENARIOS["down"]
+    app.restore(fault_free_run("down").before)
     write_recipe(scenario.recipe)
-    ran = house.struck(Blow("before", 0, "SIGSTOP"), *scenario.command, "--json")
-    assert ran is not None
-    assert (ran.code, ran.err) == (1, "")
-    assert (ran.result["error"]["kind"], ran.result["error"]["exit_code"]) == ("LockLost", 1)
-    assert "goes on costing $1.41 an hour" in ran.result["error"]["message"]
+    result = app.crashed(Crash("before", 0, "SIGSTOP"), *scenario.command, "--json")
+    assert result is not None
+    assert (result.code, result.err) == (1, "")
+    assert (result.result["error"]["kind"], result.result["error"]["exit_code"]) == ("LockLost", 1)
+    assert "goes on costing $1.41 an hour" in result.result["error"]["message"]

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.domain.recipe import Pairs
-from lmi_deploy.domain.sagemaker.settings import TAG, EndpointConfigSettings, SeenEndpoint, SeenEndpointConfig
+from lmi_deploy.domain.sagemaker.settings import (
+    TAG,
+    EndpointConfigSettings,
+    ObservedEndpoint,
+    ObservedEndpointConfig,
+)
 from tests.functional.sagemaker.test_lifecycle import CHANGED, steps
-from tests.support.cloud_app import CloudHouse, write_recipe
+from tests.support.cloud_app import CloudApp, write_recipe
 from tests.support.fake_hosting import Endpoint
 
 PRICE = "$1.41 an hour"
@@ -15,17 +20,17 @@ OTHERS: tuple[Pairs | None, ...] = (None, (), ((TAG, "other"),), (("team", "blue
 """What becomes of the endpoint's tags; None: all but the deployment's name stay."""
 
 
-def take_tags(house: CloudHouse, tags: Pairs | None) -> None:
-    world = house.cloud.world
-    arn = world.arn("endpoint", "tiny")
-    left = tuple(pair for pair in world.tags[arn] if pair[0] != TAG)
-    world.tags[arn] = left if tags is None else tags
+def take_tags(app: CloudApp, tags: Pairs | None) -> None:
+    account = app.cloud.account_state
+    arn = account.arn("endpoint", "tiny")
+    left = tuple(pair for pair in account.tags[arn] if pair[0] != TAG)
+    account.tags[arn] = left if tags is None else tags
 
 
-def everything(house: CloudHouse) -> object:
-    world = house.cloud.world
-    objects = {key: found.etag for store in house.cloud.stores.values() for key, found in listed(store)}
-    return {**world.endpoints}, {**world.configs}, {**world.models}, {**world.tags}, objects
+def everything(app: CloudApp) -> object:
+    account = app.cloud.account_state
+    objects = {key: found.etag for store in app.cloud.stores.values() for key, found in listed(store)}
+    return {**account.endpoints}, {**account.configs}, {**account.models}, {**account.tags}, objects
 
 
 def listed(store: object) -> list[tuple[str, object]]:
@@ -35,105 +40,111 @@ def listed(store: object) -> list[tuple[str, object]]:
 @pytest.mark.parametrize("tags", OTHERS)
 @pytest.mark.parametrize("recorded", [True, False])
 def test_down_refuses_while_the_endpoint_lives_on_without_its_tag(
-    house: CloudHouse, tags: Pairs | None, *, recorded: bool
+    app: CloudApp, tags: Pairs | None, *, recorded: bool
 ) -> None:
-    house.up()
+    app.up()
     if not recorded:
-        house.depot().records.remove("tiny")
-    take_tags(house, tags)
-    before = everything(house)
+        app.depot().records.remove("tiny")
+    take_tags(app, tags)
+    before = everything(app)
     for command in (("down", "tiny", "--yes", "--purge"), ("up", "--yes"), ("up", "--yes", *CHANGED)):
-        ran = house.lmi(*command)
-        assert ran.code == 5, (command, ran.err)
-        assert "an endpoint of that name is there, and is not ours" in ran.err
-        assert "aws sagemaker add-tags --region us-east-1 --resource-arn" in ran.err
-        assert everything(house) == before, command
-    assert PRICE in house.lmi("down", "tiny", "--yes").err
-    status = house.lmi("status", "tiny", "--json")
+        result = app.lmi(*command)
+        assert result.code == 5, (command, result.err)
+        assert "an endpoint of that name is there, and is not ours" in result.err
+        assert "aws sagemaker add-tags --region us-east-1 --resource-arn" in result.err
+        assert everything(app) == before, command
+    assert PRICE in app.lmi("down", "tiny", "--yes").err
+    status = app.lmi("status", "tiny", "--json")
     assert (status.code, status.result["standing"]) == (4, "drifted")
     assert PRICE in status.result["cost"]
-    assert "tiny" in house.lmi("ls", "--all").out
-    house.lmi("gc", "--yes")
-    assert everything(house) == before
-    world = house.cloud.world
-    world.tags[world.arn("endpoint", "tiny")] = ((TAG, "tiny"),)
-    assert house.lmi("down", "tiny", "--yes").code == 0
-    assert house.kept_in_cloud() == []
+    assert "tiny" in app.lmi("ls", "--all").out
+    app.lmi("gc", "--yes")
+    assert everything(app) == before
+    account = app.cloud.account_state
+    account.tags[account.arn("endpoint", "tiny")] = ((TAG, "tiny"),)
+    assert app.lmi("down", "tiny", "--yes").code == 0
+    assert app.cloud_resources() == []
 
 
-def test_an_index_that_still_shows_the_tag_is_not_believed(house: CloudHouse) -> None:
+def test_an_index_that_still_shows_the_tag_is_not_believed(app: CloudApp) -> None:
     """The tag search lags: what is deleted is asked of SageMaker itself."""
-    house.up()
-    world = house.cloud.world
-    arn = world.arn("endpoint", "tiny")
-    indexed = dict(world.tags)
-    real = world.resources
-    world.resources = lambda: (  # type: ignore[method-assign]
+    app.up()
+    account = app.cloud.account_state
+    arn = account.arn("endpoint", "tiny")
+    indexed = dict(account.tags)
+    real = account.resources
+    account.resources = lambda: (  # type: ignore[method-assign]
         found if found.arn != arn else type(found)(kind="endpoint", name="tiny", arn=arn, tags=indexed[arn])
         for found in real()
     )
-    take_tags(house, (("team", "blue"),))
-    before = everything(house)
-    assert house.lmi("down", "tiny", "--yes").code == 5
-    assert everything(house) == before
+    take_tags(app, (("team", "blue"),))
+    before = everything(app)
+    assert app.lmi("down", "tiny", "--yes").code == 5
+    assert everything(app) == before
 
 
-def test_a_model_that_a_foreign_endpoint_runs_is_not_deleted(house: CloudHouse) -> None:
+def test_a_model_that_a_foreign_endpoint_runs_is_not_deleted(app: CloudApp) -> None:
     """Somebody deleted the endpoint and created one of that name, with a config of their own around our model."""
-    house.up()
-    world = house.cloud.world
-    (model,) = world.models
+    app.up()
+    account = app.cloud.account_state
+    (model,) = account.models
     settings = EndpointConfigSettings(
         model=model, instance="ml.g5.xlarge", count=1, model_download=60, startup=60
     )
-    arn = world.arn("endpoint-config", "theirs")
-    world.configs["theirs"] = SeenEndpointConfig(name="theirs", arn=arn, settings=settings, models=(model,))
-    world.tagged("endpoint-config", "theirs", ())
-    seen = SeenEndpoint(name="tiny", arn=world.arn("endpoint", "tiny"), status="InService", config="theirs")
-    world.endpoints["tiny"] = Endpoint(seen)
-    world.tags[seen.arn] = ()
-    before = everything(house)
-    ran = house.lmi("down", "tiny", "--yes")
-    assert (ran.code, f"its model {model} carries the tag" in ran.err) == (5, True), ran.err
-    assert everything(house) == before
+    arn = account.arn("endpoint-config", "theirs")
+    account.configs["theirs"] = ObservedEndpointConfig(
+        name="theirs", arn=arn, settings=settings, models=(model,)
+    )
+    account.tagged("endpoint-config", "theirs", ())
+    observed = ObservedEndpoint(
+        name="tiny", arn=account.arn("endpoint", "tiny"), status="InService", config="theirs"
+    )
+    account.endpoints["tiny"] = Endpoint(observed)
+    account.tags[observed.arn] = ()
+    before = everything(app)
+    result = app.lmi("down", "tiny", "--yes")
+    assert (result.code, f"its model {model} carries the tag" in result.err) == (5, True), result.err
+    assert everything(app) == before
 
 
 @pytest.mark.parametrize("lost", [("model",), ("endpoint-config",), ("model", "endpoint-config")])
 def test_a_config_or_model_deleted_by_hand_is_drift_and_created_again(
-    house: CloudHouse, lost: tuple[str, ...]
+    app: CloudApp, lost: tuple[str, ...]
 ) -> None:
-    house.up()
-    world = house.cloud.world
-    tables = {"model": world.models, "endpoint-config": world.configs}
+    app.up()
+    account = app.cloud.account_state
+    tables = {"model": account.models, "endpoint-config": account.configs}
     for kind in lost:
         tables[kind].clear()
-        for arn in [arn for arn in world.tags if f":{kind}/" in arn]:
-            del world.tags[arn]
-    status = house.lmi("status", "tiny", "--json")
+        for arn in [arn for arn in account.tags if f":{kind}/" in arn]:
+            del account.tags[arn]
+    status = app.lmi("status", "tiny", "--json")
     assert (status.code, status.result["standing"]) == (4, "drifted")
     for kind in lost:
         assert f"{kind.replace('-', ' ')} tiny-" in status.result["why"]
-    changed = house.lmi("plan", *CHANGED)
+    changed = app.lmi("plan", *CHANGED)
     assert ("deletes the endpoint tiny and creates it again" in changed.err) == ("endpoint-config" in lost)
-    assert "deleted, not by lmi" in house.lmi("plan").err
-    ran = house.lmi("up", "--yes", "--json")
+    assert "deleted, not by lmi" in app.lmi("plan").err
+    result = app.lmi("up", "--yes", "--json")
     named = {"model": "CreateModel", "endpoint-config": "CreateEndpointConfig"}
-    assert steps(ran.lines) == [named[kind] for kind in lost]
-    assert house.lmi("status", "tiny").code == 0
-    assert "DeleteEndpoint" not in steps(house.lmi("up", "--yes", "--json", *CHANGED).lines)
+    assert steps(result.lines) == [named[kind] for kind in lost]
+    assert app.lmi("status", "tiny").code == 0
+    assert "DeleteEndpoint" not in steps(app.lmi("up", "--yes", "--json", *CHANGED).lines)
 
 
-def test_a_foreign_endpoint_stands_beside_what_an_up_left(house: CloudHouse) -> None:
+def test_a_foreign_endpoint_stands_beside_what_an_up_left(app: CloudApp) -> None:
     """It uses nothing of ours: what is ours goes, and it is left alone."""
-    house.up()
-    world = house.cloud.world
-    theirs = SeenEndpoint(name="tiny", arn=world.arn("endpoint", "tiny"), status="InService", config="theirs")
-    world.endpoints["tiny"] = Endpoint(theirs)
-    world.tags[theirs.arn] = (("team", "blue"),)
-    ran = house.lmi("down", "tiny", "--yes")
-    assert ran.code == 0, ran.err
-    assert "an endpoint of that name is there, and is not ours" in ran.err
-    assert world.endpoints["tiny"].seen == theirs
-    assert not world.models
+    app.up()
+    account = app.cloud.account_state
+    expected = ObservedEndpoint(
+        name="tiny", arn=account.arn("endpoint", "tiny"), status="InService", config="theirs"
+    )
+    account.endpoints["tiny"] = Endpoint(expected)
+    account.tags[expected.arn] = (("team", "blue"),)
+    result = app.lmi("down", "tiny", "--yes")
+    assert result.code == 0, result.err
+    assert "an endpoint of that name is there, and is not ours" in result.err
+    assert account.endpoints["tiny"].observed == expected
+    assert not account.models
     write_recipe()
-    assert house.lmi("up", "--yes").code == 5
+    assert app.lmi("up", "--yes").code == 5

@@ -5,30 +5,30 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.domain.weights import manifest_key, weights_prefix
-from tests.support.cloud_app import CloudHouse
+from tests.support.cloud_app import CloudApp
 from tests.support.fakes import model_files
 
 FILE = "model.safetensors"
 
 
-def _key(house: CloudHouse) -> str:
-    (manifest,) = house.depot().weights.all()
+def _key(app: CloudApp) -> str:
+    (manifest,) = app.depot().weights.all()
     return f"{weights_prefix(manifest.name)}{FILE}"
 
 
-def _begun(house: CloudHouse, *argv: str) -> list[str]:
+def _started_commands(app: CloudApp, *argv: str) -> list[str]:
     """The actions of an `up`."""
-    ran = house.lmi("up", "--yes", "--json", *argv)
-    assert ran.code == 0, ran.err
-    return [line["key"].partition(":")[0] for line in ran.lines if line["event"] == "finished"]
+    result = app.lmi("up", "--yes", "--json", *argv)
+    assert result.code == 0, result.err
+    return [line["key"].partition(":")[0] for line in result.lines if line["event"] == "finished"]
 
 
 @pytest.mark.parametrize("damage", ["deleted", "cut off", "replaced"])
-def test_deleted_weights_are_drift_and_are_brought_back_before_an_instance_starts(
-    house: CloudHouse, damage: str
+def test_deleted_weights_are_drift_and_are_transferred_back_before_an_instance_starts(
+    app: CloudApp, damage: str
 ) -> None:
-    house.up()
-    store, key = house.depot().store, _key(house)
+    app.up()
+    store, key = app.depot().store, _key(app)
     content = b"".join(store.read(key))
     match damage:
         case "deleted":
@@ -37,62 +37,62 @@ def test_deleted_weights_are_drift_and_are_brought_back_before_an_instance_start
             store.put(key, content[:-1])
         case "replaced":
             store.put(key, content[:-1] + bytes([content[-1] ^ 1]))
-    said = {"deleted": "is not there", "cut off": "bytes, the manifest says", "replaced": "was replaced"}[
+    output = {"deleted": "is not there", "cut off": "bytes, the manifest says", "replaced": "was replaced"}[
         damage
     ]
-    status = house.lmi("status", "tiny", "--json")
+    status = app.lmi("status", "tiny", "--json")
     assert (status.code, status.result["standing"]) == (4, "drifted")
     assert f"{FILE} " in status.result["why"]
-    assert said in status.result["why"]
-    plan = house.lmi("plan", "--exit-code")
+    assert output in status.result["why"]
+    plan = app.lmi("plan", "--exit-code")
     assert plan.code == 4
-    assert said in plan.out
-    planned = house.lmi("plan", "--json").result["actions"]
+    assert output in plan.out
+    planned = app.lmi("plan", "--json").result["actions"]
     assert [action["key"].partition(":")[0] for action in planned] == ["PushWeights"]
-    assert _begun(house) == ["PushWeights"]
+    assert _started_commands(app) == ["PushWeights"]
     assert b"".join(store.read(key)) == content
-    assert house.lmi("status", "tiny").code == 0
-    assert house.lmi("plan", "--exit-code").code == 0
+    assert app.lmi("status", "tiny").code == 0
+    assert app.lmi("plan", "--exit-code").code == 0
 
 
-def test_only_what_was_lost_is_sent_again(house: CloudHouse) -> None:
-    house.up()
-    store, key = house.depot().store, _key(house)
+def test_only_what_was_lost_is_sent_again(app: CloudApp) -> None:
+    app.up()
+    store, key = app.depot().store, _key(app)
     store.delete([key])
     figures = {
-        key.replace("_", " "): value for key, value in house.lmi("plan", "--json").result["figures"].items()
+        key.replace("_", " "): value for key, value in app.lmi("plan", "--json").result["figures"].items()
     }
     assert figures["to move"] == str(len(model_files()[FILE]))
 
 
-def test_a_lost_manifest_is_drift(house: CloudHouse) -> None:
-    house.up()
-    (manifest,) = house.depot().weights.all()
-    house.depot().store.delete([manifest_key(manifest.name)])
-    status = house.lmi("status", "tiny", "--json")
+def test_a_lost_manifest_is_drift(app: CloudApp) -> None:
+    app.up()
+    (manifest,) = app.depot().weights.all()
+    app.depot().store.delete([manifest_key(manifest.name)])
+    status = app.lmi("status", "tiny", "--json")
     assert (status.code, "the manifest of" in status.result["why"]) == (4, True)
-    assert _begun(house)[0] == "PushWeights"
-    assert house.lmi("status", "tiny").code == 0
+    assert _started_commands(app)[0] == "PushWeights"
+    assert app.lmi("status", "tiny").code == 0
 
 
-def test_a_file_too_many_is_refused_before_an_instance_starts(house: CloudHouse) -> None:
-    house.up()
-    store, key = house.depot().store, _key(house)
+def test_a_file_too_many_is_refused_before_an_instance_starts(app: CloudApp) -> None:
+    app.up()
+    store, key = app.depot().store, _key(app)
     store.put(f"{key}.bak", b"x")
-    house.cloud.world.calls.clear()
-    ran = house.lmi("up", "--yes", "--set", "options.dtype=fp32")
-    assert ran.code == 5
-    assert "not of this model" in ran.err
-    assert not {"create_model", "update_endpoint"} & {*house.cloud.world.calls}
+    app.cloud.account_state.calls.clear()
+    result = app.lmi("up", "--yes", "--set", "options.dtype=fp32")
+    assert result.code == 5
+    assert "not of this model" in result.err
+    assert not {"create_model", "update_endpoint"} & {*app.cloud.account_state.calls}
 
 
-def test_weights_that_were_carried_into_the_artifact_are_looked_for_there(house: CloudHouse) -> None:
+def test_weights_that_were_uploaded_into_the_artifact_are_checked_for_there(app: CloudApp) -> None:
     packed = ("--set", "weights.deliver=artifact")
-    house.up(*packed)
-    store = house.depot().store
+    app.up(*packed)
+    store = app.depot().store
     (key,) = [stored.key for stored in store.list("artifacts/tiny/") if stored.key.endswith(FILE)]
     content = b"".join(store.read(key))
     store.delete([key])
-    assert _begun(house, *packed) == ["PutArtifact"]
+    assert _started_commands(app, *packed) == ["PutArtifact"]
     assert b"".join(store.read(key)) == content
-    assert house.lmi("plan", "--exit-code", *packed).code == 0
+    assert app.lmi("plan", "--exit-code", *packed).code == 0

@@ -7,29 +7,29 @@ from dataclasses import replace
 import pytest
 
 from lmi_deploy.domain.environment_digests import value_digest
-from lmi_deploy.workflows.dependencies import Deps
-from tests.support.cloud_app import RECIPE, CloudHouse, write_recipe
+from lmi_deploy.workflows.dependencies import Dependencies
+from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 from tests.support.crash_scenarios import BY_JOB
 
 VPC = "endpoint: {vpc: {subnets: [subnet-12345678], security_groups: [sg-12345678]}}\n"
 
 
-class FarHub(CloudHouse):
+class RemoteHub(CloudApp):
     """A machine whose HF_ENDPOINT is set."""
 
     address = ""
 
-    def deps(self) -> Deps:
+    def deps(self) -> Dependencies:
         return replace(super().deps(), hub_address=lambda: self.address)
 
 
 @pytest.fixture
-def far(house: CloudHouse) -> FarHub:
-    return FarHub(house.root)
+def remote_hub(app: CloudApp) -> RemoteHub:
+    return RemoteHub(app.root)
 
 
 @pytest.mark.parametrize(
-    ("address", "more", "said"),
+    ("address", "more", "output"),
     [
         ("", "", ""),
         ("https://mirror.example/hf", "", ""),
@@ -41,33 +41,33 @@ def far(house: CloudHouse) -> FarHub:
         ("https://me:s3cr3t@mirror.example", "", "holds a password"),
     ],
 )
-def test_the_job_is_told_the_hub_or_you_are_told_why_not(
-    far: FarHub, address: str, more: str, said: str
+def test_the_job_is_reported_the_hub_or_you_are_reported_why_not(
+    remote_hub: RemoteHub, address: str, more: str, output: str
 ) -> None:
-    far.address = address
+    remote_hub.address = address
     write_recipe(BY_JOB + more)
-    plan = far.lmi("plan", "--json")
+    plan = remote_hub.lmi("plan", "--json")
     assert plan.code == 0, plan.out
     job = next(action for action in plan.result["actions"] if action["action"] == "run-transfer-job")
     handed = dict(job["settings"]["environment"]).get("HF_ENDPOINT", "")
-    assert handed == ("" if said or not address else value_digest(address))
-    told = [line["text"] for line in plan.lines if line["event"] == "notice"]
-    assert any("HF_ENDPOINT" in text for text in told) == bool(said)
-    assert said in " ".join(told)
+    assert handed == ("" if output or not address else value_digest(address))
+    results = [line["text"] for line in plan.lines if line["event"] == "notice"]
+    assert any("HF_ENDPOINT" in text for text in results) == bool(output)
+    assert output in " ".join(results)
     assert "s3cr3t" not in plan.out
 
 
-def test_a_gated_model_needs_a_token_of_the_jobs_own(far: FarHub) -> None:
-    far.hub.gated = True
+def test_a_gated_model_needs_a_token_of_the_jobs_own(remote_hub: RemoteHub) -> None:
+    remote_hub.hub.gated = True
     write_recipe(BY_JOB)
-    assert "weights.token_secret" in far.lmi("plan").err
+    assert "weights.token_secret" in remote_hub.lmi("plan").err
     write_recipe(RECIPE + "weights: {via: job, token_secret: hub-token}\n")
-    far.cloud.secrets.there.add("hub-token")
-    assert "gated" not in far.lmi("plan").err
+    remote_hub.cloud.secrets.names.add("hub-token")
+    assert "gated" not in remote_hub.lmi("plan").err
 
 
-def test_another_hub_is_no_other_deployment(far: FarHub) -> None:
-    far.up()
+def test_another_hub_is_no_other_deployment(remote_hub: RemoteHub) -> None:
+    remote_hub.up()
     write_recipe(BY_JOB)
-    far.address = "https://mirror.example"
-    assert "nothing to do" in far.lmi("plan").out
+    remote_hub.address = "https://mirror.example"
+    assert "nothing to do" in remote_hub.lmi("plan").out

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lmi_deploy.domain.sagemaker.transfer_job import SeenJob
+from lmi_deploy.domain.sagemaker.transfer_job import ObservedJob
 from lmi_deploy.errors import AccessError
 from tests.support.action_failures import Killed
-from tests.support.cloud_app import RECIPE, CloudHouse, write_recipe
+from tests.support.cloud_app import RECIPE, CloudApp, write_recipe
 
 ONE_TYPE = RECIPE.replace("[ml.g5.xlarge, ml.g6.xlarge]", "ml.g5.xlarge")
 BIG = ONE_TYPE + "weights: {via: job, job: {instance_type: ml.m5.4xlarge, count: 2}}\n"
@@ -16,58 +16,58 @@ PLANNED = COST.replace(";", " at $0.92;")
 
 
 @pytest.fixture
-def by_job(house: CloudHouse) -> CloudHouse:
+def by_job(app: CloudApp) -> CloudApp:
     """A job that goes on for ever, and a tag search that knows nothing for an hour."""
     write_recipe(BIG)
-    house.cloud.jobs.seconds = 1e9
-    house.cloud.world.tag_lag = 3600.0
-    return house
+    app.cloud.jobs.seconds = 1e9
+    app.cloud.account_state.tag_lag = 3600.0
+    return app
 
 
-def end_early(house: CloudHouse, error: type[BaseException], *argv: str) -> str:
+def end_early(app: CloudApp, error: type[BaseException], *argv: str) -> str:
     """An `up` that ends when its job is begun and looked at a few times; what it said."""
-    jobs, seen = house.cloud.jobs, house.cloud.jobs.job
-    looks: list[str] = []
+    jobs, observed = app.cloud.jobs, app.cloud.jobs.job
+    polls: list[str] = []
 
-    def job(name: str) -> SeenJob | None:
-        found = seen(name)
-        looks.extend([name] if found and found.is_running else [])
-        if len(looks) == 3:
+    def job(name: str) -> ObservedJob | None:
+        found = observed(name)
+        polls.extend([name] if found and found.is_running else [])
+        if len(polls) == 3:
             raise error
         return found
 
     jobs.job = job  # type: ignore[method-assign]
     try:
-        ran = house.lmi("up", "--yes", *argv)
-        assert ran.code == 130
-        return ran.err
+        result = app.lmi("up", "--yes", *argv)
+        assert result.code == 130
+        return result.err
     except Killed:
         return ""
     finally:
-        jobs.job = seen  # type: ignore[method-assign]
+        jobs.job = observed  # type: ignore[method-assign]
 
 
-def running(house: CloudHouse) -> list[str]:
-    found = (house.cloud.jobs.job(name) for name in house.cloud.jobs.started)
+def running(app: CloudApp) -> list[str]:
+    found = (app.cloud.jobs.job(name) for name in app.cloud.jobs.started)
     return [job.name for job in found if job and job.is_running]
 
 
-def test_an_interrupted_up_names_the_job_that_runs_on_and_its_price(by_job: CloudHouse) -> None:
-    told = end_early(by_job, KeyboardInterrupt)
+def test_an_interrupted_up_names_the_job_that_runs_on_and_its_price(by_job: CloudApp) -> None:
+    output = end_early(by_job, KeyboardInterrupt)
     (job,) = running(by_job)
-    assert f"the transfer job {job} is InProgress and goes on costing {COST}" in told
-    assert "`lmi up` goes on watching it, `lmi down tiny` stops it" in told
+    assert f"the transfer job {job} is InProgress and goes on costing {COST}" in output
+    assert "`lmi up` goes on watching it, `lmi down tiny` stops it" in output
 
 
-def test_a_failed_up_names_it_too(by_job: CloudHouse) -> None:
-    ran = by_job.lmi("up", "--yes", "--json")
+def test_a_failed_up_names_it_too(by_job: CloudApp) -> None:
+    result = by_job.lmi("up", "--yes", "--json")
     (job,) = running(by_job)
-    error = ran.result["error"]
-    assert (ran.code, "still at work" in error["message"]) == (1, True)
+    error = result.result["error"]
+    assert (result.code, "still at work" in error["message"]) == (1, True)
     assert f"the transfer job {job} is InProgress and goes on costing {COST}" in error["hint"]
 
 
-def test_status_and_ls_show_it(by_job: CloudHouse) -> None:
+def test_status_and_ls_show_it(by_job: CloudApp) -> None:
     end_early(by_job, Killed)
     (job,) = running(by_job)
     status = by_job.lmi("status", "tiny", "--target", "sagemaker", "--json")
@@ -82,22 +82,22 @@ def test_status_and_ls_show_it(by_job: CloudHouse) -> None:
     assert (row["name"], row["standing"], row["costs"]) == ("tiny", "starting", COST)
 
 
-def test_down_stops_it_though_the_tag_search_does_not_show_it(by_job: CloudHouse) -> None:
+def test_down_stops_it_though_the_tag_search_does_not_show_it(by_job: CloudApp) -> None:
     end_early(by_job, Killed)
     assert running(by_job)
-    ran = by_job.lmi("down", "tiny", "--target", "sagemaker", "--yes")
-    assert (ran.code, running(by_job)) == (0, []), ran.err
-    assert "stop the job tiny-" in ran.err
-    assert by_job.kept_in_cloud() == []
+    result = by_job.lmi("down", "tiny", "--target", "sagemaker", "--yes")
+    assert (result.code, running(by_job)) == (0, []), result.err
+    assert "stop the job tiny-" in result.err
+    assert by_job.cloud_resources() == []
 
 
-def test_down_does_not_end_before_it_has(by_job: CloudHouse) -> None:
+def test_down_does_not_end_before_it_has(by_job: CloudApp) -> None:
     """Stopping costs, too: it is waited for; one that does not end is an error, and the record stays."""
     end_early(by_job, Killed)
     by_job.cloud.jobs.grace = 1e9
-    ran = by_job.lmi("down", "tiny", "--target", "sagemaker", "--yes")
+    result = by_job.lmi("down", "tiny", "--target", "sagemaker", "--yes")
     (job,) = running(by_job)
-    assert (ran.code, f"{job}: not ended after" in ran.err) == (1, True), ran.err
+    assert (result.code, f"{job}: not ended after" in result.err) == (1, True), result.err
     assert by_job.record().intents
     by_job.cloud.jobs.stopping.clear()
     by_job.cloud.jobs.grace = 30.0
@@ -105,27 +105,27 @@ def test_down_does_not_end_before_it_has(by_job: CloudHouse) -> None:
     assert running(by_job) == []
 
 
-def test_an_up_that_needs_it_no_more_stops_it(by_job: CloudHouse) -> None:
+def test_an_up_that_needs_it_no_more_stops_it(by_job: CloudApp) -> None:
     end_early(by_job, Killed)
     assert running(by_job)
     write_recipe()
-    ran = by_job.up()
-    assert "stop the job tiny-" in ran.err
+    result = by_job.up()
+    assert "stop the job tiny-" in result.err
     assert running(by_job) == []
     assert by_job.lmi("status", "tiny").code == 0
 
 
-def test_one_that_is_done_already_is_watched_to_its_end(by_job: CloudHouse) -> None:
+def test_one_that_is_done_already_is_watched_to_its_end(by_job: CloudApp) -> None:
     """Its manifest is written by one instance, and the others cost until they have ended."""
     end_early(by_job, Killed)
     (job,) = running(by_job)
-    by_job.carry(job)
+    by_job.run_transfer_job(job)
     by_job.cloud.jobs.seconds = 600.0
     by_job.up()
     assert running(by_job) == []
 
 
-def test_another_attempt_is_found_by_the_name_of_the_first(by_job: CloudHouse) -> None:
+def test_another_attempt_is_found_by_the_name_of_the_first(by_job: CloudApp) -> None:
     by_job.cloud.jobs.seconds, by_job.cloud.jobs.reason = 60.0, "out of disk"
     assert by_job.lmi("up", "--yes").code == 1
     by_job.cloud.jobs.seconds, by_job.cloud.jobs.reason = 1e9, ""
@@ -136,40 +136,40 @@ def test_another_attempt_is_found_by_the_name_of_the_first(by_job: CloudHouse) -
     assert running(by_job) == []
 
 
-def test_somebody_elses_job_of_that_name_is_left_alone(by_job: CloudHouse) -> None:
+def test_foreign_job_of_that_name_is_left_alone(by_job: CloudApp) -> None:
     end_early(by_job, Killed)
     (job,) = running(by_job)
-    world = by_job.cloud.world
-    world.tags[world.arn("processing-job", job)] = (("owner", "somebody"),)
+    account = by_job.cloud.account_state
+    account.tags[account.arn("processing-job", job)] = (("owner", "somebody"),)
     assert by_job.lmi("down", "tiny", "--target", "sagemaker", "--yes").code == 0
     assert running(by_job) == [job]
 
 
-def test_gc_shows_one_that_nobody_waits_for(by_job: CloudHouse) -> None:
+def test_gc_shows_one_that_no_one_waits_for(by_job: CloudApp) -> None:
     end_early(by_job, Killed)
     (job,) = running(by_job)
     by_job.clock.sleep(4000)
-    ran = by_job.lmi("gc", "--yes", "--json")
-    (row,) = [line for line in ran.lines if line.get("name") == "tiny"]
-    assert (ran.code, row["why"]) == (0, f"no lmi waits for its transfer job {job}, which costs {COST}"), (
-        ran.err
+    result = by_job.lmi("gc", "--yes", "--json")
+    (row,) = [line for line in result.lines if line.get("name") == "tiny"]
+    assert (result.code, row["why"]) == (0, f"no lmi waits for its transfer job {job}, which costs {COST}"), (
+        result.err
     )
     assert running(by_job) == []
-    assert [arn for arn in by_job.kept_in_cloud() if "processing-job" not in arn] == []
+    assert [arn for arn in by_job.cloud_resources() if "processing-job" not in arn] == []
 
 
-def test_gc_leaves_one_alone_that_an_up_waits_for(by_job: CloudHouse) -> None:
+def test_gc_leaves_one_alone_that_an_up_waits_for(by_job: CloudApp) -> None:
     end_early(by_job, Killed)
     by_job.clock.sleep(4000)
     with by_job.depot().lock.hold("tiny"):
-        ran = by_job.lmi("gc", "--yes", "--json")
-    assert not [line for line in ran.lines if line.get("name") == "tiny"]
+        result = by_job.lmi("gc", "--yes", "--json")
+    assert not [line for line in result.lines if line.get("name") == "tiny"]
     assert running(by_job)
 
 
-def test_the_plan_tells_its_price_and_the_bound_counts_it(by_job: CloudHouse) -> None:
-    told = by_job.lmi("plan").out
-    assert f"transfer job: {PLANNED}, while it runs" in told
+def test_the_plan_reports_its_price_and_the_bound_counts_it(by_job: CloudApp) -> None:
+    output = by_job.lmi("plan").out
+    assert f"transfer job: {PLANNED}, while it runs" in output
     refused = by_job.lmi("up", "--yes", "--max-hourly", "1.5")
     assert refused.code == 5
     assert f"the transfer job of tiny costs {PLANNED}" in refused.err
@@ -182,33 +182,35 @@ def test_the_plan_tells_its_price_and_the_bound_counts_it(by_job: CloudHouse) ->
     )
 
 
-def test_the_bound_counts_what_serves_meanwhile(house: CloudHouse) -> None:
-    house.up()
-    house.hub.models["org/tiny"]["config.json"] += b"\n"
+def test_the_bound_counts_what_serves_concurrently(app: CloudApp) -> None:
+    app.up()
+    app.hub.models["org/tiny"]["config.json"] += b"\n"
     write_recipe(BIG)
-    ran = house.lmi("plan", "--max-hourly", "3")
-    assert (ran.code, f"costs {PLANNED} beside the $1.41 of what serves" in ran.err) == (5, True), ran.err
-    assert house.lmi("plan", "--max-hourly", "3.3").code == 0
+    result = app.lmi("plan", "--max-hourly", "3")
+    assert (result.code, f"costs {PLANNED} beside the $1.41 of what serves" in result.err) == (5, True), (
+        result.err
+    )
+    assert app.lmi("plan", "--max-hourly", "3.3").code == 0
 
 
-def test_a_rollback_keeps_to_the_bound(house: CloudHouse) -> None:
-    house.up("--set", "endpoint.count=2")
-    house.up()
-    refused = house.lmi("rollback", "tiny", "--yes", "--max-hourly", "2")
+def test_a_rollback_keeps_to_the_bound(app: CloudApp) -> None:
+    app.up("--set", "endpoint.count=2")
+    app.up()
+    refused = app.lmi("rollback", "tiny", "--yes", "--max-hourly", "2")
     assert (refused.code, "may cost $2.82 an hour (2 x ml.g5.xlarge" in refused.err) == (5, True), refused.err
-    ran = house.lmi("rollback", "tiny", "--yes", "--max-hourly", "3")
-    assert (ran.code, "cost: $2.82 an hour" in ran.err) == (0, True), ran.err
+    result = app.lmi("rollback", "tiny", "--yes", "--max-hourly", "3")
+    assert (result.code, "cost: $2.82 an hour" in result.err) == (0, True), result.err
 
 
-def test_one_that_may_not_be_asked_for_stops_no_up_and_no_status(house: CloudHouse) -> None:
+def test_one_that_may_not_be_requested_stops_no_up_and_no_status(app: CloudApp) -> None:
     write_recipe(BIG)
-    house.up()
+    app.up()
     write_recipe()
-    jobs = house.cloud.jobs
+    jobs = app.cloud.jobs
 
-    def job(name: str) -> SeenJob | None:
+    def job(name: str) -> ObservedJob | None:
         raise AccessError(f"{name}: denied", hint="ask")
 
     jobs.job = job  # type: ignore[method-assign]
-    assert house.lmi("status", "tiny").code == 0
-    house.up("--set", "options.dtype=fp32")
+    assert app.lmi("status", "tiny").code == 0
+    app.up("--set", "options.dtype=fp32")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.cloud_app import CloudHouse
+from tests.support.cloud_app import CloudApp
 
 
-def test_an_unwritable_home_is_told_before_anything_is_made(house: CloudHouse) -> None:
+def test_an_unwritable_home_is_reported_before_anything_is_created(app: CloudApp) -> None:
     Path("state").write_text("a file where the state folder would be")
-    ran = house.lmi("up", "--yes")
-    assert ran.code == 1
-    assert "the disk refused" in ran.err
-    assert "LMI_STATE_HOME" in ran.err
-    assert house.kept_in_cloud() == []
-    assert house.cloud.account.buckets == {}
+    result = app.lmi("up", "--yes")
+    assert result.code == 1
+    assert "the disk refused" in result.err
+    assert "LMI_STATE_HOME" in result.err
+    assert app.cloud_resources() == []
+    assert app.cloud.account.buckets == {}
     Path("state").unlink()
-    house.up()
-    assert house.lmi("ls").out
+    app.up()
+    assert app.lmi("ls").out

@@ -6,82 +6,82 @@ import pytest
 
 from lmi_deploy.domain.sagemaker.settings import TAG_WEIGHTS
 from lmi_deploy.domain.weights import manifest_key, weights_prefix
-from tests.support.cloud_app import CloudHouse
+from tests.support.cloud_app import CloudApp
 
 DELIVERIES = ("s3", "mount")
 
 
-def _up(house: CloudHouse, *argv: str) -> str:
+def _up(app: CloudApp, *argv: str) -> str:
     """The name of the weights that it serves from."""
-    house.up(*argv)
-    (manifest,) = house.depot().weights.all()
+    app.up(*argv)
+    (manifest,) = app.depot().weights.all()
     return manifest.name
 
 
-def _forget(house: CloudHouse) -> None:
-    store = house.depot().store
+def _forget(app: CloudApp) -> None:
+    store = app.depot().store
     store.delete([stored.key for stored in store.list("deployments/")])
 
 
-def _take_off_tags(house: CloudHouse) -> None:
+def _take_off_tags(app: CloudApp) -> None:
     """As an lmi that did not know the tag left them."""
-    tags = house.cloud.world.tags
+    tags = app.cloud.account_state.tags
     for arn, pairs in tags.items():
         tags[arn] = tuple(pair for pair in pairs if pair[0] != TAG_WEIGHTS)
 
 
-def _files(house: CloudHouse, name: str) -> list[str]:
-    return [stored.key for stored in house.depot().store.list(weights_prefix(name))]
+def _files(app: CloudApp, name: str) -> list[str]:
+    return [stored.key for stored in app.depot().store.list(weights_prefix(name))]
 
 
-def test_gc_leaves_weights_that_a_live_record_names_though_their_manifest_is_gone(house: CloudHouse) -> None:
-    name = _up(house)
-    files = _files(house, name)
+def test_gc_leaves_weights_that_a_live_record_names_though_their_manifest_is_gone(app: CloudApp) -> None:
+    name = _up(app)
+    files = _files(app, name)
     assert files
-    house.depot().store.delete([manifest_key(name)])
-    ran = house.lmi("gc", "--yes", "--older-than", "0")
-    assert ran.code == 0, ran.err
-    assert _files(house, name) == files
+    app.depot().store.delete([manifest_key(name)])
+    result = app.lmi("gc", "--yes", "--older-than", "0")
+    assert result.code == 0, result.err
+    assert _files(app, name) == files
 
 
 @pytest.mark.parametrize("deliver", DELIVERIES)
 @pytest.mark.parametrize("tagged", [True, False])
 def test_weights_under_a_live_endpoint_stay_though_its_record_is_gone(
-    house: CloudHouse, deliver: str, tagged: bool
+    app: CloudApp, deliver: str, tagged: bool
 ) -> None:
-    name = _up(house, "--set", f"weights.deliver={deliver}")
-    _forget(house)
+    name = _up(app, "--set", f"weights.deliver={deliver}")
+    _forget(app)
     if not tagged:
-        _take_off_tags(house)
-    files = _files(house, name)
-    refused = house.lmi("weights", "rm", name, "--yes")
+        _take_off_tags(app)
+    files = _files(app, name)
+    refused = app.lmi("weights", "rm", name, "--yes")
     assert refused.code == 5
     assert "the deployment tiny uses these weights" in refused.err
-    house.depot().store.delete([manifest_key(name)])
-    assert house.lmi("gc", "--yes", "--older-than", "0").code == 0
-    assert _files(house, name) == files
+    app.depot().store.delete([manifest_key(name)])
+    assert app.lmi("gc", "--yes", "--older-than", "0").code == 0
+    assert _files(app, name) == files
 
 
-def test_weights_of_another_generation_stay_without_a_record(house: CloudHouse) -> None:
-    first = _up(house)
-    house.up("--set", "files.ignore=[tokenizer_config.json]")
-    assert len(house.depot().weights.all()) == 2
-    _forget(house)
-    assert house.lmi("weights", "rm", first, "--yes").code == 5
+def test_weights_of_another_generation_stay_without_a_record(app: CloudApp) -> None:
+    first = _up(app)
+    app.up("--set", "files.ignore=[tokenizer_config.json]")
+    assert len(app.depot().weights.all()) == 2
+    _forget(app)
+    assert app.lmi("weights", "rm", first, "--yes").code == 5
 
 
-def test_without_an_endpoint_and_a_record_weights_may_go(house: CloudHouse) -> None:
-    name = _up(house)
-    _forget(house)
-    house.cloud.world.endpoints.clear()
-    for arn in [arn for arn in house.cloud.world.tags if ":endpoint/" in arn]:
-        del house.cloud.world.tags[arn]
-    assert house.lmi("weights", "rm", name, "--yes").code == 0
-    assert _files(house, name) == []
+def test_without_an_endpoint_and_a_record_weights_may_go(app: CloudApp) -> None:
+    name = _up(app)
+    _forget(app)
+    app.cloud.account_state.endpoints.clear()
+    for arn in [arn for arn in app.cloud.account_state.tags if ":endpoint/" in arn]:
+        del app.cloud.account_state.tags[arn]
+    assert app.lmi("weights", "rm", name, "--yes").code == 0
+    assert _files(app, name) == []
 
 
-def test_weights_ls_names_the_deployment_of_a_live_endpoint_without_a_record(house: CloudHouse) -> None:
-    _up(house)
-    _forget(house)
-    told = house.lmi("weights", "ls", "--json").lines
-    assert [line["used_by"] for line in told if "used_by" in line] == ["tiny"]
+def test_weights_ls_names_the_deployment_of_a_live_endpoint_without_a_record(app: CloudApp) -> None:
+    _up(app)
+    _forget(app)
+    messages = app.lmi("weights", "ls", "--json").lines
+    assert [line["used_by"] for line in messages if "used_by" in line] == ["tiny"]

@@ -9,13 +9,13 @@ from lmi_deploy.domain.content_hashes import oid_of
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.emulator.faults.rules import Answer, Rule
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound
-from tests.support.hub import HubState, LocalHub, Shelf, serve_hub
+from tests.support.hub import HubModels, HubState, LocalHub, serve_hub
 from tests.support.hub_client import FILES, HubClient, contents
 
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[LocalHub]:
-    state = HubState(Shelf(), tokens=frozenset({"good", "other"}))
+    state = HubState(HubModels(), tokens=frozenset({"good", "other"}))
     with serve_hub({"org/m": FILES, "org/gated": FILES, "org/private": FILES}, state=state) as hub:
         hub.settings("org/gated").gated = True
         hub.settings("org/gated").accepted = ("good",)
@@ -126,16 +126,16 @@ def test_other_refusals_carry_the_hubs_own_words(client: HubClient, hub: LocalHu
 
 def test_a_file_that_went_away_is_not_found(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
-    gone = FileEntry(path="gone.json", size=3, oid=oid_of(b"abc", "git-sha1"), kind="git-sha1")
+    missing = FileEntry(path="gone.json", size=3, oid=oid_of(b"abc", "git-sha1"), kind="git-sha1")
     with pytest.raises(NotFound, match=r"org/m: no file 'gone.json' at revision [0-9a-f]{40}"):
-        list(client.adapter.fetch(listing, [*listing.files, gone], key="k"))
+        list(client.adapter.fetch(listing, [*listing.files, missing], key="k"))
     assert not list(client.home.rglob("gone.json"))
 
 
 @pytest.mark.parametrize(
     "path", ["../../.ssh/authorized_keys", "/etc/cron.d/x", "a/../../b", "a\\b", "a//b", "x" * 300]
 )
-def test_hostile_names_are_refused_before_anything_is_written(path: str, tmp_path: Path) -> None:
+def test_unsafe_names_are_refused_before_anything_is_written(path: str, tmp_path: Path) -> None:
     with serve_hub({"org/m": {"config.json": b"{}", path: b"evil"}}) as hub:
         client = HubClient(hub, tmp_path)
         with pytest.raises(IntegrityError, match="org/m: 1 of its file names cannot be trusted: "):
@@ -144,7 +144,7 @@ def test_hostile_names_are_refused_before_anything_is_written(path: str, tmp_pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_names_that_differ_in_case_only_are_refused_when_both_are_wanted(tmp_path: Path) -> None:
+def test_names_that_differ_in_case_only_are_refused_when_both_are_desired(tmp_path: Path) -> None:
     with serve_hub({"org/m": {"README.md": b"1", "readme.md": b"2"}}) as hub:
         client = HubClient(hub, tmp_path)
         listing = client.listed()

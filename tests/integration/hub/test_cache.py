@@ -19,7 +19,7 @@ from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 WEIGHTS_OID = oid_of(WEIGHTS, "sha256")
 
 
-def test_one_look_up_tells_commit_files_sizes_and_oids(client: HubClient, hub: LocalHub) -> None:
+def test_one_look_up_reports_commit_files_sizes_and_oids(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     assert [(entry.path, entry.size) for entry in listing.files] == [
         (k, len(v)) for k, v in sorted(FILES.items())
@@ -35,9 +35,9 @@ def test_one_look_up_tells_commit_files_sizes_and_oids(client: HubClient, hub: L
 
 
 def test_the_hubs_own_library_finds_what_we_fetched(client: HubClient, hub: LocalHub) -> None:
-    folder, said = client.fetch(client.listed())
-    assert said[-1].done == said[-1].total == sum(map(len, FILES.values()))
-    assert {(event.key, event.unit) for event in said} == {("weights", "bytes")}
+    folder, events = client.fetch(client.listed())
+    assert events[-1].done == events[-1].total == sum(map(len, FILES.values()))
+    assert {(event.key, event.unit) for event in events} == {("weights", "bytes")}
     hub.log.clear()
     cache = client.home / "hub"
     assert snapshot_download("org/m", cache_dir=cache, local_files_only=True) == str(folder)
@@ -80,14 +80,14 @@ def test_a_file_of_another_commit_is_linked_and_not_fetched_again(tmp_path: Path
         assert len(list((tmp_path / "hub/models--org--m/snapshots").iterdir())) == 2
 
 
-def test_a_rotten_file_in_the_cache_is_seen_and_fetched_again(client: HubClient, hub: LocalHub) -> None:
+def test_a_corrupt_file_in_the_cache_is_observed_and_fetched_again(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     client.fetch(listing)
     blob = client.home / "hub/models--org--m/blobs" / WEIGHTS_OID
     blob.write_bytes(b"x" + WEIGHTS[1:])
-    folder, said = client.fetch(listing)
+    folder, events = client.fetch(listing)
     assert contents(folder) == FILES
-    assert said[0].note == "checking what is in the cache"
+    assert events[0].note == "checking what is in the cache"
 
 
 def test_the_ledger_spares_the_second_check_but_not_a_changed_file(client: HubClient, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_two_commands_at_once_fetch_a_file_once(hub: LocalHub, tmp_path: Path) -
     assert sum(entry.sent for entry in hub.log.bodies() if entry.path.startswith("/cdn/")) == SIZE
 
 
-def test_what_another_program_completed_meanwhile_is_hashed_before_it_is_known(
+def test_what_another_program_completed_concurrently_is_hashed_before_it_is_known(
     hub: LocalHub, tmp_path: Path
 ) -> None:
     """It took the lock first, as huggingface_hub does, and left other bytes of the same size."""
@@ -150,7 +150,7 @@ def test_what_another_program_completed_meanwhile_is_hashed_before_it_is_known(
     assert contents(folder) == FILES
     assert entry.oid in ledger.read_text()
     assert (cache.blob(entry).with_suffix(".damaged")).read_bytes() == b"x" + WEIGHTS[1:]
-    assert any("put aside" in told for told in client.told)
+    assert any("put aside" in output for output in client.notices)
 
 
 def test_a_small_file_behind_one_more_hop_arrives(hub: LocalHub, client: HubClient) -> None:
@@ -159,8 +159,8 @@ def test_a_small_file_behind_one_more_hop_arrives(hub: LocalHub, client: HubClie
         listing = client.listed()
         assert client.adapter.read(listing, "config.json", start=3, length=4) == FILES["config.json"][3:7]
         assert contents(client.fetch(listing)[0]) == FILES
-        theirs = snapshot_download("org/m", endpoint=hub.url, cache_dir=client.home / "theirs")
-        assert contents(Path(theirs)) == FILES
+        expected = snapshot_download("org/m", endpoint=hub.url, cache_dir=client.home / "theirs")
+        assert contents(Path(expected)) == FILES
     finally:
         hub.settings("org/m").resolve_cache = False
     assert {

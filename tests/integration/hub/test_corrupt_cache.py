@@ -12,7 +12,7 @@ from lmi_deploy.errors import IntegrityError
 from tests.support.hub import LocalHub
 from tests.support.hub_client import FILES, WEIGHTS, HubClient, contents
 
-ROTTEN = b"x" + WEIGHTS[1:]
+CORRUPT = b"x" + WEIGHTS[1:]
 CONFIG = FILES["config.json"]
 
 
@@ -20,7 +20,7 @@ def blob(client: HubClient, content: bytes = WEIGHTS, kind: OidKind = "sha256") 
     return client.home / "hub/models--org--m/blobs" / oid_of(content, kind)
 
 
-def rot(path: Path, content: bytes = ROTTEN) -> None:
+def rot(path: Path, content: bytes = CORRUPT) -> None:
     """As a failing disk does it: no time of change tells."""
     before = path.stat()
     path.write_bytes(content)
@@ -31,7 +31,7 @@ def rechecked(client: HubClient, listing: ModelListing, files: tuple[FileEntry, 
     checking = client.adapter.recheck(listing, files or listing.files, key="weights")
     try:
         while True:
-            client.hear(next(checking))
+            client.collect(next(checking))
     except StopIteration as end:
         return bool(end.value)
 
@@ -40,24 +40,24 @@ def offline(hub: LocalHub, client: HubClient) -> HubClient:
     return HubClient(hub, client.home, {"HF_HUB_OFFLINE": "1"})
 
 
-def test_what_is_put_aside_is_told_and_kept(client: HubClient) -> None:
+def test_what_is_quarantined_is_reported_and_kept(client: HubClient) -> None:
     listing = client.listed()
     client.fetch(listing)
-    blob(client).write_bytes(ROTTEN)
+    blob(client).write_bytes(CORRUPT)
     folder, _ = client.fetch(listing)
-    aside = blob(client).with_suffix(".damaged")
+    quarantined = blob(client).with_suffix(".damaged")
     assert contents(folder) == FILES
-    assert aside.read_bytes() == ROTTEN
-    assert client.told == [
+    assert quarantined.read_bytes() == CORRUPT
+    assert client.notices == [
         "model.safetensors: what lay in the cache is not what the Hub has"
-        f" (sha256 {oid_of(WEIGHTS, 'sha256')}): put aside as {aside}, and fetched again"
+        f" (sha256 {oid_of(WEIGHTS, 'sha256')}): put aside as {quarantined}, and fetched again"
     ]
 
 
-def test_the_hubs_own_library_lives_with_what_is_put_aside(client: HubClient, hub: LocalHub) -> None:
+def test_the_hubs_own_library_lives_with_what_is_quarantined(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     client.fetch(listing)
-    blob(client).write_bytes(ROTTEN)
+    blob(client).write_bytes(CORRUPT)
     folder, _ = client.fetch(listing)
     cache = client.home / "hub"
     assert scan_cache_dir(cache).warnings == []
@@ -65,47 +65,45 @@ def test_the_hubs_own_library_lives_with_what_is_put_aside(client: HubClient, hu
     assert contents(folder) == FILES
 
 
-def test_a_file_that_somebody_edited_is_not_lost(client: HubClient) -> None:
+def test_a_file_that_someone_edited_is_not_lost(client: HubClient) -> None:
     listing = client.listed()
     folder, _ = client.fetch(listing)
     (folder / "config.json").write_bytes(b'{"mine": 1}')
     client.fetch(listing)
     assert (folder / "config.json").read_bytes() == CONFIG
-    aside = blob(client, CONFIG, "git-sha1").with_suffix(".damaged")
-    assert aside.read_bytes() == b'{"mine": 1}'
-    assert str(aside) in client.told[0]
+    quarantined = blob(client, CONFIG, "git-sha1").with_suffix(".damaged")
+    assert quarantined.read_bytes() == b'{"mine": 1}'
+    assert str(quarantined) in client.notices[0]
 
 
-def test_without_links_the_file_in_the_snapshot_is_put_aside(hub: LocalHub, tmp_path: Path) -> None:
+def test_without_links_the_file_in_the_snapshot_is_quarantined(hub: LocalHub, tmp_path: Path) -> None:
     client = HubClient(hub, tmp_path, {"HF_HUB_DISABLE_SYMLINKS": "1"})
     listing = client.listed()
     folder, _ = client.fetch(listing)
-    (folder / "model.safetensors").write_bytes(ROTTEN)
+    (folder / "model.safetensors").write_bytes(CORRUPT)
     client.fetch(listing)
     assert contents(folder) == FILES
-    assert blob(client).with_suffix(".damaged").read_bytes() == ROTTEN
+    assert blob(client).with_suffix(".damaged").read_bytes() == CORRUPT
 
 
-def test_a_link_to_somewhere_else_is_taken_away_and_not_what_it_names(
-    client: HubClient, tmp_path: Path
-) -> None:
+def test_a_link_to_somewhere_else_is_removed_and_not_what_it_names(client: HubClient, tmp_path: Path) -> None:
     listing = client.listed()
     folder, _ = client.fetch(listing)
-    theirs = tmp_path / "of-somebody-else"
-    theirs.write_bytes(ROTTEN)
+    expected = tmp_path / "of-somebody-else"
+    expected.write_bytes(CORRUPT)
     blob(client).unlink()
     (folder / "model.safetensors").unlink()
-    (folder / "model.safetensors").symlink_to(theirs)
+    (folder / "model.safetensors").symlink_to(expected)
     client.fetch(listing)
     assert contents(folder) == FILES
-    assert theirs.read_bytes() == ROTTEN
+    assert expected.read_bytes() == CORRUPT
 
 
-def test_the_blob_behind_a_rotten_file_of_the_snapshot_is_checked_too(client: HubClient) -> None:
+def test_the_blob_behind_a_corrupt_file_of_the_snapshot_is_checked_too(client: HubClient) -> None:
     listing = client.listed()
     folder, _ = client.fetch(listing)
     (folder / "model.safetensors").unlink()
-    (folder / "model.safetensors").write_bytes(ROTTEN)
+    (folder / "model.safetensors").write_bytes(CORRUPT)
     rot(blob(client))
     client.fetch(listing)
     assert contents(folder) == FILES
@@ -117,34 +115,34 @@ def test_a_recheck_trusts_no_ledger(client: HubClient, tmp_path: Path) -> None:
     client.fetch(listing)
     rot(blob(client))
     folder, _ = client.fetch(listing)
-    assert contents(folder)["model.safetensors"] == ROTTEN, "nothing tells that it changed"
+    assert contents(folder)["model.safetensors"] == CORRUPT, "nothing tells that it changed"
     assert rechecked(client, listing) is True
-    assert "put aside" in client.told[0]
+    assert "put aside" in client.notices[0]
     client.fetch(listing)
     assert contents(folder) == FILES
     assert rechecked(client, listing) is False
 
 
-def test_offline_it_stays_where_it_is_and_the_remedy_is_told(client: HubClient, hub: LocalHub) -> None:
+def test_offline_it_stays_where_it_is_and_the_remedy_is_reported(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     client.fetch(listing)
-    blob(client).write_bytes(ROTTEN)
-    here = offline(hub, client)
+    blob(client).write_bytes(CORRUPT)
+    local = offline(hub, client)
     with pytest.raises(IntegrityError, match=r"org/m: model\.safetensors: .*sha256 ") as caught:
-        here.fetch(here.listed())
+        local.fetch(local.listed())
     assert caught.value.exit_code == 6
     place = client.home / "hub/models--org--m/snapshots" / listing.commit / "model.safetensors"
     assert str(place) in caught.value.message
     assert "unset HF_HUB_OFFLINE" in caught.value.hint
-    assert blob(client).read_bytes() == ROTTEN
+    assert blob(client).read_bytes() == CORRUPT
     with pytest.raises(IntegrityError, match="HF_HUB_OFFLINE is set"):
-        rechecked(here, listing)
+        rechecked(local, listing)
 
 
 def test_a_cache_that_must_not_be_written_is_an_integrity_error(client: HubClient) -> None:
     listing = client.listed()
     client.fetch(listing)
-    blob(client).write_bytes(ROTTEN)
+    blob(client).write_bytes(CORRUPT)
     locks = client.home / "hub/.locks"
     for path in sorted(locks.rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
@@ -153,7 +151,7 @@ def test_a_cache_that_must_not_be_written_is_an_integrity_error(client: HubClien
     with pytest.raises(IntegrityError, match=r"model\.safetensors: .*cannot be put aside") as caught:
         client.fetch(listing)
     assert "HF_HUB_CACHE" in caught.value.hint
-    assert blob(client).read_bytes() == ROTTEN
+    assert blob(client).read_bytes() == CORRUPT
 
 
 def test_a_small_file_is_read_from_the_hub_where_the_cache_has_another(
@@ -163,18 +161,20 @@ def test_a_small_file_is_read_from_the_hub_where_the_cache_has_another(
     client.fetch(listing)
     rot(blob(client, CONFIG, "git-sha1"), b"?" * len(CONFIG))
     assert client.adapter.read(listing, "config.json") == CONFIG
-    here = offline(hub, client)
+    local = offline(hub, client)
     with pytest.raises(IntegrityError, match=r"config\.json.*HF_HUB_OFFLINE is set"):
-        here.adapter.read(here.listed(), "config.json")
+        local.adapter.read(local.listed(), "config.json")
 
 
-def test_a_piece_that_made_no_sense_is_read_past_the_cache(client: HubClient, hub: LocalHub) -> None:
+def test_a_chunk_that_made_no_sense_is_read_past_the_cache(client: HubClient, hub: LocalHub) -> None:
     listing = client.listed()
     client.fetch(listing)
     rot(blob(client))
-    assert client.adapter.read(listing, "model.safetensors", length=9) == ROTTEN[:9]
-    assert client.adapter.read(listing, "model.safetensors", length=9, anew=True) == WEIGHTS[:9]
-    here = offline(hub, client)
-    assert here.adapter.read(here.listed(), "config.json", length=3, anew=True) == CONFIG[:3], "it is right"
+    assert client.adapter.read(listing, "model.safetensors", length=9) == CORRUPT[:9]
+    assert client.adapter.read(listing, "model.safetensors", length=9, refresh=True) == WEIGHTS[:9]
+    local = offline(hub, client)
+    assert local.adapter.read(local.listed(), "config.json", length=3, refresh=True) == CONFIG[:3], (
+        "it is right"
+    )
     with pytest.raises(IntegrityError, match="HF_HUB_OFFLINE is set"):
-        here.adapter.read(here.listed(), "model.safetensors", length=9, anew=True)
+        local.adapter.read(local.listed(), "model.safetensors", length=9, refresh=True)

@@ -91,7 +91,7 @@ def test_every_attempt_asks_the_hub_for_a_new_address(fault: str, hub: LocalHub,
     assert [entry.status for entry in resolved] == [302, 302]
 
 
-def test_a_cut_file_goes_on_where_it_stopped(hub: LocalHub, client: HubClient) -> None:
+def test_a_cut_file_continues_where_it_stopped(hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
     hub.fail(Rule(do=Cut(SIZE - 5), path=LARGE))
     client.fetch(listing)
@@ -178,7 +178,7 @@ def test_bytes_that_stay_wrong_are_fetched_twice_and_never_kept(
     assert len([entry for entry in hub.log.bodies() if entry.sent == len(content)]) == 2
 
 
-def test_the_branch_moves_meanwhile_and_nobody_minds(tmp_path: Path) -> None:
+def test_the_branch_moves_concurrently_and_no_one_minds(tmp_path: Path) -> None:
     with serve_hub({"org/m": FILES}) as hub:
         client = HubClient(hub, tmp_path)
         listing = client.listed()
@@ -188,7 +188,7 @@ def test_the_branch_moves_meanwhile_and_nobody_minds(tmp_path: Path) -> None:
         assert folder.name == listing.commit != client.listed().commit
 
 
-def test_of_several_failures_the_wrong_bytes_count_and_the_others_are_told(
+def test_of_several_failures_the_wrong_bytes_count_and_the_others_are_reported(
     hub: LocalHub, client: HubClient
 ) -> None:
     listing = client.listed()

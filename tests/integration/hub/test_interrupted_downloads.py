@@ -15,7 +15,7 @@ from tests.support.hub import LocalHub
 from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 
-def test_too_little_space_is_said_before_a_byte_moves(hub: LocalHub, client: HubClient) -> None:
+def test_too_little_space_is_reported_before_a_byte_moves(hub: LocalHub, client: HubClient) -> None:
     listing = client.listed()
     client.adapter.free = lambda _: 1_000_000
     hub.log.clear()
@@ -29,9 +29,9 @@ def test_too_little_space_is_said_before_a_byte_moves(hub: LocalHub, client: Hub
     assert f"make room for {total - 1_000_000} bytes (24.3 kB) more" in caught.value.hint
     assert hub.log.all() == []
     with pytest.raises(TransferFailed, match=f"{total} bytes"):
-        client.adapter.require_room(listing, listing.files)
+        client.adapter.require_space(listing, listing.files)
     client.adapter.free = lambda _: total
-    client.adapter.require_room(listing, listing.files)
+    client.adapter.require_space(listing, listing.files)
 
 
 def test_a_full_disk_ends_it_and_leaves_no_final_name(hub: LocalHub, tmp_path: Path) -> None:
@@ -56,11 +56,11 @@ def program(hub: LocalHub, home: Path, before: str = "") -> str:
         from pathlib import Path
         from lmi_deploy.sources.hub import HubSettings, HuggingFaceHub
         from lmi_deploy.errors import LmiError
-        from tests.support.frozen_clock import StillClock
+        from tests.support.frozen_clock import FrozenClock
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         {before}
         environ = {{"HF_ENDPOINT": {hub.url!r}, "HF_HOME": {str(home)!r}}}
-        hub = HuggingFaceHub(HubSettings.read(environ, Path("/nowhere")), StillClock())
+        hub = HuggingFaceHub(HubSettings.read(environ, Path("/nowhere")), FrozenClock())
         listing = hub.listing("org/m", "main")
         try:
             for progress in hub.fetch(listing, listing.files, key="k"):
@@ -73,7 +73,7 @@ def program(hub: LocalHub, home: Path, before: str = "") -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_killed_download_keeps_what_came_and_goes_on(
+def test_a_killed_download_keeps_what_came_and_continues(
     number: signal.Signals, hub: LocalHub, tmp_path: Path
 ) -> None:
     hub.fail(*parse_rules('{"path": "^/cdn/", "do": {"stall": {"after": 600000, "seconds": 60}}}'))
@@ -84,9 +84,9 @@ def test_a_killed_download_keeps_what_came_and_goes_on(
     while int(running.stdout.readline()) < 600_000:
         pass
     running.send_signal(number)
-    said, _ = running.communicate(timeout=60)
+    output, _ = running.communicate(timeout=60)
     assert running.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 0)
-    assert number == signal.SIGKILL or said.endswith("interrupted\n")
+    assert number == signal.SIGKILL or output.endswith("interrupted\n")
     hub.log.clear()
     client = HubClient(hub, tmp_path)
     folder, _ = client.fetch(client.listed())

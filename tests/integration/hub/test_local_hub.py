@@ -29,7 +29,7 @@ from huggingface_hub.utils._http import parse_ratelimit_headers
 
 from lmi_deploy.domain.content_hashes import oid_of
 from lmi_deploy.emulator.faults.rules import Cut, Rule
-from tests.support.hub import HubState, LocalHub, Quota, Shelf, serve_hub
+from tests.support.hub import HubModels, HubState, LocalHub, Quota, serve_hub
 
 WEIGHTS = bytes(range(256)) * 4096
 HEADER = json.dumps({"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
@@ -61,7 +61,7 @@ def test_snapshot_download_with_eight_workers_twice(hub: LocalHub, tmp_path: Pat
     assert hub.log.bodies() == []
 
 
-def test_api_tells_sizes_hashes_and_refs(hub: LocalHub) -> None:
+def test_api_reports_sizes_hashes_and_refs(hub: LocalHub) -> None:
     api = HfApi(endpoint=hub.url)
     model = api.model_info("org/m", files_metadata=True)
     sizes = {sibling.rfilename: sibling.size for sibling in model.siblings or ()}
@@ -101,7 +101,7 @@ def test_safetensors_headers_are_read_by_range(hub: LocalHub) -> None:
     assert any(entry.range and entry.status == 206 for entry in hub.log.bodies())
 
 
-def test_a_download_goes_on_where_it_stopped(hub: LocalHub) -> None:
+def test_a_download_continues_where_it_stopped(hub: LocalHub) -> None:
     url = hf_hub_url("org/m", "pytorch_model.bin", endpoint=hub.url)
     file = io.BytesIO(WEIGHTS[:1000])
     file.seek(1000)
@@ -112,7 +112,7 @@ def test_a_download_goes_on_where_it_stopped(hub: LocalHub) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "status", "body"),
+    ("requests", "status", "body"),
     [
         ("bytes=0-3", 206, b'{"mo'),
         ("bytes=-2", 206, b'"}'),
@@ -121,17 +121,17 @@ def test_a_download_goes_on_where_it_stopped(hub: LocalHub) -> None:
         ("nonsense", 416, b""),
     ],
 )
-def test_ranges_are_honoured(hub: LocalHub, asked: str, status: int, body: bytes) -> None:
+def test_ranges_are_honoured(hub: LocalHub, requests: str, status: int, body: bytes) -> None:
     url = hf_hub_url("org/m", "config.json", endpoint=hub.url)
-    answer = get_session().get(url, headers={"Range": asked})
-    assert (answer.status_code, answer.content) == (status, body)
-    whole = get_session().get(url, headers={"Range": "bytes=0-3", "If-Range": '"other"'})
-    assert (whole.status_code, whole.content) == (200, FILES["config.json"])
+    response = get_session().get(url, headers={"Range": requests})
+    assert (response.status_code, response.content) == (status, body)
+    full = get_session().get(url, headers={"Range": "bytes=0-3", "If-Range": '"other"'})
+    assert (full.status_code, full.content) == (200, FILES["config.json"])
 
 
 def test_a_signed_address_needs_no_token_and_expires(tmp_path: Path) -> None:
     now = [1_000_000.0]
-    state = HubState(Shelf(), clock=lambda: now[0], link_seconds=60)
+    state = HubState(HubModels(), clock=lambda: now[0], link_seconds=60)
     with serve_hub({"org/m": FILES}, state=state) as hub:
         url = hf_hub_url("org/m", "pytorch_model.bin", endpoint=hub.url)
         signed = get_hf_file_metadata(url).location
@@ -143,8 +143,8 @@ def test_a_signed_address_needs_no_token_and_expires(tmp_path: Path) -> None:
         assert get_session().get(get_hf_file_metadata(url).location).content == WEIGHTS
 
 
-def test_refusals_are_told_apart_as_at_the_hub() -> None:
-    state = HubState(Shelf(), tokens=frozenset({"good", "other"}))
+def test_refusals_are_distinguished_as_at_the_hub() -> None:
+    state = HubState(HubModels(), tokens=frozenset({"good", "other"}))
     with serve_hub({"org/m": FILES, "org/gated": FILES, "org/private": FILES}, state=state) as hub:
         hub.settings("org/gated").gated = True
         hub.settings("org/gated").accepted = ("good",)
@@ -178,12 +178,12 @@ def test_refusals_are_told_apart_as_at_the_hub() -> None:
 
 def test_rate_limits_are_counted_and_reset() -> None:
     now = [1_000_000.0]
-    state = HubState(Shelf(), clock=lambda: now[0])
+    state = HubState(HubModels(), clock=lambda: now[0])
     state.quotas["resolvers"] = Quota("resolvers", limit=2, window=300, clock=state.clock)
     with serve_hub({"org/m": FILES}, state=state) as hub:
         url = hf_hub_url("org/m", "config.json", endpoint=hub.url)
-        answers = [get_session().get(url) for _ in range(3)]
-        assert [answer.status_code for answer in answers] == [200, 200, 429]
+        responses = [get_session().get(url) for _ in range(3)]
+        assert [response.status_code for response in responses] == [200, 200, 429]
         now[0] += 100
         limit = parse_ratelimit_headers(get_session().get(url).headers)
         assert limit is not None
@@ -193,7 +193,7 @@ def test_rate_limits_are_counted_and_reset() -> None:
         assert get_session().get(url).status_code == 200
 
 
-def test_a_cut_body_is_seen_and_the_client_recovers(hub: LocalHub, tmp_path: Path) -> None:
+def test_a_cut_body_is_observed_and_the_client_recovers(hub: LocalHub, tmp_path: Path) -> None:
     hub.fail(Rule(do=Cut(1000), method="GET", path="^/cdn/"))
     path = hf_hub_download("org/m", "pytorch_model.bin", endpoint=hub.url, cache_dir=tmp_path)
     assert Path(path).read_bytes() == WEIGHTS
@@ -245,8 +245,8 @@ def test_folders_are_repositories_and_a_changed_file_is_a_new_commit(tmp_path: P
         folder.mkdir(parents=True)
         (folder / "a.txt").write_text(text)
     (main / ".hub.json").write_text(json.dumps({"gated": True, "accepted": ["t"], "tags": {"v1": "v1/old"}}))
-    with serve_hub(state=HubState(Shelf(tmp_path))) as hub:
-        assert hub.state.shelf.scan() == ["org/m"]
+    with serve_hub(state=HubState(HubModels(tmp_path))) as hub:
+        assert hub.state.models.scan() == ["org/m"]
         api = HfApi(endpoint=hub.url, token="t")
         first = api.model_info("org/m")
         assert [sibling.rfilename for sibling in first.siblings or ()] == ["a.txt"]

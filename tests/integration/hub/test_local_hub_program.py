@@ -18,7 +18,7 @@ def start_hub(tmp_path: Path, *args: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def test_as_a_program_it_says_where_it_is_takes_faults_and_ends_with_its_parent(tmp_path: Path) -> None:
+def test_as_a_program_it_reports_where_it_is_takes_faults_and_ends_with_its_parent(tmp_path: Path) -> None:
     (tmp_path / "faults.json").write_text('{"path": "config.json", "do": {"answer": {"status": 503}}}')
     parent = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     watched = [
@@ -66,7 +66,7 @@ def test_as_a_program_it_ends_after_its_time_and_refuses_bad_faults(tmp_path: Pa
     )
     assert timed.wait(20) == 0
     assert bad.wait(20) == 1
-    _, said = bad.communicate()
+    _, output = bad.communicate()
     timed.communicate()
-    assert "rule 1: do: nothing: unknown" in said
-    assert "Traceback" not in said
+    assert "rule 1: do: nothing: unknown" in output
+    assert "Traceback" not in output

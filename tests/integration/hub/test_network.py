@@ -13,13 +13,13 @@ from lmi_deploy.errors import AccessError, LmiError, UsageRefused
 from tests.support.hub import LocalHub
 from tests.support.hub_client import FILES, HubClient
 
-LOOK = """
+READ_SCRIPT = """
 import os, sys
 from pathlib import Path
 from lmi_deploy.sources.hub import HubSettings, HuggingFaceHub
 from lmi_deploy.errors import LmiError
-from tests.support.frozen_clock import StillClock
-hub = HuggingFaceHub(HubSettings.read(os.environ, Path("/nowhere")), StillClock())
+from tests.support.frozen_clock import FrozenClock
+hub = HuggingFaceHub(HubSettings.read(os.environ, Path("/nowhere")), FrozenClock())
 try:
     sys.stdout.buffer.write(hub.read(hub.listing("org/m", "main"), "config.json"))
 except LmiError as exc:
@@ -27,7 +27,7 @@ except LmiError as exc:
 """
 
 
-def look(tmp_path: Path, environ: dict[str, str]) -> str:
+def read_settings(tmp_path: Path, environ: dict[str, str]) -> str:
     """What a process of its own reads: clients look at proxy variables when they are made."""
     given = {
         "PATH": os.environ["PATH"],
@@ -35,28 +35,30 @@ def look(tmp_path: Path, environ: dict[str, str]) -> str:
         "HF_ENDPOINT": "http://hub.example",
         **environ,
     }
-    done = subprocess.run([sys.executable, "-c", LOOK], env=given, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", READ_SCRIPT], env=given, capture_output=True, text=True, timeout=60
+    )
     return done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])
 def test_a_proxy_is_used(name: str, hub: LocalHub, tmp_path: Path) -> None:
-    assert look(tmp_path, {name: hub.url}) == FILES["config.json"].decode()
+    assert read_settings(tmp_path, {name: hub.url}) == FILES["config.json"].decode()
     assert len(hub.log.all()) == 2
 
 
-def test_a_proxy_is_not_used_where_it_is_said_so(hub: LocalHub, tmp_path: Path) -> None:
+def test_a_proxy_is_not_used_where_it_is_reported_so(hub: LocalHub, tmp_path: Path) -> None:
     environ = {"HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1", "HF_ENDPOINT": hub.url}
-    assert look(tmp_path, environ) == FILES["config.json"].decode()
+    assert read_settings(tmp_path, environ) == FILES["config.json"].decode()
 
 
 def test_a_proxy_that_refuses_is_named_by_its_variable(hub: LocalHub, tmp_path: Path) -> None:
-    said = look(
+    output = read_settings(
         tmp_path, {"HTTPS_PROXY": hub.url.replace("//", "//me:pa55@"), "HF_ENDPOINT": "https://hub.example"}
     )
-    assert said.startswith("https://hub.example: cannot be reached: ")
-    assert "a proxy refused: see HTTPS_PROXY" in said
-    assert "pa55" not in said
+    assert output.startswith("https://hub.example: cannot be reached: ")
+    assert "a proxy refused: see HTTPS_PROXY" in output
+    assert "pa55" not in output
 
 
 def test_a_bundle_of_certificates_that_is_not_there_is_named(hub: LocalHub, tmp_path: Path) -> None:
@@ -87,13 +89,13 @@ def test_a_hub_that_cannot_be_reached_is_named_with_the_cause(hub: LocalHub, tmp
             assert "\n" not in caught.value.message
 
 
-def test_no_signed_address_and_no_token_is_ever_said(
+def test_no_signed_address_and_no_token_is_ever_reported(
     hub: LocalHub, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     token = "hf_canarycanarycanary"
     client = HubClient(hub, tmp_path, {"HF_TOKEN": token})
     listing = client.listed()
-    said: list[str] = [repr(client.settings), str(vars(client.adapter))]
+    lines: list[str] = [repr(client.settings), str(vars(client.adapter))]
     with caplog.at_level("DEBUG"):
         for do in (
             '{"cut": {"after": 5}}',
@@ -105,8 +107,8 @@ def test_no_signed_address_and_no_token_is_ever_said(
             hub.fail(*parse_rules(f'{{"path": "^/cdn/", "times": null, "do": {do}}}'))
             with pytest.raises(LmiError) as caught:
                 client.fetch(listing)
-            said += [caught.value.message, caught.value.hint, *caught.value.details]
-    everything = "\n".join([*said, caplog.text])
+            lines += [caught.value.message, caught.value.hint, *caught.value.details]
+    everything = "\n".join([*lines, caplog.text])
     assert "Signature" not in everything
     assert "/cdn/" not in everything
     assert token not in everything

@@ -35,12 +35,12 @@ def test_headers_are_read_in_ranges_and_no_weights_are_downloaded(tmp_path: Path
     with serve_hub({"org/m": files}) as hub:
         client = HubClient(hub, tmp_path)
         found = read_checkpoint("org/m", "main", client.adapter)
-        asked = [entry for entry in hub.log.all() if entry.is_body and entry.path.endswith(".safetensors")]
+        requests = [entry for entry in hub.log.all() if entry.is_body and entry.path.endswith(".safetensors")]
         sent = sum(entry.sent for entry in hub.log.all() if entry.is_body)
     assert found.trouble == ""
     assert sorted(tensor.items for tensor in found.tensors) == [4 * ROWS] * 6
-    assert all(entry.range for entry in asked)
-    assert not any("consolidated" in entry.path for entry in asked)
+    assert all(entry.range for entry in requests)
+    assert not any("consolidated" in entry.path for entry in requests)
     assert sent < len(shards) * 70_000 + 10_000
     assert not list(tmp_path.rglob("*.safetensors"))
     assert assess(found, Request(context=128), named_devices("T4", 1)).verdict == "fits"

@@ -7,25 +7,25 @@ import pytest
 from lmi_deploy.emulator.faults.rule_files import parse_rules
 from lmi_deploy.emulator.faults.rules import Answer, Cut, Flip, Rule
 from lmi_deploy.errors import AccessError, IntegrityError, NotFound, TransferFailed
-from lmi_deploy.sources.hub.retry import asked_wait
-from tests.support.hub import HubState, LocalHub, Quota, Shelf, serve_hub
+from lmi_deploy.sources.hub.retry import retry_after
+from tests.support.hub import HubModels, HubState, LocalHub, Quota, serve_hub
 from tests.support.hub_client import FILES, SIZE, WEIGHTS, HubClient, contents
 
 SMALL = "/resolve/.*config.json"
 
 
 def test_a_rate_limit_is_waited_out_as_the_headers_say(tmp_path: Path) -> None:
-    state = HubState(Shelf())
+    state = HubState(HubModels())
     with serve_hub({"org/m": FILES}, state=state) as hub:
         client = HubClient(hub, tmp_path)
         state.clock = client.clock.timestamp
         state.quotas["resolvers"] = Quota("resolvers", limit=2, window=300, clock=client.clock.timestamp)
-        folder, said = client.fetch(client.listed())
+        folder, events = client.fetch(client.listed())
     assert contents(folder) == FILES
     assert 300 <= client.clock.slept < 320
     assert any(entry.status == 429 for entry in hub.log.all())
     assert len([entry for entry in hub.log.all() if entry.status == 429]) <= 8
-    assert said[-1].done == said[-1].total == sum(map(len, FILES.values()))
+    assert events[-1].done == events[-1].total == sum(map(len, FILES.values()))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_rate_limit_is_waited_out_as_the_headers_say(tmp_path: Path) -> None:
     ],
 )
 def test_how_long_the_hub_wants_to_be_left_alone(headers: dict[str, str], seconds: float | None) -> None:
-    assert asked_wait(headers) == seconds
+    assert retry_after(headers) == seconds
 
 
 def test_look_ups_are_tried_again_and_then_given_up(hub: LocalHub, client: HubClient) -> None:
@@ -50,7 +50,7 @@ def test_look_ups_are_tried_again_and_then_given_up(hub: LocalHub, client: HubCl
         client.listed()
 
 
-def test_what_is_no_hub_is_said_to_be_none(hub: LocalHub, client: HubClient) -> None:
+def test_what_is_no_hub_is_reported_to_be_none(hub: LocalHub, client: HubClient) -> None:
     for body in ("<html>Please sign in</html>", "[]", '{"sha": "x", "siblings": []}', '{"siblings": [{}]}'):
         hub.fail(Rule(do=Answer(200, {}, body), path="^/api/"))
         with pytest.raises(AccessError, match="its answer about org/m is not a Hub's"):

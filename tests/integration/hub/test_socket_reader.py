@@ -14,12 +14,12 @@ from random import Random
 
 import pytest
 
-from lmi_deploy.sources.hub.retry import Broken
-from lmi_deploy.sources.hub.socket_reader import STEP, Receiver
+from lmi_deploy.sources.hub.retry import RetryableError
+from lmi_deploy.sources.hub.socket_reader import STEP, SocketReader
 from tests.support.tls import server_context
 
 BODY = Random(5).randbytes(3 * STEP + 12_345)
-PATIENCE = 30.0
+TIMEOUT = 30.0
 """Seconds without a byte, where bytes come."""
 STALL = 1.0
 """The same, where none come."""
@@ -55,7 +55,7 @@ def longer_than_asked(peer: socket.socket) -> None:
 
 
 @contextmanager
-def serving(answer: Answering, context: ssl.SSLContext | None) -> Iterator[int]:
+def serving(response: Answering, context: ssl.SSLContext | None) -> Iterator[int]:
     """On each connection one answer for each request; "cut" ends its connection."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
@@ -63,8 +63,8 @@ def serving(answer: Answering, context: ssl.SSLContext | None) -> Iterator[int]:
             # A client that has what it wants goes away, in whatever this is at.
             with suppress(OSError), context.wrap_socket(raw, server_side=True) if context else raw as peer:
                 while peer.recv(65536).endswith(b"\r\n\r\n"):
-                    answer(peer)
-                    if answer is cut:
+                    response(peer)
+                    if response is cut:
                         return
 
         def accept() -> None:
@@ -85,13 +85,13 @@ def line_to(request: pytest.FixtureRequest, tmp_path: Path) -> LineTo:
     context, authority = server_context(tmp_path) if request.param == "TLS" else (None, None)
 
     @contextmanager
-    def opened(answer: Answering) -> Iterator[http.client.HTTPConnection]:
-        with serving(answer, context) as port:
+    def opened(response: Answering) -> Iterator[http.client.HTTPConnection]:
+        with serving(response, context) as port:
             trust = ssl.create_default_context(cafile=authority) if authority else None
             line = (
-                http.client.HTTPSConnection("localhost", port, context=trust, timeout=PATIENCE)
+                http.client.HTTPSConnection("localhost", port, context=trust, timeout=TIMEOUT)
                 if trust
-                else http.client.HTTPConnection("localhost", port, timeout=PATIENCE)
+                else http.client.HTTPConnection("localhost", port, timeout=TIMEOUT)
             )
             line.connect()
             try:
@@ -102,60 +102,60 @@ def line_to(request: pytest.FixtureRequest, tmp_path: Path) -> LineTo:
     return opened
 
 
-def asked(line: http.client.HTTPConnection) -> http.client.HTTPResponse:
+def send_request(line: http.client.HTTPConnection) -> http.client.HTTPResponse:
     line.request("GET", "/")
     return line.getresponse()
 
 
-@pytest.mark.parametrize("answer", [whole, in_crumbs])
-def test_a_body_arrives_and_its_connection_serves_the_next(answer: Answering, line_to: LineTo) -> None:
-    with line_to(answer) as line:
-        receiver, sock = Receiver(PATIENCE), line.sock
+@pytest.mark.parametrize("response", [whole, in_crumbs])
+def test_a_body_arrives_and_its_connection_serves_the_next(response: Answering, line_to: LineTo) -> None:
+    with line_to(response) as line:
+        receiver, sock = SocketReader(TIMEOUT), line.sock
         for _ in range(3):
-            reply, buffer = asked(line), memoryview(bytearray(len(BODY)))
-            told = list(receiver.received(line, reply, buffer))
+            reply, buffer = send_request(line), memoryview(bytearray(len(BODY)))
+            results = list(receiver.received(line, reply, buffer))
             assert bytes(buffer) == BODY
-            assert told == sorted(told)
-            assert told[-1] == len(BODY)
+            assert results == sorted(results)
+            assert results[-1] == len(BODY)
             assert reply.isclosed()
             assert line.sock is sock
-            assert sock.gettimeout() == PATIENCE
+            assert sock.gettimeout() == TIMEOUT
 
 
 def test_a_body_in_chunks_arrives(line_to: LineTo) -> None:
     with line_to(chunked) as line:
         buffer = memoryview(bytearray(len(BODY)))
-        assert list(Receiver(PATIENCE).received(line, asked(line), buffer))[-1] == len(BODY)
+        assert list(SocketReader(TIMEOUT).received(line, send_request(line), buffer))[-1] == len(BODY)
         assert bytes(buffer) == BODY
 
 
-@pytest.mark.parametrize("answer", [whole, in_crumbs, chunked])
-def test_a_body_of_any_length_comes_in_pieces(answer: Answering, line_to: LineTo) -> None:
-    with line_to(answer) as line:
-        reply = asked(line)
-        pieces = [bytes(piece) for piece in Receiver(PATIENCE).pieces(line, reply)]
-        assert b"".join(pieces) == BODY
-        assert max(map(len, pieces)) <= STEP
+@pytest.mark.parametrize("response", [whole, in_crumbs, chunked])
+def test_a_body_of_any_length_comes_in_chunks(response: Answering, line_to: LineTo) -> None:
+    with line_to(response) as line:
+        reply = send_request(line)
+        chunks = [bytes(chunk) for chunk in SocketReader(TIMEOUT).chunks(line, reply)]
+        assert b"".join(chunks) == BODY
+        assert max(map(len, chunks)) <= STEP
 
 
-def test_what_was_not_asked_for_stays_unread(line_to: LineTo) -> None:
+def test_what_was_not_requested_stays_unread(line_to: LineTo) -> None:
     with line_to(longer_than_asked) as line:
-        reply, buffer = asked(line), memoryview(bytearray(len(BODY)))
-        assert list(Receiver(PATIENCE).received(line, reply, buffer))[-1] == len(BODY)
+        reply, buffer = send_request(line), memoryview(bytearray(len(BODY)))
+        assert list(SocketReader(TIMEOUT).received(line, reply, buffer))[-1] == len(BODY)
         assert bytes(buffer) == BODY
         assert not reply.isclosed()
         assert reply.read() == b"0123456789"
 
 
-def test_a_body_that_is_cut_says_how_much_is_missing(line_to: LineTo) -> None:
+def test_a_body_that_is_cut_reports_how_much_is_missing(line_to: LineTo) -> None:
     with line_to(cut) as line:
         buffer = memoryview(bytearray(len(BODY)))
-        with pytest.raises(Broken, match=f"ended {len(BODY) - STEP - 77} bytes early"):
-            list(Receiver(PATIENCE).received(line, asked(line), buffer))
+        with pytest.raises(RetryableError, match=f"ended {len(BODY) - STEP - 77} bytes early"):
+            list(SocketReader(TIMEOUT).received(line, send_request(line), buffer))
         assert bytes(buffer[: STEP + 77]) == BODY[: STEP + 77]
 
 
-def test_a_body_that_stalls_is_given_up_and_what_came_is_told(line_to: LineTo) -> None:
+def test_a_body_that_stalls_is_given_up_and_what_came_is_reported(line_to: LineTo) -> None:
     stalled = threading.Event()
 
     def stall(peer: socket.socket) -> None:
@@ -163,22 +163,22 @@ def test_a_body_that_stalls_is_given_up_and_what_came_is_told(line_to: LineTo) -
         stalled.wait(60)
 
     with line_to(stall) as line:
-        buffer, told = memoryview(bytearray(len(BODY))), [0]
+        buffer, results = memoryview(bytearray(len(BODY))), [0]
         try:
             with pytest.raises(TimeoutError):
-                told.extend(Receiver(STALL).received(line, asked(line), buffer))
+                results.extend(SocketReader(STALL).received(line, send_request(line), buffer))
         finally:
             stalled.set()
-        assert told[-1] == STEP
+        assert results[-1] == STEP
 
 
 def test_more_connections_than_turns(line_to: LineTo) -> None:
-    receiver = Receiver(PATIENCE)
+    receiver = SocketReader(TIMEOUT)
 
     def one(_: int) -> bytes:
         with line_to(in_crumbs) as line:
             buffer = memoryview(bytearray(len(BODY)))
-            for _ in receiver.received(line, asked(line), buffer):
+            for _ in receiver.received(line, send_request(line), buffer):
                 pass
             return bytes(buffer)
 

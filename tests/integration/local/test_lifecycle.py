@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from lmi_deploy.runtimes.server_dirs import chosen_port, run_folder
-from tests.support.running_server import PATIENCE
+from tests.support.running_server import TIMEOUT
 
 pytestmark = pytest.mark.worker
 
@@ -60,8 +60,8 @@ class Home:
     runs: set[Path] = field(default_factory=set)
     """The private folder of every server that was ever seen."""
 
-    def handler(self, answer: str, *, loads: float = 0) -> None:
-        (self.root / "model.py").write_text(HANDLER.replace("ANSWER", answer).replace("LOADS", str(loads)))
+    def handler(self, text: str, *, loads: float = 0) -> None:
+        (self.root / "model.py").write_text(HANDLER.replace("ANSWER", text).replace("LOADS", str(loads)))
 
     def begin(self, *argv: str, kill: str = "") -> subprocess.Popen[str]:
         environ = {**os.environ, "LMI_STATE_HOME": str(self.root / "state"), "PYTHONPATH": str(ROOT)}
@@ -78,22 +78,22 @@ class Home:
     def lmi(self, *argv: str, kill: str = "") -> tuple[int, str]:
         """Exit code, and all that was said."""
         with self.begin(*argv, kill=kill) as process:
-            said, _ = process.communicate(timeout=PATIENCE)
+            output, _ = process.communicate(timeout=TIMEOUT)
         self.runs |= {run_folder(home) for home in (self.deployment / "servers").glob("*")}
-        return process.returncode, said
+        return process.returncode, output
 
     def done(self, *argv: str) -> str:
-        code, said = self.lmi(*argv)
-        assert code == 0, said
-        return said
+        code, output = self.lmi(*argv)
+        assert code == 0, output
+        return output
 
     def killed(self, *argv: str, at: int, when: str, action: str) -> None:
         """The command gets SIGKILL around its `at`-th action, and that is the one that the journal has open."""
-        code, said = self.lmi(*argv, "--yes", kill=f"{at}:{when}")
-        assert code == -9, said
+        code, output = self.lmi(*argv, "--yes", kill=f"{at}:{when}")
+        assert code == -9, output
         if (self.deployment / "record.json").exists():
             open_ones = [intent["action"] for intent in self.record["intents"] if intent["outcome"] is None]
-            assert open_ones[-1:] == [action], said
+            assert open_ones[-1:] == [action], output
 
     @property
     def deployment(self) -> Path:
@@ -105,14 +105,14 @@ class Home:
         return record
 
     def status(self) -> tuple[int, dict[str, Any]]:
-        code, said = self.lmi("status", "tiny", "--json")
-        told: dict[str, Any] = json.loads(said.splitlines()[-1])
-        return code, told
+        code, output = self.lmi("status", "tiny", "--json")
+        response: dict[str, Any] = json.loads(output.splitlines()[-1])
+        return code, response
 
-    def answer(self) -> str:
+    def invoke(self) -> str:
         request = urllib.request.Request(f"http://127.0.0.1:{self.port}/invocations", b"me", PLAIN)
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            body: bytes = answer.read()
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+            body: bytes = response.read()
         return body.decode()
 
     def processes(self, word: str = "") -> list[psutil.Process]:
@@ -125,10 +125,10 @@ class Home:
                     found.append(process)
         return found
 
-    def up_serves(self, answer: str) -> None:
+    def up_serves(self, text: str) -> None:
         """`up` brings exactly one server, with the recipe's answer, at the recipe's port; and knows it."""
         self.done("up", "--yes")
-        assert self.answer() == f"{answer} to me"
+        assert self.invoke() == f"{text} to me"
         assert len(self.processes("lmi_deploy.server")) == 1
         assert len(list((self.deployment / "servers").iterdir())) == 1
         assert len(list((self.deployment / "artifacts").iterdir())) == 1
@@ -169,14 +169,14 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 
 def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
 @pytest.mark.parametrize("at", range(len(FIRST_UP)), ids=FIRST_UP)
-def test_a_first_up_that_is_killed_goes_on_or_is_cleared_away(home: Home, at: int) -> None:
+def test_a_first_up_that_is_killed_continues_or_is_cleared_away(home: Home, at: int) -> None:
     home.killed("up", at=at, when="before", action=FIRST_UP[at])
     home.up_serves("first")
     home.killed("down", "tiny", at=at % len(DOWN), when=MOMENTS[at // len(DOWN)], action=DOWN[at % len(DOWN)])
@@ -189,15 +189,15 @@ def test_a_first_up_that_is_killed_goes_on_or_is_cleared_away(home: Home, at: in
 
 
 @pytest.mark.parametrize("at", range(len(CHANGE)), ids=CHANGE)
-def test_a_change_that_is_killed_goes_on_or_is_cleared_away(home: Home, at: int) -> None:
+def test_a_change_that_is_killed_continues_or_is_cleared_away(home: Home, at: int) -> None:
     home.up_serves("first")
     home.handler("second")
     home.killed("up", at=at, when="before", action=CHANGE[at])
-    assert home.answer().endswith(" to me")  # whichever generation it is, one answers all the time
+    assert home.invoke().endswith(" to me")  # whichever generation it is, one answers all the time
     home.up_serves("second")
     home.handler("third")
     home.killed("up", at=at, when="after", action=CHANGE[at])
-    assert home.answer().endswith(" to me")
+    assert home.invoke().endswith(" to me")
     home.down_leaves_nothing()
 
 
@@ -205,27 +205,27 @@ def test_a_change_that_is_killed_goes_on_or_is_cleared_away(home: Home, at: int)
 def test_what_serves_is_killed(home: Home, word: str) -> None:
     home.done("up", "--yes")
     home.kill(word)
-    wanted = {"lmi_deploy.server": (4, "drifted"), "djl_python_engine.py": (1, "failed")}[word]
+    expected = {"lmi_deploy.server": (4, "drifted"), "djl_python_engine.py": (1, "failed")}[word]
     until(lambda: home.status()[0] != 0)
-    code, told = home.status()
-    assert (code, told["standing"]) == wanted
-    assert "lmi up" in told["why"]
+    code, response = home.status()
+    assert (code, response["standing"]) == expected
+    assert "lmi up" in response["why"]
     home.up_serves("first")
     home.down_leaves_nothing()
 
 
-def test_a_server_that_was_killed_and_is_not_wanted_again_leaves_nothing(home: Home) -> None:
+def test_a_server_that_was_killed_and_is_not_desired_again_leaves_nothing(home: Home) -> None:
     home.done("up", "--yes")
     home.kill("lmi_deploy.server")
     home.down_leaves_nothing()
 
 
-def test_a_server_that_is_stopped_is_ended_with_its_worker_and_said(home: Home) -> None:
+def test_a_server_that_is_stopped_is_ended_with_its_worker_and_reported(home: Home) -> None:
     home.done("up", "--yes")
     (server,) = home.processes("lmi_deploy.server")
     server.suspend()
-    said = home.done("down", "tiny", "--yes")
-    assert f"(pid {server.pid}) runs and answers nobody: SIGTERM, and SIGKILL after 3 s" in said
+    output = home.done("down", "tiny", "--yes")
+    assert f"(pid {server.pid}) runs and answers nobody: SIGTERM, and SIGKILL after 3 s" in output
     assert home.processes() == []
     assert chosen_port("127.0.0.1", home.port) == home.port
 
@@ -234,10 +234,10 @@ def test_of_two_ups_at_once_one_works(home: Home) -> None:
     home.handler("slow", loads=3)
     with home.begin("up", "--yes") as first:
         until(lambda: (home.deployment / "record.json").exists())
-        code, said = home.lmi("up", "--yes")
-        assert code == 5, said
-        assert f"(pid {first.pid} on " in said
-        first.communicate(timeout=PATIENCE)
+        code, output = home.lmi("up", "--yes")
+        assert code == 5, output
+        assert f"(pid {first.pid} on " in output
+        first.communicate(timeout=TIMEOUT)
     assert first.returncode == 0
     home.up_serves("slow")
 
@@ -248,39 +248,39 @@ def test_what_an_up_left_on_its_way_is_waited_for_and_asked(home: Home) -> None:
     assert home.status()[1]["standing"] == "starting"
     assert "answered: slow to hello" in home.done("wait", "tiny")
     assert home.status()[0] == 0
-    assert home.answer() == "slow to me"
+    assert home.invoke() == "slow to me"
     home.handler("second", loads=1)
     assert "`lmi wait tiny`" in home.done("up", "--yes", "--detach")
-    assert home.answer() == "slow to me", "it serves as before until the next one has answered"
+    assert home.invoke() == "slow to me", "it serves as before until the next one has answered"
     home.done("wait", "tiny")
-    assert home.answer() == "second to me"
+    assert home.invoke() == "second to me"
     assert len(home.processes("lmi_deploy.server")) == 1
     home.down_leaves_nothing()
 
 
-def test_a_port_that_a_stranger_holds_is_named_and_nothing_is_left(home: Home) -> None:
-    with socket.socket() as stranger:
-        stranger.bind(("127.0.0.1", home.port))
-        stranger.listen()
-        code, said = home.lmi("up", "--yes")
-        assert code not in (0, 3), said
-        assert str(home.port) in said
-        assert "next: " in said
-        stranger.close()
+def test_a_port_that_a_foreign_user_holds_is_named_and_nothing_is_left(home: Home) -> None:
+    with socket.socket() as foreign:
+        foreign.bind(("127.0.0.1", home.port))
+        foreign.listen()
+        code, output = home.lmi("up", "--yes")
+        assert code not in (0, 3), output
+        assert str(home.port) in output
+        assert "next: " in output
+        foreign.close()
     home.up_serves("first")
     home.down_leaves_nothing()
 
 
-def test_after_a_reboot_up_brings_it_back_at_its_address(home: Home) -> None:
+def test_after_a_reboot_up_transfers_it_back_at_its_address(home: Home) -> None:
     home.done("up", "--yes")
     for process in home.processes():
         process.kill()
     until(lambda: not [p for p in home.processes() if p.status() != psutil.STATUS_ZOMBIE])
     for run in home.runs:
         shutil.rmtree(run)
-    code, told = home.status()
-    assert (code, told["standing"]) == (4, "drifted")
-    assert "machine restarted" in told["why"]
+    code, response = home.status()
+    assert (code, response["standing"]) == (4, "drifted")
+    assert "machine restarted" in response["why"]
     home.up_serves("first")
     home.down_leaves_nothing()
 
@@ -306,13 +306,13 @@ def small_disk(folder: Path) -> Iterator[Callable[[], Path]]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def test_a_full_disk_is_named_and_up_goes_on_once_there_is_room(home: Home) -> None:
+def test_a_full_disk_is_named_and_up_continues_once_there_is_room(home: Home) -> None:
     with small_disk(home.root / "state") as fill:
         filler = fill()
-        code, said = home.lmi("up", "--yes")
-        assert code == 1, said
-        assert "No space left on device" in said
-        assert "next: " in said
+        code, output = home.lmi("up", "--yes")
+        assert code == 1, output
+        assert "No space left on device" in output
+        assert "next: " in output
         assert not home.processes()
         filler.unlink()
         home.up_serves("first")
@@ -323,5 +323,5 @@ def test_a_disk_that_fills_up_under_a_deployment_hinders_no_down(home: Home) -> 
     with small_disk(home.root / "state") as fill:
         home.up_serves("first")
         fill()
-        assert home.answer() == "first to me"
+        assert home.invoke() == "first to me"
         home.down_leaves_nothing()

@@ -55,7 +55,7 @@ def run(
     ],
     ids=lambda value: value if isinstance(value, str) else value[0],
 )
-def test_a_command_that_needs_an_extra_says_how_to_install_it(
+def test_a_command_that_needs_an_extra_reports_how_to_install_it(
     extra: str, argv: tuple[str, ...], tmp_path: Path
 ) -> None:
     done = run(tmp_path, *argv)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.cli.context import DepsFactory
+from lmi_deploy.cli.context import DependenciesFactory
 from lmi_deploy.cli.exit_codes import run
 from lmi_deploy.cli.group import lmi
 from lmi_deploy.composition.local import wire
 from lmi_deploy.domain.recipe import TargetName
 from lmi_deploy.targets.local.target import LocalTarget
 from lmi_deploy.targets.target import Target
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 from tests.support.djl_engine import engine_dir
 from tests.support.fakes import FakeEnvironments
 from tests.support.running_server import worker_python
@@ -74,11 +74,11 @@ class Machine:
     streams: pytest.CaptureFixture[str]
 
     def lmi(self, *argv: str) -> tuple[int, str, str]:
-        code = run(lmi, argv, given=DepsFactory(self.deps))
-        told = self.streams.readouterr()
-        return code, told.out, told.err
+        code = run(lmi, argv, given=DependenciesFactory(self.deps))
+        messages = self.streams.readouterr()
+        return code, messages.out, messages.err
 
-    def deps(self) -> Deps:
+    def deps(self) -> Dependencies:
         """As the command itself wires it, but for the serving environment, which takes long to build."""
         found = wire(os.environ)
         environments = ReadyEnvironments(self.home, djl=self.djl)
@@ -117,9 +117,9 @@ def machine(
         machine.lmi("down", "--yes", "from-s3")
 
 
-def put(machine: Machine, answer: bytes) -> None:
+def put(machine: Machine, response: bytes) -> None:
     machine.s3.api().put_object(
-        Bucket="models-here", Key="llm/answers/nested/answer.safetensors", Body=answer
+        Bucket="models-here", Key="llm/answers/nested/answer.safetensors", Body=response
     )
 
 
@@ -151,11 +151,11 @@ def test_a_bucket_that_is_not_there(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "count", "engine"),
+    ("engine_setting", "count", "engine"),
     [("s5cmd", 1, "s5cmd"), ("obstore", 1, "obstore"), ("auto", 1, "own"), ("auto", 200, "obstore")],
 )
-def test_an_engine_carries_a_folder_by_the_command_line(
-    machine: Machine, wish: str, count: int, engine: str
+def test_an_engine_uploads_a_folder_by_the_command_line(
+    machine: Machine, engine_setting: str, count: int, engine: str
 ) -> None:
     if engine == "obstore":
         pytest.importorskip("obstore")
@@ -163,9 +163,9 @@ def test_an_engine_carries_a_folder_by_the_command_line(
     Path("model/nested").mkdir(parents=True)
     for number in range(count):
         Path(f"model/nested/weights-{number}.safetensors").write_bytes(b"w" * (100 + number))
-    wanted = ["--set", "model_id=./model", "--set", f"weights.engine={wish}"]
+    expected = ["--set", "model_id=./model", "--set", f"weights.engine={engine_setting}"]
     bucket = ["--bucket", "weights-here", "--region", "us-east-1"]
-    code, out, err = machine.lmi("weights", "push", "recipe.yaml", *wanted, *bucket)
+    code, out, err = machine.lmi("weights", "push", "recipe.yaml", *expected, *bucket)
     assert code == 0, err
     assert f"engine: {engine}" in err
     assert ("auto: 200 of 20" in err) == (count == 200)

@@ -15,8 +15,8 @@ from lmi_deploy.domain.plan import BuildEnvironment, FetchWeights, PutArtifact, 
 from lmi_deploy.domain.record import KEPT_GENERATIONS, DeploymentRef, Record
 from lmi_deploy.errors import LmiError, Refused, UsageRefused
 from lmi_deploy.host.clock import SystemClock
-from lmi_deploy.host.file_lock import flocked
-from lmi_deploy.state.state_dir import FolderJournal, FolderLock, StateFolder
+from lmi_deploy.host.file_lock import file_lock
+from lmi_deploy.state.state_dir import FileJournal, FileLock, StateDir
 from tests.support.factories import generation
 
 REF = DeploymentRef(name="tiny", target="local")
@@ -26,70 +26,66 @@ FETCH = FetchWeights(model_id="org/m", commit="c", files=(), missing=3)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> StateFolder:
-    return StateFolder(tmp_path / "state")
+def folder(tmp_path: Path) -> StateDir:
+    return StateDir(tmp_path / "state")
 
 
 @pytest.fixture
-def journal(folder: StateFolder) -> FolderJournal:
-    return FolderJournal(folder, REF)
+def journal(folder: StateDir) -> FileJournal:
+    return FileJournal(folder, REF)
 
 
-def _read(folder: StateFolder) -> Record:
+def _read(folder: StateDir) -> Record:
     record = folder.read("tiny")
     assert record is not None
     return record
 
 
-def test_an_intent_is_on_disk_before_its_outcome(folder: StateFolder, journal: FolderJournal) -> None:
-    journal.intend(FETCH)
-    begun = _read(folder).intents[0]
-    assert (begun.action, begun.names["missing"], begun.outcome) == ("FetchWeights", 3, None)
-    journal.done(FETCH, "3 bytes")
-    journal.intend(STOP)
+def test_an_intent_is_on_disk_before_its_outcome(folder: StateDir, journal: FileJournal) -> None:
+    journal.begin(FETCH)
+    started = _read(folder).intents[0]
+    assert (started.action, started.names["missing"], started.outcome) == ("FetchWeights", 3, None)
+    journal.complete(FETCH, "3 bytes")
+    journal.begin(STOP)
     assert [intent.outcome for intent in _read(folder).intents] == ["3 bytes", None]
 
 
-def test_the_same_intent_after_a_crash_is_kept_once(folder: StateFolder, journal: FolderJournal) -> None:
-    journal.intend(STOP)
-    journal.intend(STOP)
-    journal.done(STOP, "gone")
+def test_the_same_intent_after_a_crash_is_kept_once(folder: StateDir, journal: FileJournal) -> None:
+    journal.begin(STOP)
+    journal.begin(STOP)
+    journal.complete(STOP, "gone")
     assert [intent.outcome for intent in _read(folder).intents] == ["gone"]
 
 
-def test_settling_keeps_the_last_generations_each_once(folder: StateFolder, journal: FolderJournal) -> None:
-    journal.intend(STOP)
+def test_settling_keeps_the_last_generations_each_once(folder: StateDir, journal: FileJournal) -> None:
+    journal.begin(STOP)
     for number in range(KEPT_GENERATIONS + 2):
-        journal.settle(generation(f"tiny-{number}"))
-    journal.settle(generation("tiny-4"))
+        journal.commit(generation(f"tiny-{number}"))
+    journal.commit(generation("tiny-4"))
     record = _read(folder)
     assert [g.server for g in record.generations] == ["tiny-2", "tiny-3", "tiny-5", "tiny-6", "tiny-4"]
     assert record.intents == ()
     assert record.current == generation("tiny-4")
 
 
-def test_an_action_with_pairs_is_found_again_by_its_outcome(
-    folder: StateFolder, journal: FolderJournal
-) -> None:
+def test_an_action_with_pairs_is_found_again_by_its_outcome(folder: StateDir, journal: FileJournal) -> None:
     build = BuildEnvironment(environment="e", packages=("six", "idna"), requirements="")
-    journal.intend(build)
-    journal.done(build, "up")
+    journal.begin(build)
+    journal.complete(build, "up")
     assert [(i.names["packages"], i.outcome) for i in _read(folder).intents] == [(["six", "idna"], "up")]
 
 
-def test_names_are_of_what_is_there_with_a_record_or_without(
-    folder: StateFolder, journal: FolderJournal
-) -> None:
+def test_names_are_of_what_exists_with_a_record_or_without(folder: StateDir, journal: FileJournal) -> None:
     assert folder.names() == ()
-    journal.intend(STOP)
+    journal.begin(STOP)
     folder.artifact("bare", "d1").mkdir(parents=True)
     (folder.root / "deployments" / "Not A Name").mkdir()
     assert folder.names() == ("bare", "tiny")
     assert folder.read("bare") is None
 
 
-def test_remove_leaves_nothing_and_may_be_repeated(folder: StateFolder, journal: FolderJournal) -> None:
-    journal.intend(STOP)
+def test_remove_leaves_nothing_and_may_be_repeated(folder: StateDir, journal: FileJournal) -> None:
+    journal.begin(STOP)
     folder.artifact("tiny", "d1").mkdir(parents=True)
     (folder.server("tiny", "tiny-1")).mkdir(parents=True)
     (folder.server("tiny", "tiny-1") / "log").write_text("x")
@@ -99,35 +95,33 @@ def test_remove_leaves_nothing_and_may_be_repeated(folder: StateFolder, journal:
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", ".", "A"])
-def test_a_name_never_leaves_the_folder(folder: StateFolder, name: str) -> None:
+def test_a_name_never_leaves_the_folder(folder: StateDir, name: str) -> None:
     with pytest.raises(UsageRefused):
         folder.remove(name)
 
 
-def test_a_record_cut_anywhere_is_kept_aside_and_never_misread(
-    folder: StateFolder, journal: FolderJournal
+def test_a_record_cut_anywhere_is_kept_quarantined_and_never_misread(
+    folder: StateDir, journal: FileJournal
 ) -> None:
-    journal.settle(generation("tiny-1"))
+    journal.commit(generation("tiny-1"))
     path = folder.home("tiny") / "record.json"
-    whole = path.read_bytes()
-    for length in range(len(whole) - 1):
-        path.write_bytes(whole[:length])
+    content = path.read_bytes()
+    for length in range(len(content) - 1):
+        path.write_bytes(content[:length])
         assert folder.read("tiny") is None
-        assert str(path) in folder.trouble("tiny")
+        assert str(path) in folder.unreadable_reason("tiny")
     cut = path.read_bytes()
-    journal.intend(STOP)
+    journal.begin(STOP)
     assert path.with_name("record.json.bak1").read_bytes() == cut
     assert _read(folder).intents[0].action == "StopServer"
     path.write_bytes(b"\xff\xfe")
-    journal.intend(STOP)
+    journal.begin(STOP)
     assert path.with_name("record.json.bak1").read_bytes() == cut
     assert path.with_name("record.json.bak2").read_bytes() == b"\xff\xfe"
 
 
-def test_a_record_of_a_newer_lmi_is_refused_and_left_alone(
-    folder: StateFolder, journal: FolderJournal
-) -> None:
-    journal.settle(generation("tiny-1"))
+def test_a_record_of_a_newer_lmi_is_refused_and_left_alone(folder: StateDir, journal: FileJournal) -> None:
+    journal.commit(generation("tiny-1"))
     path = folder.home("tiny") / "record.json"
     newer = json.dumps({"schema": 2, "ref": "otherwise"})
     path.write_text(newer)
@@ -135,34 +129,34 @@ def test_a_record_of_a_newer_lmi_is_refused_and_left_alone(
         folder.read("tiny")
     assert "upgrade" in caught.value.hint
     with pytest.raises(Refused):
-        journal.intend(STOP)
+        journal.begin(STOP)
     assert path.read_text() == newer
 
 
-def test_a_folder_that_cannot_be_written_is_said_with_its_remedy(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported_with_its_remedy(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file, where the folder should be")
     with pytest.raises(LmiError, match="the disk refused: Not a directory") as caught:
-        FolderJournal(StateFolder(tmp_path / "state"), REF).intend(PUT)
+        FileJournal(StateDir(tmp_path / "state"), REF).begin(PUT)
     assert "LMI_STATE_HOME" in caught.value.hint
     with pytest.raises(LmiError, match="the disk refused"), _lock(tmp_path / "state").hold("tiny"):
         pass
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_leaves_the_record_as_it_was(folder: StateFolder, journal: FolderJournal) -> None:
-    journal.intend(PUT)
+def test_a_full_disk_leaves_the_record_as_it_was(folder: StateDir, journal: FileJournal) -> None:
+    journal.begin(PUT)
     (folder.home("tiny") / "record.json.tmp").symlink_to("/dev/full")
     with pytest.raises(LmiError, match="No space left on device"):
-        journal.done(PUT, "written")
+        journal.complete(PUT, "written")
     assert _read(folder).intents[0].outcome is None
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_hinders_nothing_that_makes_room(folder: StateFolder, journal: FolderJournal) -> None:
-    journal.intend(PUT)
+def test_a_full_disk_hinders_nothing_that_makes_room(folder: StateDir, journal: FileJournal) -> None:
+    journal.begin(PUT)
     (folder.home("tiny") / "record.json.tmp").symlink_to("/dev/full")
-    journal.intend(STOP)
-    journal.done(STOP, "gone")
+    journal.begin(STOP)
+    journal.complete(STOP, "gone")
     assert [intent.action for intent in _read(folder).intents] == ["PutArtifact"]
 
 
@@ -187,11 +181,11 @@ def run(root, fatal):
         if seen == fatal:
             os.kill(os.getpid(), signal.SIGKILL)
         return trace
-    journal = folder.FolderJournal(folder.StateFolder(root), DeploymentRef(name="tiny", target="local"))
-    journal.intend(StopServer(server="a"))
+    journal = folder.FileJournal(folder.StateDir(root), DeploymentRef(name="tiny", target="local"))
+    journal.begin(StopServer(server="a"))
     sys.settrace(trace)
-    journal.done(StopServer(server="a"), "gone")
-    journal.intend(StopServer(server="b"))
+    journal.complete(StopServer(server="a"), "gone")
+    journal.begin(StopServer(server="b"))
     os._exit(0)
 
 number, status = 0, 1
@@ -206,36 +200,36 @@ print(number)
 
 
 def test_a_kill_at_any_line_leaves_the_record_before_or_after(tmp_path: Path) -> None:
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, check=True
     )
-    count = int(ran.stdout)
+    count = int(result.stdout)
     assert count > 50
-    seen = []
+    observed = []
     for number in range(1, count + 1):
-        folder = StateFolder(tmp_path / str(number))
-        assert folder.trouble("tiny") == ""
+        folder = StateDir(tmp_path / str(number))
+        assert folder.unreadable_reason("tiny") == ""
         record = folder.read("tiny")
         assert record is not None
-        seen.append(tuple(intent.outcome for intent in record.intents))
-        FolderJournal(folder, REF).intend(STOP)
+        observed.append(tuple(intent.outcome for intent in record.intents))
+        FileJournal(folder, REF).begin(STOP)
         folder.remove("tiny")
         assert folder.names() == ()
     history = [(None,), ("gone",), ("gone", None)]
-    assert sorted(set(seen), key=history.index) == history
-    assert seen == sorted(seen, key=history.index)
+    assert sorted(set(observed), key=history.index) == history
+    assert observed == sorted(observed, key=history.index)
 
 
-def _lock(root: Path) -> FolderLock:
-    return FolderLock(root, SystemClock(), "lmi up")
+def _lock(root: Path) -> FileLock:
+    return FileLock(root, SystemClock(), "lmi up")
 
 
 HOLDER = """
 import sys
 from pathlib import Path
 from lmi_deploy.host.clock import SystemClock
-from lmi_deploy.state.state_dir import FolderLock
-with FolderLock(Path(sys.argv[1]), SystemClock(), "lmi up").hold("tiny"):
+from lmi_deploy.state.state_dir import FileLock
+with FileLock(Path(sys.argv[1]), SystemClock(), "lmi up").hold("tiny"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -254,7 +248,7 @@ def _other_holder(root: Path) -> Iterator[subprocess.Popen[str]]:
             other.kill()
 
 
-def test_who_comes_second_is_told_who_holds_it(tmp_path: Path) -> None:
+def test_who_comes_second_is_reported_who_holds_it(tmp_path: Path) -> None:
     with _other_holder(tmp_path) as other:
         with pytest.raises(Refused, match=rf"tiny: locked by lmi up \(pid {other.pid} on ") as caught:
             with _lock(tmp_path).hold("tiny"):
@@ -285,10 +279,10 @@ def test_a_lock_leaves_no_file_even_where_its_user_failed(tmp_path: Path) -> Non
 COUNT = """
 import sys
 from pathlib import Path
-from lmi_deploy.host.file_lock import flocked
+from lmi_deploy.host.file_lock import file_lock
 tally = Path(sys.argv[1]) / "tally"
 for _ in range(200):
-    with flocked(Path(sys.argv[1]) / "the.lock", wait=True):
+    with file_lock(Path(sys.argv[1]) / "the.lock", wait=True):
         tally.write_text(str(int(tally.read_text()) + 1))
 """
 
@@ -298,5 +292,5 @@ def test_the_file_may_vanish_with_each_holder_and_still_one_at_a_time_holds_it(t
     writers = [subprocess.Popen([sys.executable, "-c", COUNT, str(tmp_path)]) for _ in range(3)]
     assert [writer.wait(30) for writer in writers] == [0, 0, 0]
     assert (tmp_path / "tally").read_text() == "600"
-    with flocked(tmp_path / "the.lock", wait=False) as held:
-        assert held.read() == ""
+    with file_lock(tmp_path / "the.lock", wait=False) as lock_file:
+        assert lock_file.read() == ""

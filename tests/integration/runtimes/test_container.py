@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.runtimes.availability import Machinery
+from lmi_deploy.runtimes.availability import RuntimeDetector
 from lmi_deploy.runtimes.container.engine_cli import find_engine
 from lmi_deploy.runtimes.container.layout import container_name
 from lmi_deploy.runtimes.container.runtime import Container
 from lmi_deploy.runtimes.server_dirs import read_note
-from tests.contract.test_model_server import ask, refuses
+from tests.contract.test_model_server import invoke, refuses
 from tests.support.container_image import image, podman_environ
-from tests.support.running_server import PATIENCE
+from tests.support.running_server import TIMEOUT
 
 HANDLER = """
 import os
@@ -39,7 +39,7 @@ def handle(inputs):
 
 
 @dataclass
-class Yard:
+class ContainerSetup:
     """podman, and a model that answers with the file or the variable it is asked for."""
 
     root: Path
@@ -69,17 +69,17 @@ class Yard:
 
     def ready(self, launch: Launch) -> int:
         self.servers.start(launch)
-        seen = self.until(lambda seen: seen.phase not in ("starting", "loading"))
-        assert seen.phase == "ready", self.servers.log(launch.home).read_text()
-        assert seen.port
-        return seen.port
+        observed = self.until(lambda observed: observed.phase not in ("starting", "loading"))
+        assert observed.phase == "ready", self.servers.log(launch.home).read_text()
+        assert observed.port
+        return observed.port
 
-    def until(self, good: Callable[[SeenServer], bool]) -> SeenServer:
-        deadline = self.clock.monotonic() + PATIENCE
-        while not good(seen := self.servers.look(self.homes[-1])):
-            assert self.clock.monotonic() < deadline, seen
+    def until(self, good: Callable[[ObservedServer], bool]) -> ObservedServer:
+        deadline = self.clock.monotonic() + TIMEOUT
+        while not good(observed := self.servers.status(self.homes[-1])):
+            assert self.clock.monotonic() < deadline, observed
             self.clock.sleep(0.05)
-        return seen
+        return observed
 
     def podman(self, *words: str) -> str:
         done = subprocess.run(["podman", *words], check=False, capture_output=True, text=True)
@@ -87,11 +87,11 @@ class Yard:
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Yard]:
-    yard = Yard(tmp_path)
-    yield yard
-    for home in yard.homes:
-        yard.servers.stop(home, grace=1)
+def setup(tmp_path: Path) -> Iterator[ContainerSetup]:
+    setup = ContainerSetup(tmp_path)
+    yield setup
+    for home in setup.homes:
+        setup.servers.stop(home, grace=1)
 
 
 def _snapshot(root: Path) -> Path:
@@ -104,89 +104,89 @@ def _snapshot(root: Path) -> Path:
     return snapshot
 
 
-def test_inside_it_is_as_on_sagemaker(yard: Yard, tmp_path: Path) -> None:
+def test_inside_it_is_as_on_sagemaker(setup: ContainerSetup, tmp_path: Path) -> None:
     weights = _snapshot(tmp_path)
-    launch = replace(yard.launch(OPTION_DTYPE="fp16", HOME="/tmp", SECRETIVE="two\nlines"), weights=weights)
-    port = yard.ready(launch)
+    launch = replace(setup.launch(OPTION_DTYPE="fp16", HOME="/tmp", SECRETIVE="two\nlines"), weights=weights)
+    port = setup.ready(launch)
     # The stand-in itself refuses a model folder that can be written to, and any argument but `serve`.
-    assert ask(port, "/opt/ml/model/model.py") == HANDLER
-    assert ask(port, str(weights / "model.safetensors")) == "weights"
-    assert (ask(port, "OPTION_DTYPE"), ask(port, "HOME")) == ("fp16", "/tmp")
-    assert ask(port, "SECRETIVE") == "two\nlines"
-    assert (ask(port, "HF_HUB_OFFLINE"), ask(port, "HF_TOKEN")) == ("1", "None")
+    assert invoke(port, "/opt/ml/model/model.py") == HANDLER
+    assert invoke(port, str(weights / "model.safetensors")) == "weights"
+    assert (invoke(port, "OPTION_DTYPE"), invoke(port, "HOME")) == ("fp16", "/tmp")
+    assert invoke(port, "SECRETIVE") == "two\nlines"
+    assert (invoke(port, "HF_HUB_OFFLINE"), invoke(port, "HF_TOKEN")) == ("1", "None")
     # What the client was started with, anybody may read.
     client = read_note(launch.home / "process.json")["pid"]
     assert b"lines" not in Path(f"/proc/{client}/cmdline").read_bytes()
-    seen = yard.servers.look(launch.home)
-    assert seen.pid
-    assert seen.memory > 0
-    assert seen.since
+    observed = setup.servers.status(launch.home)
+    assert observed.pid
+    assert observed.memory > 0
+    assert observed.since
 
 
-def test_it_is_found_by_its_labels(yard: Yard) -> None:
-    launch = yard.launch()
-    yard.ready(launch)
+def test_it_is_found_by_its_labels(setup: ContainerSetup) -> None:
+    launch = setup.launch()
+    setup.ready(launch)
     deployment = launch.labels["deployment"]
     name = f"lmi-{deployment}-s1"
     assert container_name(launch) == name
-    found = yard.podman("ps", "--filter", f"label=lmi.deployment={deployment}", "--format", "{{.Names}}")
+    found = setup.podman("ps", "--filter", f"label=lmi.deployment={deployment}", "--format", "{{.Names}}")
     assert found == name
 
 
-def test_it_outlives_the_client_that_writes_its_log(yard: Yard) -> None:
-    launch = yard.launch()
-    port = yard.ready(launch)
+def test_it_outlives_the_client_that_writes_its_log(setup: ContainerSetup) -> None:
+    launch = setup.launch()
+    port = setup.ready(launch)
     os.kill(int(read_note(launch.home / "process.json")["pid"]), signal.SIGKILL)
-    assert yard.servers.look(launch.home).phase == "ready"
-    assert ask(port, "HF_TOKEN") == "None"
-    yard.servers.stop(launch.home, grace=5)
+    assert setup.servers.status(launch.home).phase == "ready"
+    assert invoke(port, "HF_TOKEN") == "None"
+    setup.servers.stop(launch.home, grace=5)
     assert refuses(port)
-    assert yard.podman("ps", "-a", "-q", "--filter", f"name={container_name(launch)}") == ""
+    assert setup.podman("ps", "-a", "-q", "--filter", f"name={container_name(launch)}") == ""
 
 
-def test_one_that_is_removed_behind_our_back_is_gone(yard: Yard) -> None:
-    launch = yard.launch()
-    yard.ready(launch)
-    yard.podman("rm", "-f", container_name(launch))
-    assert yard.until(lambda seen: seen.phase not in ("ready", "starting")).phase == "gone"
-    assert yard.servers.failure(launch.home) == ""
+def test_one_that_is_removed_behind_our_back_is_gone(setup: ContainerSetup) -> None:
+    launch = setup.launch()
+    setup.ready(launch)
+    setup.podman("rm", "-f", container_name(launch))
+    assert setup.until(lambda observed: observed.phase not in ("ready", "starting")).phase == "gone"
+    assert setup.servers.failure(launch.home) == ""
 
 
-def test_one_that_is_killed_has_failed(yard: Yard) -> None:
-    launch = yard.launch()
-    yard.ready(launch)
-    yard.podman("kill", container_name(launch))
-    assert yard.until(lambda seen: seen.phase not in ("ready", "starting")).phase == "failed"
-    assert yard.servers.failure(launch.home).startswith("the container ended with exit code 137")
+def test_one_that_is_killed_has_failed(setup: ContainerSetup) -> None:
+    launch = setup.launch()
+    setup.ready(launch)
+    setup.podman("kill", container_name(launch))
+    assert setup.until(lambda observed: observed.phase not in ("ready", "starting")).phase == "failed"
+    assert setup.servers.failure(launch.home).startswith("the container ended with exit code 137")
 
 
-def test_somebody_elses_container_is_never_touched(yard: Yard) -> None:
-    launch = yard.launch()
+def test_foreign_container_is_never_touched(setup: ContainerSetup) -> None:
+    launch = setup.launch()
     name = container_name(launch)
-    yard.podman("create", "--name", name, "--runtime", "runc", image(), "serve")
+    setup.podman("create", "--name", name, "--runtime", "runc", image(), "serve")
     try:
         with pytest.raises(DeployFailed, match=f"there is a container {name} already"):
-            yard.servers.start(launch)
-        yard.servers.stop(launch.home, grace=1)
-        assert yard.podman("ps", "-a", "--format", "{{.Names}}", "--filter", f"name={name}") == name
+            setup.servers.start(launch)
+        setup.servers.stop(launch.home, grace=1)
+        assert setup.podman("ps", "-a", "--format", "{{.Names}}", "--filter", f"name={name}") == name
     finally:
-        yard.podman("rm", "-f", name)
+        setup.podman("rm", "-f", name)
 
 
-def test_an_image_that_is_not_here_is_not_fetched(yard: Yard) -> None:
-    launch = replace(yard.launch(), image="localhost/lmi-nobody:1")
-    yard.servers.start(launch)
-    assert yard.until(lambda seen: seen.phase != "starting").phase == "failed"
-    why = yard.servers.failure(launch.home)
+def test_an_image_that_is_not_here_is_not_fetched(setup: ContainerSetup) -> None:
+    launch = replace(setup.launch(), image="localhost/lmi-nobody:1")
+    setup.servers.start(launch)
+    assert setup.until(lambda observed: observed.phase != "starting").phase == "failed"
+    why = setup.servers.failure(launch.home)
     assert why.startswith("the container was not made")
     assert "lmi-nobody" in why
 
 
-def test_it_is_at_hand_where_its_image_is(yard: Yard) -> None:
-    machinery = Machinery(
-        processes=LocalProcesses(yard.clock),
-        environ=yard.environ,
-        environment=yard.environ,
+def test_it_is_available_where_its_image_is(setup: ContainerSetup) -> None:
+    machinery = RuntimeDetector(
+        processes=LocalProcesses(setup.clock),
+        environ=setup.environ,
+        environment=setup.environ,
         devices=lambda: 0,
     )
     assert machinery.at_hand(image()).names[0] == "container"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.host.background_processes import LocalProcesses
 from lmi_deploy.host.clock import SystemClock
@@ -20,9 +20,9 @@ from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.runtimes.djl_serving.installation import find_installation
 from lmi_deploy.runtimes.djl_serving.runtime import DjlServing
 from lmi_deploy.runtimes.server_dirs import chosen_port
-from tests.contract.test_model_server import ask, refuses
+from tests.contract.test_model_server import invoke, refuses
 from tests.support.djl_stand_in import install
-from tests.support.running_server import PATIENCE
+from tests.support.running_server import TIMEOUT
 
 HANDLER = """
 import os
@@ -37,7 +37,7 @@ def handle(inputs):
 
 
 @dataclass
-class Yard:
+class DjlServingSetup:
     """Stand-ins for DJLServing, and a model that answers with the variable it is asked for."""
 
     root: Path
@@ -69,99 +69,104 @@ class Yard:
 
     def ready(self, launch: Launch) -> int:
         self.servers.start(launch)
-        seen = self.until(launch.home, lambda seen: seen.phase not in ("starting", "loading"))
-        assert seen.phase == "ready", self.servers.log(launch.home).read_text()
-        assert seen.port
-        return seen.port
+        observed = self.until(launch.home, lambda observed: observed.phase not in ("starting", "loading"))
+        assert observed.phase == "ready", self.servers.log(launch.home).read_text()
+        assert observed.port
+        return observed.port
 
-    def until(self, home: Path, good: Callable[[SeenServer], bool]) -> SeenServer:
-        deadline = self.clock.monotonic() + PATIENCE
-        while not good(seen := self.servers.look(home)):
-            assert self.clock.monotonic() < deadline, seen
+    def until(self, home: Path, good: Callable[[ObservedServer], bool]) -> ObservedServer:
+        deadline = self.clock.monotonic() + TIMEOUT
+        while not good(observed := self.servers.status(home)):
+            assert self.clock.monotonic() < deadline, observed
             self.clock.sleep(0.05)
-        return seen
+        return observed
 
 
 @pytest.fixture
-def yard(tmp_path: Path) -> Iterator[Yard]:
-    yard = Yard(tmp_path)
-    yield yard
-    for home in yard.homes:
-        yard.servers.stop(home, grace=1)
+def setup(tmp_path: Path) -> Iterator[DjlServingSetup]:
+    setup = DjlServingSetup(tmp_path)
+    yield setup
+    for home in setup.homes:
+        setup.servers.stop(home, grace=1)
 
 
-def test_each_server_has_a_temporary_folder_of_its_own(yard: Yard) -> None:
+def test_each_server_has_a_temporary_folder_of_its_own(setup: DjlServingSetup) -> None:
     """In one that they share, the second would take the first one's workers for left-overs and kill them."""
-    one = yard.ready(yard.launch("a"))
-    two = yard.ready(yard.launch("b", JAVA_OPTS="-Xmx1g"))
-    assert ask(one, "JAVA_OPTS") != ask(two, "JAVA_OPTS").removeprefix("-Xmx1g ")
-    assert ask(two, "JAVA_OPTS").startswith("-Xmx1g -Djava.io.tmpdir=")
+    one = setup.ready(setup.launch("a"))
+    two = setup.ready(setup.launch("b", JAVA_OPTS="-Xmx1g"))
+    assert invoke(one, "JAVA_OPTS") != invoke(two, "JAVA_OPTS").removeprefix("-Xmx1g ")
+    assert invoke(two, "JAVA_OPTS").startswith("-Xmx1g -Djava.io.tmpdir=")
 
 
-def test_the_variables_of_the_recipe_reach_it_but_those_that_would_move_it(yard: Yard) -> None:
-    launch = yard.launch(
+def test_the_variables_of_the_recipe_reach_it_but_those_that_would_move_it(setup: DjlServingSetup) -> None:
+    launch = setup.launch(
         "a", OPTION_DTYPE="fp16", SERVING_JOB_QUEUE_SIZE="7", SERVING_INFERENCE_ADDRESS="http://0.0.0.0:1"
     )
-    port = yard.ready(launch)
-    assert (ask(port, "OPTION_DTYPE"), ask(port, "SERVING_JOB_QUEUE_SIZE")) == ("fp16", "7")
-    assert ask(port, "SERVING_INFERENCE_ADDRESS") == "None"
-    assert ask(port, "PYTHON_EXECUTABLE") == sys.executable
-    assert ask(port, "DJL_CACHE_DIR").startswith(str(launch.home))
-    assert yard.servers.look(launch.home).memory > 0
+    port = setup.ready(launch)
+    assert (invoke(port, "OPTION_DTYPE"), invoke(port, "SERVING_JOB_QUEUE_SIZE")) == ("fp16", "7")
+    assert invoke(port, "SERVING_INFERENCE_ADDRESS") == "None"
+    assert invoke(port, "PYTHON_EXECUTABLE") == sys.executable
+    assert invoke(port, "DJL_CACHE_DIR").startswith(str(launch.home))
+    assert setup.servers.status(launch.home).memory > 0
 
 
-def test_a_server_that_is_killed_has_failed_and_one_that_is_asked_to_end_has_not(yard: Yard) -> None:
-    launch = yard.launch("a")
-    os.kill(int(ask(yard.ready(launch), "pid")), signal.SIGKILL)
-    assert yard.until(launch.home, lambda seen: seen.phase != "ready").phase in ("starting", "failed")
-    assert yard.until(launch.home, lambda seen: seen.phase == "failed").pid is None
-    assert yard.servers.failure(launch.home).startswith("DJLServing ended with exit code 137: killed")
-    os.kill(int(ask(yard.ready(launch), "pid")), signal.SIGTERM)
-    yard.until(launch.home, lambda seen: seen.phase == "gone")
-    assert yard.servers.failure(launch.home) == ""
+def test_a_server_that_is_killed_has_failed_and_one_that_is_asked_to_end_has_not(
+    setup: DjlServingSetup,
+) -> None:
+    launch = setup.launch("a")
+    os.kill(int(invoke(setup.ready(launch), "pid")), signal.SIGKILL)
+    assert setup.until(launch.home, lambda observed: observed.phase != "ready").phase in (
+        "starting",
+        "failed",
+    )
+    assert setup.until(launch.home, lambda observed: observed.phase == "failed").pid is None
+    assert setup.servers.failure(launch.home).startswith("DJLServing ended with exit code 137: killed")
+    os.kill(int(invoke(setup.ready(launch), "pid")), signal.SIGTERM)
+    setup.until(launch.home, lambda observed: observed.phase == "gone")
+    assert setup.servers.failure(launch.home) == ""
 
 
-def test_a_server_is_found_though_we_were_killed_before_its_note(yard: Yard) -> None:
-    launch = yard.launch("a")
-    port = yard.ready(launch)
+def test_a_server_is_found_though_we_were_killed_before_its_note(setup: DjlServingSetup) -> None:
+    launch = setup.launch("a")
+    port = setup.ready(launch)
     (launch.home / "process.json").unlink()
-    assert yard.servers.look(launch.home).phase == "ready"
-    yard.servers.stop(launch.home, grace=5)
+    assert setup.servers.status(launch.home).phase == "ready"
+    setup.servers.stop(launch.home, grace=5)
     assert refuses(port)
-    assert yard.servers.look(launch.home).phase == "gone"
+    assert setup.servers.status(launch.home).phase == "gone"
 
 
-def test_another_server_at_its_port_is_not_taken_for_it(yard: Yard) -> None:
+def test_another_server_at_its_port_is_not_taken_for_it(setup: DjlServingSetup) -> None:
     """Both saw a free port, and the other was faster."""
-    slow = yard.launch("a")
+    slow = setup.launch("a")
     (slow.model_folder / "model.py").write_text(f"import time\ntime.sleep(2)\n{HANDLER}")
     port = chosen_port("127.0.0.1", 0)
-    yard.servers.start(replace(slow, port=port))
-    fast = replace(yard.launch("b"), port=port)
-    assert yard.ready(fast) == port
-    assert yard.servers.look(slow.home).phase == "starting"
-    yard.until(slow.home, lambda seen: seen.phase == "failed")
-    assert yard.servers.failure(slow.home).startswith("DJLServing ended with exit code 1")
+    setup.servers.start(replace(slow, port=port))
+    fast = replace(setup.launch("b"), port=port)
+    assert setup.ready(fast) == port
+    assert setup.servers.status(slow.home).phase == "starting"
+    setup.until(slow.home, lambda observed: observed.phase == "failed")
+    assert setup.servers.failure(slow.home).startswith("DJLServing ended with exit code 1")
 
 
-def test_in_the_foreground_it_takes_the_users_own_settings(yard: Yard, tmp_path: Path) -> None:
+def test_in_the_foreground_it_takes_the_users_own_settings(setup: DjlServingSetup, tmp_path: Path) -> None:
     settings = tmp_path / "config.properties"
     settings.write_text("job_queue_size=5\ninference_address=http://0.0.0.0:1\n")
     home = tmp_path / "home"
     home.mkdir()
-    launch = replace(yard.launch("a"), home=home, port=chosen_port("127.0.0.1", 0))
+    launch = replace(setup.launch("a"), home=home, port=chosen_port("127.0.0.1", 0))
     codes: list[int] = []
     thread = threading.Thread(
-        target=lambda: codes.append(yard.servers.foreground(replace(launch, settings=settings)))
+        target=lambda: codes.append(setup.servers.foreground(replace(launch, settings=settings)))
     )
     thread.start()
-    deadline = yard.clock.monotonic() + PATIENCE
+    deadline = setup.clock.monotonic() + TIMEOUT
     while refuses(launch.port):
-        assert yard.clock.monotonic() < deadline
-        yard.clock.sleep(0.05)
+        assert setup.clock.monotonic() < deadline
+        setup.clock.sleep(0.05)
     written = (home / "config.properties").read_text()
-    os.kill(int(ask(launch.port, "pid")), signal.SIGTERM)
-    thread.join(PATIENCE)
+    os.kill(int(invoke(launch.port, "pid")), signal.SIGTERM)
+    thread.join(TIMEOUT)
     assert codes == [143]
     assert "job_queue_size=5" in written
     assert f"inference_address=http://127.0.0.1:{launch.port}" in written
@@ -175,9 +180,9 @@ def test_in_the_foreground_it_takes_the_users_own_settings(yard: Yard, tmp_path:
         ({"JAVA_HOME": "/nowhere"}, "it needs a Java"),
     ],
 )
-def test_where_none_is_installed_it_says_what_is_missing(
-    yard: Yard, changed: dict[str, str], why: str
+def test_where_none_is_installed_it_reports_what_is_missing(
+    setup: DjlServingSetup, changed: dict[str, str], why: str
 ) -> None:
-    servers = yard.opened({**yard.environ, **changed})
+    servers = setup.opened({**setup.environ, **changed})
     with pytest.raises(DeployFailed, match=f"there is no DJLServing here: .*{why}"):
-        servers.start(yard.launch("a"))
+        servers.start(setup.launch("a"))

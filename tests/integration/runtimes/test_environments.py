@@ -14,7 +14,7 @@ import pytest
 from lmi_deploy.domain.events import Event, Line, Notice
 from lmi_deploy.errors import DeployFailed, NotFound, Refused
 from lmi_deploy.host.clock import SystemClock
-from lmi_deploy.host.file_lock import flocked
+from lmi_deploy.host.file_lock import file_lock
 from lmi_deploy.runtimes.environments.environment_cache import LocalEnvironments
 from tests.support.wheels import make_wheel
 
@@ -95,14 +95,14 @@ def test_an_empty_environment_is_whole(environments: LocalEnvironments) -> None:
     assert environments.ready("bare")
 
 
-def test_what_is_there_is_not_built_again(environments: LocalEnvironments) -> None:
+def test_what_exists_is_not_built_again(environments: LocalEnvironments) -> None:
     _finish(environments.build("e1", ("tinyone",), "", key="k"))
     before = environments.python("e1").lstat()
     assert _finish(environments.build("e1", ("tinyone",), "", key="k")) == ([], "already there")
     assert environments.python("e1").lstat() == before
 
 
-def test_a_failed_installation_says_why_and_keeps_only_its_log(
+def test_a_failed_installation_explains_why_and_keeps_only_its_log(
     environments: LocalEnvironments, cache: Path
 ) -> None:
     with pytest.raises(DeployFailed, match=r"e1: the installation failed: error: .*no-such-thing") as caught:
@@ -203,8 +203,8 @@ def _half_fetched(environ: dict[str, str]) -> Path:
 def _installers(cache: Path) -> list[int]:
     import psutil
 
-    seen = [(p.pid, " ".join(p.info["cmdline"] or [])) for p in psutil.process_iter(["cmdline"])]
-    return [pid for pid, argv in seen if "pip install" in argv and str(cache) in argv]
+    observed = [(p.pid, " ".join(p.info["cmdline"] or [])) for p in psutil.process_iter(["cmdline"])]
+    return [pid for pid, argv in observed if "pip install" in argv and str(cache) in argv]
 
 
 def test_ctrl_c_ends_the_installer_and_leaves_nothing(cache: Path, environ: dict[str, str]) -> None:
@@ -268,5 +268,5 @@ def test_only_what_is_kept_here_can_be_removed(
 
 def test_an_environment_in_the_making_is_not_removed(environments: LocalEnvironments, cache: Path) -> None:
     (cache / "environments/e1").mkdir(parents=True)
-    with flocked(cache / "environments/.e1.lock", wait=False), pytest.raises(Refused, match="being built"):
+    with file_lock(cache / "environments/.e1.lock", wait=False), pytest.raises(Refused, match="being built"):
         environments.remove("e1")

@@ -30,8 +30,8 @@ def _finish(install: Generator[Event, None, str]) -> str:
 @pytest.fixture(scope="module")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The real jar: out of LMI_WHEELHOUSE where that is set, else from Maven Central or the local repository."""
-    if house := os.environ.get("LMI_WHEELHOUSE"):
-        return maven.wheelhouse_jar(VERSION, Path(house))
+    if app := os.environ.get("LMI_WHEELHOUSE"):
+        return maven.wheelhouse_jar(VERSION, Path(app))
     return maven.engine_jar(VERSION, environ=os.environ, scratch=tmp_path_factory.mktemp("maven"))
 
 
@@ -69,7 +69,9 @@ def test_the_users_local_repository_is_read(
     assert (environments.engine(VERSION) / "djl_python_engine.py").is_file()
 
 
-def test_without_maven_central_the_remedy_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_maven_central_the_remedy_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     environments = LocalEnvironments(tmp_path / "cache", {"M2_REPO": str(tmp_path / "m2")}, None)
     with pytest.raises(TransferFailed, match=r"ai\.djl\.python:python:0\.34\.0") as caught:
@@ -80,12 +82,12 @@ def test_without_maven_central_the_remedy_is_said(tmp_path: Path, monkeypatch: p
 
 
 def test_out_of_a_wheelhouse(tmp_path: Path, jar: Path) -> None:
-    house = tmp_path / "wheels"
-    house.mkdir()
-    environments = LocalEnvironments(tmp_path / "cache", {}, house)
+    app = tmp_path / "wheels"
+    app.mkdir()
+    environments = LocalEnvironments(tmp_path / "cache", {}, app)
     with pytest.raises(TransferFailed, match="not there"):
         _finish(environments.install_engine(VERSION, key="k"))
-    shutil.copy(jar, house / f"python-{VERSION}.jar")
+    shutil.copy(jar, app / f"python-{VERSION}.jar")
     _finish(environments.install_engine(VERSION, key="k"))
     assert environments.engine_ready(VERSION)
 

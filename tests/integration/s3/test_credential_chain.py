@@ -9,20 +9,20 @@ from pathlib import Path
 import boto3
 import pytest
 
-from lmi_deploy.aws.s3 import Place, S3Settings, S3Store
+from lmi_deploy.aws.s3 import BucketLocation, S3Settings, S3Store
 from lmi_deploy.aws.session import SessionFactory, aws_session
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.errors import AccessError, NoCredentials, UsageRefused
 from tests.support.certificate import certificate
-from tests.support.frozen_clock import StillClock
+from tests.support.frozen_clock import FrozenClock
 from tests.support.s3_servers import S3Server, versitygw_s3
 
-ONCE = S3Settings(attempts=1, rounds=1)
+ONCE = S3Settings(attempts=1, max_retries=1)
 
 
 def _store(session: SessionFactory, server: S3Server, bucket: str, settings: S3Settings = ONCE) -> S3Store:
-    place = Place(bucket=bucket, owner=server.owner)
-    return S3Store(session, place, clock=StillClock(), settings=settings)
+    place = BucketLocation(bucket=bucket, owner=server.owner)
+    return S3Store(session, place, clock=FrozenClock(), settings=settings)
 
 
 def _keys(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ def over_tls(
 
 
 @pytest.mark.parametrize("variable", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
-def test_the_endpoint_of_the_environment_is_used_and_told(
+def test_the_endpoint_of_the_environment_is_used_and_reported(
     versity: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     versity.make_bucket(bucket)
@@ -80,7 +80,7 @@ def test_a_profile_gives_region_endpoint_and_keys_from_a_program(
     assert store.where == versity.url
 
 
-def test_an_sso_log_in_that_is_over_is_told_with_the_remedy(
+def test_an_sso_log_in_that_is_over_is_reported_with_the_remedy(
     versity: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "config").write_text(
@@ -90,20 +90,20 @@ def test_an_sso_log_in_that_is_over_is_told_with_the_remedy(
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
     monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(AccessError, match=r"AWS credentials: .*SSO") as caught:
-        _store(aws_session(profile="team"), versity, "b", replace(ONCE, endpoint_url=versity.url)).look("k")
+        _store(aws_session(profile="team"), versity, "b", replace(ONCE, endpoint_url=versity.url)).head("k")
     assert "aws sso login" in caught.value.hint
 
 
-def test_no_credentials_and_no_region_are_told(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_credentials_and_no_region_are_reported(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoCredentials, match="there are none, and no region is set"):
-        _store(aws_session(), moto, "b").look("k")
+        _store(aws_session(), moto, "b").head("k")
     with pytest.raises(AccessError, match="unable to locate credentials") as caught:
-        _store(aws_session(region="us-east-1"), moto, "b").look("k")
+        _store(aws_session(region="us-east-1"), moto, "b").head("k")
     assert "AWS_PROFILE" in caught.value.hint
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
     with pytest.raises(UsageRefused, match="region: none is set"):
-        _store(aws_session(), moto, "b").look("k")
+        _store(aws_session(), moto, "b").head("k")
 
 
 def _watched(server: S3Server, sent: dict[str, str]) -> SessionFactory:
@@ -129,7 +129,7 @@ def test_over_tls_no_payload_is_hashed_twice(
     store = _store(_watched(over_tls, sent), over_tls, bucket, replace(ONCE, endpoint_url=over_tls.url))
     store.put("k", b"x" * 100)
     assert sent.pop("PUT") == "UNSIGNED-PAYLOAD"
-    upload = store.begin("m")
+    upload = store.create_multipart("m")
     content = memoryview(b"y" * 3_000_000)
     part = store.put_part(upload, 1, content, crc32=crc32_of(content))
     assert sent["PUT"] == "UNSIGNED-PAYLOAD"
@@ -163,13 +163,13 @@ def test_without_tls_payloads_are_signed(versity: S3Server, bucket: str) -> None
 
 def test_a_certificate_that_is_not_trusted_is_never_passed_over(over_tls: S3Server, bucket: str) -> None:
     with pytest.raises(AccessError, match="CERTIFICATE_VERIFY_FAILED") as caught:
-        over_tls.store(bucket, settings=ONCE).look("k")
+        over_tls.store(bucket, settings=ONCE).head("k")
     assert over_tls.url in caught.value.message
     assert "AWS_CA_BUNDLE" in caught.value.hint
 
 
-def test_a_proxy_that_is_not_there_is_told(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_that_is_not_there_is_reported(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with pytest.raises(AccessError, match=r"127\.0\.0\.1:1") as caught:
-        moto.behind("http://s3.example").store("b", settings=ONCE).look("k")
+        moto.behind_proxy("http://s3.example").store("b", settings=ONCE).head("k")
     assert "HTTPS_PROXY" in caught.value.hint

@@ -8,7 +8,7 @@ from lmi_deploy.aws.s3 import S3Settings, S3Store
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.emulator.faults.rules import Action, Answer, Drop, Lose, Rule
 from lmi_deploy.ports.object_store import Conflict
-from tests.support.frozen_clock import StillClock
+from tests.support.frozen_clock import FrozenClock
 from tests.support.proxy import Passed, Proxy, proxied
 from tests.support.s3_servers import S3Server
 
@@ -33,9 +33,9 @@ def proxy(versity: S3Server) -> Iterator[Proxy]:
 def store(versity: S3Server, proxy: Proxy, bucket: str) -> S3Store:
     versity.make_bucket(bucket)
     settings = S3Settings(attempts=2, stall_seconds=0.5)
-    made = versity.behind(proxy.url).store(bucket, clock=StillClock(), settings=settings)
-    made.put("example", b"the first")
-    return made
+    created = versity.behind_proxy(proxy.url).store(bucket, clock=FrozenClock(), settings=settings)
+    created.put("example", b"the first")
+    return created
 
 
 def headers(passed: Passed) -> dict[str, str]:
@@ -51,7 +51,7 @@ def lean(proxy: Proxy) -> list[bool]:
     return [BOTOCORES not in {name.lower() for name in passed.headers} for passed in proxy.log]
 
 
-def test_it_says_what_botocore_says(store: S3Store, proxy: Proxy) -> None:
+def test_it_reports_what_botocore_reports(store: S3Store, proxy: Proxy) -> None:
     store.put("folder/with space+ä~(1).json", b"a second!")
     assert lean(proxy) == [False, True]
     assert headers(proxy.log[0]) == headers(proxy.log[1])
@@ -62,7 +62,7 @@ def test_it_says_what_botocore_says(store: S3Store, proxy: Proxy) -> None:
 
 def test_parts_are_lean_too(store: S3Store, proxy: Proxy) -> None:
     content = bytes(range(256)) * 4096
-    upload = store.begin("whole")
+    upload = store.create_multipart("whole")
     part = store.put_part(upload, 1, memoryview(content), crc32=crc32_of(content))
     assert lean(proxy)[-1]
     store.complete(upload, [part], crc32=crc32_of(content), size=len(content))
@@ -77,7 +77,7 @@ def test_a_condition_is_none_of_its_business(store: S3Store, proxy: Proxy) -> No
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_what_goes_wrong_is_asked_again_by_botocore(fault: str, store: S3Store, proxy: Proxy) -> None:
+def test_what_goes_wrong_is_retried_by_botocore(fault: str, store: S3Store, proxy: Proxy) -> None:
     proxy.fail(Rule(do=FAULTS[fault], method="PUT"))
     content = bytes(range(256)) * 512
     store.put("k", content)

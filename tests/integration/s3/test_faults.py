@@ -9,30 +9,32 @@ from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.emulator.faults import rules as do
 from lmi_deploy.emulator.faults.rules import Action, Call, Rule
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed
-from lmi_deploy.ports.object_store import Conflict, Part, Upload
-from tests.support.frozen_clock import StillClock
+from lmi_deploy.ports.object_store import Conflict, MultipartUpload, Part
+from tests.support.frozen_clock import FrozenClock
 from tests.support.proxy import Proxy, proxied
 from tests.support.s3_servers import S3Server
 
-PIECES = [os.urandom(5 << 20), os.urandom(77_777)]
-WHOLE = b"".join(PIECES)
+PARTS = [os.urandom(5 << 20), os.urandom(77_777)]
+WHOLE = b"".join(PARTS)
 
 
 @pytest.fixture
-def told() -> list[str]:
+def notices() -> list[str]:
     return []
 
 
 @pytest.fixture
-def clock() -> StillClock:
-    return StillClock()
+def clock() -> FrozenClock:
+    return FrozenClock()
 
 
 @pytest.fixture
-def store(versity: S3Server, proxy: Proxy, bucket: str, clock: StillClock, told: list[str]) -> S3Store:
+def store(versity: S3Server, proxy: Proxy, bucket: str, clock: FrozenClock, notices: list[str]) -> S3Store:
     versity.make_bucket(bucket)
     settings = S3Settings(attempts=1, stall_seconds=0.5)
-    return versity.behind(proxy.url).store(bucket, clock=clock, settings=settings, tell=told.append)
+    return versity.behind_proxy(proxy.url).store(
+        bucket, clock=clock, settings=settings, notify=notices.append
+    )
 
 
 def s3_error(code: str, status: int = 400, message: str = "no", **headers: str) -> do.Answer:
@@ -41,18 +43,18 @@ def s3_error(code: str, status: int = 400, message: str = "no", **headers: str) 
     return do.Answer(status, {"Content-Type": "application/xml", **headers}, body)
 
 
-def sent(store: S3Store, key: str = "w/model.safetensors") -> tuple[Upload, list[Part]]:
-    upload = store.begin(key)
-    return upload, [put_part(store, upload, number, piece) for number, piece in enumerate(PIECES, 1)]
+def sent(store: S3Store, key: str = "w/model.safetensors") -> tuple[MultipartUpload, list[Part]]:
+    upload = store.create_multipart(key)
+    return upload, [put_part(store, upload, number, chunk) for number, chunk in enumerate(PARTS, 1)]
 
 
-def put_part(store: S3Store, upload: Upload, number: int, content: bytes) -> Part:
+def put_part(store: S3Store, upload: MultipartUpload, number: int, content: bytes) -> Part:
     return store.put_part(upload, number, memoryview(content), crc32=crc32_of(content))
 
 
-def completed(store: S3Store, upload: Upload, parts: list[Part]) -> None:
-    made = store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
-    assert (made.size, made.checksum) == (len(WHOLE), crc32_of(WHOLE))
+def completed(store: S3Store, upload: MultipartUpload, parts: list[Part]) -> None:
+    created = store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
+    assert (created.size, created.checksum) == (len(WHOLE), crc32_of(WHOLE))
 
 
 PASSING: dict[str, Action] = {
@@ -72,7 +74,7 @@ PASSING: dict[str, Action] = {
 
 @pytest.mark.parametrize("fault", PASSING)
 def test_what_passes_is_waited_out_at_every_step_of_an_upload(
-    store: S3Store, proxy: Proxy, told: list[str], fault: str
+    store: S3Store, proxy: Proxy, notices: list[str], fault: str
 ) -> None:
     for method, part in (
         ("POST", "uploads"),
@@ -82,10 +84,10 @@ def test_what_passes_is_waited_out_at_every_step_of_an_upload(
     ):
         proxy.fail(Rule(do=PASSING[fault], method=method, path=part))
     upload, parts = sent(store)
-    assert store.look(upload.key) is None
+    assert store.head(upload.key) is None
     completed(store, upload, parts)
     assert b"".join(store.read(upload.key)) == WHOLE
-    assert len(told) >= 3 or fault == "carried-out-twice"
+    assert len(notices) >= 3 or fault == "carried-out-twice"
 
 
 @pytest.mark.parametrize("fault", PASSING)
@@ -98,13 +100,15 @@ def test_what_passes_is_waited_out_for_small_objects(store: S3Store, proxy: Prox
     got = store.get("k")
     assert got is not None
     assert got[0] == b"small"
-    assert store.look("k") is not None
+    assert store.head("k") is not None
     assert [found.key for found in store.list("")] == ["k"]
     store.delete(["k"])
-    assert store.look("k") is None
+    assert store.head("k") is None
 
 
-def test_what_does_not_pass_ends_after_bounded_tries(store: S3Store, proxy: Proxy, clock: StillClock) -> None:
+def test_what_does_not_pass_ends_after_bounded_tries(
+    store: S3Store, proxy: Proxy, clock: FrozenClock
+) -> None:
     proxy.fail(Rule(do=s3_error("SlowDown", 503, "Please reduce your request rate."), times=None))
     with pytest.raises(TransferFailed, match="SlowDown: Please reduce") as caught:
         store.put("k", b"x")
@@ -114,13 +118,15 @@ def test_what_does_not_pass_ends_after_bounded_tries(store: S3Store, proxy: Prox
     assert 3 < clock.slept < 60
 
 
-def test_a_completion_that_says_200_and_means_an_error_is_looked_into(store: S3Store, proxy: Proxy) -> None:
+def test_a_completion_that_reports_200_and_means_an_error_is_checked_into(
+    store: S3Store, proxy: Proxy
+) -> None:
     upload, parts = sent(store)
     error = s3_error("InternalError", 200, "We encountered an internal error.")
     proxy.fail(Rule(do=error, method="POST", path="uploadId=", times=None))
     with pytest.raises(TransferFailed, match="InternalError"):
         store.complete(upload, parts, crc32=crc32_of(WHOLE), size=len(WHOLE))
-    assert store.look(upload.key) is None
+    assert store.head(upload.key) is None
     proxy.rules.clear()
     proxy.fail(Rule(do=error, method="POST", path="uploadId="))
     completed(store, upload, parts)
@@ -145,10 +151,10 @@ def test_another_object_of_that_name_is_not_taken_for_ours(store: S3Store, proxy
     assert b"".join(store.read(upload.key)) == WHOLE
 
 
-@pytest.mark.parametrize("size", [1000, len(PIECES[0])])
+@pytest.mark.parametrize("size", [1000, len(PARTS[0])])
 def test_a_byte_that_flips_on_its_way_up_is_sent_again(store: S3Store, proxy: Proxy, size: int) -> None:
-    upload = store.begin("k")
-    content = PIECES[0][:size]
+    upload = store.create_multipart("k")
+    content = PARTS[0][:size]
     flipped = _flip_once(proxy, "partNumber")
     part = put_part(store, upload, 1, content)
     assert flipped == [1]
@@ -163,7 +169,7 @@ def test_bytes_that_always_flip_end_with_exit_6_and_no_object(store: S3Store, pr
     assert caught.value.exit_code == 6
     assert "what is done is kept" in caught.value.hint
     proxy.tamper = None
-    assert store.look("k") is None
+    assert store.head("k") is None
 
 
 def _flip_once(proxy: Proxy, part: str) -> list[int]:
@@ -191,28 +197,28 @@ READ_FAULTS: dict[str, Action] = {
 
 @pytest.mark.parametrize("fault", READ_FAULTS)
 @pytest.mark.parametrize("start", [0, 1_000])
-def test_a_read_that_breaks_goes_on_where_it_broke(
+def test_a_read_that_breaks_continues_where_it_broke(
     store: S3Store, proxy: Proxy, fault: str, start: int
 ) -> None:
     stored = store.put("k", WHOLE)
     proxy.fail(Rule(do=READ_FAULTS[fault], method="GET", times=2))
     assert b"".join(store.read("k", start=start, etag=stored.etag)) == WHOLE[start:]
-    asked = [
-        int((passed.headers.get("Range") or "bytes=0-")[6:].split("-")[0]) for passed in proxy.seen("GET")
+    requests = [
+        int((passed.headers.get("Range") or "bytes=0-")[6:].split("-")[0]) for passed in proxy.requests("GET")
     ]
-    assert asked == sorted(asked)
+    assert requests == sorted(requests)
     if fault in ("cut", "stall"):  # a reset takes what was on its way with it
-        assert asked[-1] > start
+        assert requests[-1] > start
 
 
 @pytest.mark.parametrize("fault", [do.ShiftRange(by=7), do.IgnoreRange()])
-def test_another_range_than_the_one_asked_for_is_not_taken(
+def test_another_range_than_the_one_requested_is_not_taken(
     moto: S3Server, bucket: str, fault: Action
 ) -> None:
     # moto, since it does not mind that a signed header is not what it was.
     moto.make_bucket(bucket)
     with proxied(moto.url) as proxy:
-        store = moto.behind(proxy.url).store(bucket)
+        store = moto.behind_proxy(proxy.url).store(bucket)
         store.put("k", WHOLE)
         proxy.fail(Rule(do=fault, method="GET", times=2))
         assert b"".join(store.read("k", start=1000, length=3_000_000)) == WHOLE[1000:3_001_000]
@@ -221,7 +227,7 @@ def test_another_range_than_the_one_asked_for_is_not_taken(
             list(store.read("k", start=1000))
 
 
-def test_a_read_goes_on_in_the_same_object_or_not_at_all(store: S3Store, proxy: Proxy) -> None:
+def test_a_read_continues_in_the_same_object_or_not_at_all(store: S3Store, proxy: Proxy) -> None:
     store.put("k", WHOLE)
     proxy.fail(Rule(do=do.Cut(after=3_000_000), method="GET"))
     chunks = store.read("k")
@@ -239,7 +245,7 @@ def test_a_read_that_never_ends_well_is_given_up(store: S3Store, proxy: Proxy) -
     assert caught.value.hint
 
 
-def test_a_byte_that_flips_on_its_way_down_is_read_again_or_told(store: S3Store, proxy: Proxy) -> None:
+def test_a_byte_that_flips_on_its_way_down_is_read_again_or_reported(store: S3Store, proxy: Proxy) -> None:
     store.put("small", b"x" * 1000)
     store.put("large", WHOLE)
     proxy.fail(Rule(do=do.Flip(at=10), method="GET", path="small"))
@@ -264,10 +270,10 @@ def test_a_condition_that_our_own_lost_request_made_untrue_is_no_conflict(
     assert second.etag != first.etag
     proxy.fail(Rule(do=do.Lose(), method="DELETE"))
     store.remove("lock", if_etag=second.etag)
-    assert store.look("lock") is None
+    assert store.head("lock") is None
 
 
-def test_a_condition_that_somebody_else_made_untrue_is_one_even_after_a_lost_request(
+def test_a_condition_that_another_user_made_untrue_is_one_even_after_a_lost_request(
     store: S3Store, proxy: Proxy, versity: S3Server
 ) -> None:
     proxy.fail(Rule(do=do.Drop(), method="PUT"))
@@ -284,7 +290,7 @@ def test_two_conditional_writes_at_once_are_tried_again(store: S3Store, proxy: P
         store.put("k2", b"x", if_absent=True)
 
 
-SAID: list[tuple[do.Answer, type[LmiError], str, str]] = [
+EXPLAINED: list[tuple[do.Answer, type[LmiError], str, str]] = [
     (
         s3_error("ExpiredToken"),
         AccessError,
@@ -332,52 +338,52 @@ SAID: list[tuple[do.Answer, type[LmiError], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("answer", "kind", "why", "hint"), SAID, ids=range(len(SAID)))
-def test_what_is_refused_says_why_and_what_next(
-    store: S3Store, proxy: Proxy, answer: do.Answer, kind: type[LmiError], why: str, hint: str
+@pytest.mark.parametrize(("response", "kind", "why", "hint"), EXPLAINED, ids=range(len(EXPLAINED)))
+def test_what_is_refused_explains_why_and_what_next(
+    store: S3Store, proxy: Proxy, response: do.Answer, kind: type[LmiError], why: str, hint: str
 ) -> None:
-    proxy.fail(Rule(do=answer, method="PUT", times=None))
+    proxy.fail(Rule(do=response, method="PUT", times=None))
     with pytest.raises(kind, match=why) as caught:
         store.put("k", b"x")
     assert hint in caught.value.hint
     proxy.rules.clear()
-    assert store.look("k") is None
+    assert store.head("k") is None
 
 
-def test_a_head_that_is_redirected_or_forbidden_says_so_too(store: S3Store, proxy: Proxy) -> None:
+def test_a_head_that_is_redirected_or_forbidden_reports_it_too(store: S3Store, proxy: Proxy) -> None:
     proxy.fail(Rule(do=do.Answer(301, {"x-amz-bucket-region": "eu-west-1"}), method="HEAD"))
     with pytest.raises(AccessError, match="the bucket is in eu-west-1"):
-        store.look("k")
+        store.head("k")
     proxy.fail(Rule(do=do.Answer(400, {"x-amz-bucket-region": "eu-west-1"}), method="HEAD"))
     with pytest.raises(AccessError, match="the bucket is in eu-west-1"):
-        store.look("k")
-    assert len(proxy.seen("HEAD")) == 2
+        store.head("k")
+    assert len(proxy.requests("HEAD")) == 2
     proxy.fail(Rule(do=do.Answer(403, {"Date": "Thu, 01 Jan 2026 00:00:09 GMT"}), method="HEAD"))
     with pytest.raises(AccessError, match="an absent object also looks like this"):
-        store.look("k")
+        store.head("k")
     proxy.fail(Rule(do=do.Answer(400), method="HEAD", times=2))
     with pytest.raises(AccessError, match=r"without a reason \(400\), as it does with expired") as caught:
-        store.look("k")
+        store.head("k")
     assert "log in again" in caught.value.hint
-    assert len(proxy.seen("HEAD")) == 5
+    assert len(proxy.requests("HEAD")) == 5
 
 
-def test_a_bucket_that_is_not_there_is_no_absent_object(versity: S3Server) -> None:
+def test_a_bucket_that_is_not_without_absent_object(versity: S3Server) -> None:
     nowhere = versity.store("bucket-nowhere")
     with pytest.raises(NotFound, match="no such bucket"):
-        nowhere.look("k")
+        nowhere.head("k")
     with pytest.raises(NotFound, match="no such bucket"):
         nowhere.get("k")
     with pytest.raises(NotFound, match="no such bucket"):
         list(nowhere.list(""))
 
 
-def test_somebody_elses_bucket_gets_no_byte(versity: S3Server, proxy: Proxy, bucket: str) -> None:
+def test_foreign_bucket_gets_no_byte(versity: S3Server, proxy: Proxy, bucket: str) -> None:
     versity.make_bucket(bucket)
-    sniped = versity.behind(proxy.url).store(bucket, owner="999988887777")
+    sniped = versity.behind_proxy(proxy.url).store(bucket, owner="999988887777")
     for attempt in (
         lambda: sniped.put("k", b"x"),
-        lambda: sniped.begin("k"),
+        lambda: sniped.create_multipart("k"),
         lambda: sniped.get("k"),
     ):
         with pytest.raises(AccessError, match="does not belong to account 999988887777"):
@@ -385,29 +391,29 @@ def test_somebody_elses_bucket_gets_no_byte(versity: S3Server, proxy: Proxy, buc
     assert list(versity.store(bucket).list("")) == []
 
 
-COPIES = S3Settings(attempts=1, copy_piece=5 << 20)
+COPIES = S3Settings(attempts=1, copy_part_size=5 << 20)
 
 
 def test_a_large_copy_goes_in_parts_that_are_tried_again(moto: S3Server, bucket: str) -> None:
     moto.make_bucket(bucket)
     with proxied(moto.url) as proxy:
-        store, body = moto.behind(proxy.url).store(bucket, settings=COPIES), os.urandom(17 << 20)
+        store, body = moto.behind_proxy(proxy.url).store(bucket, settings=COPIES), os.urandom(17 << 20)
         source = store.put("from", body)
         proxy.fail(Rule(do=s3_error("SlowDown", 503), method="PUT", path="partNumber=2"))
         proxy.fail(Rule(do=do.Lose(), method="PUT", path="partNumber=3"))
         copied = store.copy("from", "to", size=len(body), etag=source.etag)
         assert (copied.size, copied.checksum) == (len(body), crc32_of(body))
         assert b"".join(store.read("to")) == body
-        parts = [passed.headers for passed in proxy.seen("PUT", "partNumber")]
+        parts = [passed.headers for passed in proxy.requests("PUT", "partNumber")]
         assert len({headers["x-amz-copy-source-range"] for headers in parts}) == 4
         assert {headers["x-amz-source-expected-bucket-owner"] for headers in parts} == {moto.owner}
 
 
-def test_a_large_copy_that_fails_leaves_no_object_and_only_what_it_can_go_on_with(
+def test_a_large_copy_that_fails_leaves_no_object_and_only_what_it_can_continue_with(
     versity: S3Server, proxy: Proxy, bucket: str
 ) -> None:
     versity.make_bucket(bucket)
-    store = versity.behind(proxy.url).store(bucket, settings=COPIES)
+    store = versity.behind_proxy(proxy.url).store(bucket, settings=COPIES)
     store.put("from", os.urandom(11 << 20))
     # versitygw 1.8 gives each part the checksum of the whole source: found out, like any wrong part.
     with pytest.raises(IntegrityError, match="the parts copied of it have"):
@@ -417,7 +423,7 @@ def test_a_large_copy_that_fails_leaves_no_object_and_only_what_it_can_go_on_wit
     with pytest.raises(TransferFailed):
         store.copy("from", "to", size=11 << 20)
     assert [upload.key for upload in store.uploads("")] == ["to"]
-    assert store.look("to") is None
+    assert store.head("to") is None
 
 
 def test_every_request_states_the_expected_owner(store: S3Store, proxy: Proxy) -> None:
@@ -428,11 +434,11 @@ def test_every_request_states_the_expected_owner(store: S3Store, proxy: Proxy) -
     store.put("k", b"x")
     store.get("k")
     store.copy("k", "k2", size=1)
-    store.abort(store.begin("gone"))
-    store.look("absent")
+    store.abort(store.create_multipart("gone"))
+    store.head("absent")
     list(store.list(""))
     list(store.read("k"))
-    stored = store.look("k")
+    stored = store.head("k")
     assert stored is not None
     store.remove("k", if_etag=stored.etag)
     store.delete(["k2"])
@@ -443,15 +449,17 @@ def test_every_request_states_the_expected_owner(store: S3Store, proxy: Proxy) -
             assert passed.headers["x-amz-source-expected-bucket-owner"] == "111122223333"
 
 
-def test_a_clock_that_is_wrong_is_said_and_worked_around(
-    store: S3Store, proxy: Proxy, told: list[str]
+def test_a_clock_that_is_wrong_is_reported_and_worked_around(
+    store: S3Store, proxy: Proxy, notices: list[str]
 ) -> None:
     skewed = s3_error("RequestTimeTooSkewed", 403, "too large", Date="Thu, 01 Jan 2026 03:00:00 GMT")
     proxy.fail(Rule(do=skewed))
     with pytest.raises(LmiError):
         # The server's clock is right in truth, so what is signed by the wrong one is refused by it.
         store.put("k", b"x")
-    assert told == ["this machine's clock is 180 minutes behind of S3's: requests are signed by S3's clock"]
+    assert notices == [
+        "this machine's clock is 180 minutes behind of S3's: requests are signed by S3's clock"
+    ]
     shifted = proxy.log[1].headers["X-Amz-Date"]
     assert shifted != proxy.log[0].headers["X-Amz-Date"]
     proxy.clear()
@@ -461,29 +469,29 @@ def test_a_clock_that_is_wrong_is_said_and_worked_around(
     assert proxy.log[0].headers["X-Amz-Date"][:11] == shifted[:11]
 
 
-def test_an_expired_token_is_read_anew_once(store: S3Store, proxy: Proxy, told: list[str]) -> None:
+def test_an_expired_token_is_read_again_once(store: S3Store, proxy: Proxy, notices: list[str]) -> None:
     proxy.fail(Rule(do=s3_error("ExpiredToken")))
     store.put("k", b"x")
-    assert told == ["the AWS credentials have expired: reading them again"]
+    assert notices == ["the AWS credentials have expired: reading them again"]
 
 
-def test_nobody_there_is_said_with_the_address(versity: S3Server) -> None:
-    nowhere = versity.behind("http://127.0.0.1:1").store("bucket-x")
+def test_no_one_there_is_reported_with_the_address(versity: S3Server) -> None:
+    nowhere = versity.behind_proxy("http://127.0.0.1:1").store("bucket-x")
     with pytest.raises(AccessError, match=r"http://127\.0\.0\.1:1: cannot be reached") as caught:
         nowhere.put("k", b"x")
     assert "AWS_ENDPOINT_URL" in caught.value.hint
 
 
-def test_an_address_that_never_answered_is_not_asked_for_long_but_a_lost_one_is(
-    versity: S3Server, bucket: str, clock: StillClock
+def test_an_address_that_never_answered_is_not_requested_long_but_a_lost_one_is(
+    versity: S3Server, bucket: str, clock: FrozenClock
 ) -> None:
-    nowhere = versity.behind("http://127.0.0.1:1").store("bucket-x", clock=clock)
+    nowhere = versity.behind_proxy("http://127.0.0.1:1").store("bucket-x", clock=clock)
     with pytest.raises(AccessError):
         nowhere.put("k", b"x")
     assert clock.slept == 0
     versity.make_bucket(bucket)
     with proxied(versity.url) as proxy:
-        store = versity.behind(proxy.url).store(bucket, clock=clock)
+        store = versity.behind_proxy(proxy.url).store(bucket, clock=clock)
         store.put("k", b"x")
     with pytest.raises(AccessError, match="cannot be reached") as caught:
         store.put("k", b"x")
@@ -492,14 +500,14 @@ def test_an_address_that_never_answered_is_not_asked_for_long_but_a_lost_one_is(
 
 
 def test_no_secret_is_in_any_message(
-    store: S3Store, proxy: Proxy, versity: S3Server, told: list[str]
+    store: S3Store, proxy: Proxy, versity: S3Server, notices: list[str]
 ) -> None:
-    said = []
-    for answer, *_ in SAID:
-        proxy.fail(Rule(do=answer, times=None))
+    lines = []
+    for response, *_ in EXPLAINED:
+        proxy.fail(Rule(do=response, times=None))
         with pytest.raises(LmiError) as caught:
             store.put("k", b"x")
-        said += [caught.value.message, caught.value.hint, *told]
+        lines += [caught.value.message, caught.value.hint, *notices]
         proxy.clear()
-    assert versity.secret not in " ".join(said)
-    assert "Signature=" not in " ".join(said)
+    assert versity.secret not in " ".join(lines)
+    assert "Signature=" not in " ".join(lines)

@@ -20,7 +20,7 @@ BODY = bytes(5 << 20)
 
 
 def _parts(store: S3Store) -> Any:
-    upload = store.begin("m")
+    upload = store.create_multipart("m")
     part = store.put_part(upload, 1, memoryview(BODY), crc32=crc32_of(BODY))
     return upload, part
 
@@ -37,7 +37,7 @@ def _complete(store: S3Store) -> Any:
 USES: dict[str, Callable[[S3Store], Any]] = {
     "get": lambda store: store.get("k"),
     "read": lambda store: b"".join(store.read("k", start=1, length=2)),
-    "look": lambda store: store.look("k"),
+    "look": lambda store: store.head("k"),
     "list": lambda store: list(store.list("")),
     "put": lambda store: store.put("new", b"x"),
     "put if absent": lambda store: store.put("absent", b"x", if_absent=True),
@@ -90,11 +90,11 @@ def _failure(used: Callable[[], Any]) -> LmiError | None:
 
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("altered", ALTERED)
-def test_a_success_without_what_is_read_is_said_to_be_none_of_s3(
+def test_a_success_without_what_is_read_is_reported_to_be_none_of_s3(
     moto: S3Server, bucket: str, proxy: Proxy, use: str, altered: str
 ) -> None:
     moto.make_bucket(bucket)
-    store = moto.behind(proxy.url).store(bucket)
+    store = moto.behind_proxy(proxy.url).store(bucket)
     store.put("k", b"abc")
     proxy.alter = ALTERED[altered]
     error = _failure(lambda: USES[use](store))
@@ -107,9 +107,9 @@ def test_a_success_without_what_is_read_is_said_to_be_none_of_s3(
         assert error.hint
 
 
-def test_one_lost_field_is_asked_for_again(moto: S3Server, bucket: str, proxy: Proxy) -> None:
+def test_one_lost_field_is_requested_again(moto: S3Server, bucket: str, proxy: Proxy) -> None:
     moto.make_bucket(bucket)
-    store = moto.behind(proxy.url).store(bucket)
+    store = moto.behind_proxy(proxy.url).store(bucket)
     lost = iter([_without("etag")])
 
     def once(call: Call, reply: Reply) -> Reply:
@@ -117,10 +117,10 @@ def test_one_lost_field_is_asked_for_again(moto: S3Server, bucket: str, proxy: P
         return alter(call, reply) if alter else reply
 
     proxy.alter = once
-    made = store.put("k", b"abc", if_absent=True)
-    found = store.look("k")
+    created = store.put("k", b"abc", if_absent=True)
+    found = store.head("k")
     assert found is not None
-    assert made.etag == found.etag
+    assert created.etag == found.etag
 
 
 def test_every_field_that_is_checked_is_known_to_botocore() -> None:

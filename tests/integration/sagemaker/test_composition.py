@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.composition.aws import open_cloud, open_depot
+from lmi_deploy.composition.aws import open_bucket_services, open_cloud
 from lmi_deploy.composition.s3_models import open_s3_models
 from lmi_deploy.composition.weights import REQUESTS, open_weights
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.weights import BucketWish
+from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import AccessError, NotFound, UsageRefused
 from lmi_deploy.ports.cloud import Cloud
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated
-from tests.support.frozen_clock import StillClock
+from tests.support.frozen_clock import FrozenClock
 
 REF = DeploymentRef(name="chat", target="sagemaker", region=REGION)
 
@@ -24,68 +24,68 @@ def test_who_we_are(cloud: Cloud) -> None:
     assert (cloud.caller.account, cloud.caller.region, cloud.caller.partition) == (ACCOUNT, REGION, "aws")
 
 
-def test_the_region_is_the_one_that_is_asked_for_then_aws_region(
+def test_the_region_is_the_one_that_is_requested_then_aws_region(
     chain: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
-    assert open_cloud("", StillClock(), os.environ).caller.region == REGION
-    assert open_cloud("eu-west-1", StillClock(), os.environ).caller.region == "eu-west-1"
+    assert open_cloud("", FrozenClock(), os.environ).caller.region == REGION
+    assert open_cloud("eu-west-1", FrozenClock(), os.environ).caller.region == "eu-west-1"
     monkeypatch.delenv("AWS_REGION")
-    assert open_cloud("", StillClock(), os.environ).caller.region == "eu-central-1"
+    assert open_cloud("", FrozenClock(), os.environ).caller.region == "eu-central-1"
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     with pytest.raises(UsageRefused, match="region: none is set"):
-        open_cloud("", StillClock(), os.environ)
+        open_cloud("", FrozenClock(), os.environ)
 
 
-def test_without_credentials_the_remedy_is_told(chain: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_credentials_the_remedy_is_reported(chain: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(AccessError, match="unable to locate credentials") as caught:
-        open_cloud("", StillClock(), os.environ)
+        open_cloud("", FrozenClock(), os.environ)
     assert "aws sso login" in caught.value.hint
 
 
-def test_a_depot_is_a_bucket_that_is_there_and_ours(aws: Emulated, cloud: Cloud) -> None:
-    assert open_depot(cloud, "no-such-bucket-at-all", StillClock(), os.environ) is None
+def test_a_depot_is_a_bucket_that_exists_and_ours(aws: Emulated, cloud: Cloud) -> None:
+    assert open_bucket_services(cloud, "no-such-bucket-at-all", FrozenClock(), os.environ) is None
     aws.client("s3").create_bucket(Bucket="depot")
-    depot = open_depot(cloud, "depot", StillClock(), os.environ, memory_mb=100)
-    assert depot is not None
-    assert depot.records.read("chat") is None
-    with depot.lock.hold("chat"):
-        assert depot.lock.holder("chat")
-    assert depot.records.names() == ()
-    assert depot.weights.all() == ()
-    assert depot.store.where == aws.url
+    bucket_services = open_bucket_services(cloud, "depot", FrozenClock(), os.environ, memory_mb=100)
+    assert bucket_services is not None
+    assert bucket_services.records.read("chat") is None
+    with bucket_services.lock.hold("chat"):
+        assert bucket_services.lock.holder("chat")
+    assert bucket_services.records.names() == ()
+    assert bucket_services.weights.all() == ()
+    assert bucket_services.store.where == aws.url
 
 
 @pytest.mark.parametrize("opens", ["a cloud", "a bucket", "a model in S3"])
-def test_a_garbled_answer_to_who_we_are_is_asked_for_again_and_said(
+def test_a_garbled_answer_to_who_we_are_is_requested_again_and_reported(
     aws: Emulated, chain: None, opens: str, tmp_path: Path
 ) -> None:
     aws.client("s3").create_bucket(Bucket="garbled")
     garbled = {"answer": {"status": 200, "body": "<<garbled"}}
     aws.fault({"headers": {"Authorization": "/sts/"}, "times": 2, "do": garbled})
-    said: list[str] = []
+    lines: list[str] = []
     match opens:
         case "a cloud":
-            open_cloud("", StillClock(), os.environ, tell=said.append)
+            open_cloud("", FrozenClock(), os.environ, notify=lines.append)
         case "a bucket":
-            wish = BucketWish(bucket="garbled", region=REGION)
-            open_weights(wish, None, StillClock(), os.environ, tell=said.append)
+            bucket_request = BucketRequest(bucket="garbled", region=REGION)
+            open_weights(bucket_request, None, FrozenClock(), os.environ, notify=lines.append)
         case _:
-            models = open_s3_models(tmp_path, StillClock(), os.environ, tell=said.append)
+            models = open_s3_models(tmp_path, FrozenClock(), os.environ, notify=lines.append)
             with pytest.raises(NotFound):
                 models.listing("s3://garbled/m/", "main")
     why = "an answer with a body that cannot be read (a web page?)"
-    assert said == [f"STS does not say who we are: trying again: {why}"] * 2
+    assert lines == [f"STS does not say who we are: trying again: {why}"] * 2
 
 
 def test_a_bucket_of_another_region_is_explained(aws: Emulated, chain: None) -> None:
     aws.client("s3").create_bucket(Bucket="elsewhere")
-    far = open_cloud("eu-west-1", StillClock(), os.environ)
+    remote = open_cloud("eu-west-1", FrozenClock(), os.environ)
     with pytest.raises(AccessError, match="the bucket is in us-east-1"):
-        open_depot(far, "elsewhere", StillClock(), os.environ)
+        open_bucket_services(remote, "elsewhere", FrozenClock(), os.environ)
 
 
 def test_every_request_can_be_counted(
@@ -93,11 +93,11 @@ def test_every_request_can_be_counted(
 ) -> None:
     aws.client("s3").create_bucket(Bucket="counted")
     monkeypatch.setenv(REQUESTS, str(tmp_path / "requests"))
-    cloud = open_cloud("", StillClock(), os.environ)
+    cloud = open_cloud("", FrozenClock(), os.environ)
     assert cloud.hosting.endpoint("nobody") is None
-    depot = open_depot(cloud, "counted", StillClock(), os.environ)
-    assert depot is not None
-    assert depot.records.read("chat") is None
+    bucket_services = open_bucket_services(cloud, "counted", FrozenClock(), os.environ)
+    assert bucket_services is not None
+    assert bucket_services.records.read("chat") is None
     cloud.tagged.of("chat")
     assert (tmp_path / "requests").read_text().splitlines() == [
         "sts GetCallerIdentity",

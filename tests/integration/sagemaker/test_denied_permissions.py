@@ -12,15 +12,15 @@ import pytest
 from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 from lmi_deploy.errors import AccessError
-from lmi_deploy.ports.iam import Right
+from lmi_deploy.ports.iam import Permission
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated, emulator
-from tests.support.sagemaker_fixtures import FULL_SPEED, TAGS, Told, model_settings
+from tests.support.sagemaker_fixtures import FULL_SPEED, TAGS, Recorder, model_settings
 
 MODEL = f"arn:aws:sagemaker:{REGION}:{ACCOUNT}:model/mine"
 ROLE = f"arn:aws:iam::{ACCOUNT}:role/execution"
-PASS = Right(action="iam:PassRole", resource=ROLE)
-CREATE = Right(action="sagemaker:CreateModel", resource=MODEL)
-DELETE = Right(action="sagemaker:DeleteModel", resource=MODEL)
+PASS = Permission(action="iam:PassRole", resource=ROLE)
+CREATE = Permission(action="sagemaker:CreateModel", resource=MODEL)
+DELETE = Permission(action="sagemaker:DeleteModel", resource=MODEL)
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +43,10 @@ def allow(action: str, resource: str = "*", **more: Any) -> dict[str, Any]:
 
 
 def test_a_denial_names_the_statement_that_is_missing_and_nothing_is_asked_twice(
-    aws: Emulated, told: Told
+    aws: Emulated, recorder: Recorder
 ) -> None:
-    arn, told.key = user(aws, "ann", allow("sagemaker:DescribeModel"))
-    hosting = SageMakerHosting(told.access(), account=ACCOUNT)
+    arn, recorder.key = user(aws, "ann", allow("sagemaker:DescribeModel"))
+    hosting = SageMakerHosting(recorder.access(), account=ACCOUNT)
     assert hosting.model("mine") is None
     with pytest.raises(AccessError) as caught:
         hosting.create_model("mine", model_settings(aws), TAGS)
@@ -54,43 +54,43 @@ def test_a_denial_names_the_statement_that_is_missing_and_nothing_is_asked_twice
         caught.value.message == f"model mine: access denied: {arn} may not sagemaker:CreateModel on {MODEL}"
     )
     assert json.loads(caught.value.hint.partition("needs ")[2]) == allow("sagemaker:CreateModel", MODEL)
-    assert told.notes == []
+    assert recorder.notes == []
 
 
-def test_what_is_lacking_is_found_before_it_is_needed(aws: Emulated, told: Told) -> None:
+def test_what_is_lacking_is_found_before_it_is_needed(aws: Emulated, recorder: Recorder) -> None:
     passed = {"StringEquals": {"iam:PassedToService": "sagemaker.amazonaws.com"}}
     arn, _ = user(
         aws, "bob", allow("sagemaker:CreateModel", MODEL), allow("iam:PassRole", ROLE, Condition=passed)
     )
-    roles = IamRoles(told.access())
+    roles = IamRoles(recorder.access())
     assert roles.lacking(arn, [CREATE, DELETE, PASS]) == (DELETE,)
     assert roles.lacking(arn, [CREATE, PASS]) == ()
 
 
-def test_what_holds_when_a_right_is_used_counts(aws: Emulated, told: Told) -> None:
+def test_what_holds_when_a_permission_is_used_counts(aws: Emulated, recorder: Recorder) -> None:
     when = {"StringEquals": {"iam:AWSServiceName": "scaling.amazonaws.com"}}
     arn, _ = user(aws, "cleo", allow("iam:CreateServiceLinkedRole", Condition=when))
-    link = Right(action="iam:CreateServiceLinkedRole", resource="*")
-    meant = replace(link, context=(("iam:AWSServiceName", "scaling.amazonaws.com"),))
-    assert IamRoles(told.access()).lacking(arn, [link, meant]) == (link,)
+    link = Permission(action="iam:CreateServiceLinkedRole", resource="*")
+    suggestion = replace(link, context=(("iam:AWSServiceName", "scaling.amazonaws.com"),))
+    assert IamRoles(recorder.access()).lacking(arn, [link, suggestion]) == (link,)
 
 
-def test_a_session_has_the_rights_of_its_role(aws: Emulated, told: Told) -> None:
+def test_a_session_has_the_permissions_of_its_role(aws: Emulated, recorder: Recorder) -> None:
     iam = aws.client("iam")
     trust = {"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "sts:*"}]}
     iam.create_role(RoleName="deployer", AssumeRolePolicyDocument=json.dumps(trust), Path="/team/")
     policy = {"Version": "2012-10-17", "Statement": [allow("sagemaker:*")]}
     iam.put_role_policy(RoleName="deployer", PolicyName="p", PolicyDocument=json.dumps(policy))
     session = f"arn:aws:sts::{ACCOUNT}:assumed-role/deployer/ann"
-    assert IamRoles(told.access()).lacking(session, [CREATE, PASS]) == (PASS,)
+    assert IamRoles(recorder.access()).lacking(session, [CREATE, PASS]) == (PASS,)
 
 
-def test_rights_that_may_not_be_simulated_are_said(aws: Emulated, told: Told) -> None:
-    arn, told.key = user(aws, "eve", allow("sagemaker:*"))
+def test_permissions_that_may_not_be_simulated_are_reported(aws: Emulated, recorder: Recorder) -> None:
+    arn, recorder.key = user(aws, "eve", allow("sagemaker:*"))
     with pytest.raises(AccessError, match="may not iam:SimulatePrincipalPolicy"):
-        IamRoles(told.access()).lacking(arn, [CREATE])
+        IamRoles(recorder.access()).lacking(arn, [CREATE])
 
 
-def test_the_keys_of_the_root_may_do_anything(aws: Emulated, told: Told) -> None:
+def test_the_keys_of_the_root_may_do_anything(aws: Emulated, recorder: Recorder) -> None:
     anybody = aws.client("sts").get_caller_identity()["Arn"]
-    assert IamRoles(told.access()).lacking(anybody, [CREATE, PASS]) == ()
+    assert IamRoles(recorder.access()).lacking(anybody, [CREATE, PASS]) == ()

@@ -44,13 +44,13 @@ WITH_COMMANDS = [page for page in (*PAGES, *OUTSIDE) if any(block.kind == "run" 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    shelf = tmp_path_factory.mktemp("hub")
+    models = tmp_path_factory.mktemp("hub")
     for name, settings in MODELS.items():
-        (shelf / name).parent.mkdir()
-        write_model(shelf / name)
-        (shelf / name / "config.json").write_text(json.dumps(CONFIG))
-        (shelf / name / ".hub.json").write_text(json.dumps(settings))
-    with local_hub(shelf) as address:
+        (models / name).parent.mkdir()
+        write_model(models / name)
+        (models / name / "config.json").write_text(json.dumps(CONFIG))
+        (models / name / ".hub.json").write_text(json.dumps(settings))
+    with local_hub(models) as address:
         yield address
 
 
@@ -61,7 +61,9 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
-def test_the_commands_of_a_page_do_what_it_says(page: Path, hub: str, aws: Emulated, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_do_what_it_reports(
+    page: Path, hub: str, aws: Emulated, tmp_path: Path
+) -> None:
     folder = tmp_path / "page"
     folder.mkdir()
     shutil.copytree(ROOT / "recipes", folder / "recipes")
@@ -107,14 +109,14 @@ def ran(block: Block, folder: Path, environment: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def test_every_how_to_has_a_block_that_is_run_or_says_why_not() -> None:
-    elsewhere = {
+def test_every_how_to_has_a_block_that_is_run_or_explains_why_not() -> None:
+    other_location = {
         "run-in-ci.md",  # test_pipeline.py runs its scripts
         "use-secrets.md",  # the AWS CLI's commands
         "use-networks-and-keys.md",  # a table of keys
     }
     run = {page.name for page in WITH_COMMANDS}
-    assert {page.name for page in (DOCS / "how-to").glob("*.md")} - run == elsewhere
+    assert {page.name for page in (DOCS / "how-to").glob("*.md")} - run == other_location
 
 
 def test_no_block_runs_a_command_of_aws() -> None:

@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.aws.client import Access
+from lmi_deploy.aws.client import AwsConnection
 from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NoCapacity
 from lmi_deploy.host.clock import SystemClock
 from tests.support.certificate import certificate
 from tests.support.emulator_process import ACCOUNT, Emulated
-from tests.support.sagemaker_fixtures import SECRET, TAGS, Told, model_settings
+from tests.support.sagemaker_fixtures import SECRET, TAGS, Recorder, model_settings
 
 
-def told_by(code: str, message: str = "no", *, status: int = 400, **headers: str) -> dict[str, Any]:
+def error_for(code: str, message: str = "no", *, status: int = 400, **headers: str) -> dict[str, Any]:
     body = f'{{"__type": "{code}", "message": "{message}"}}'
     return {"answer": {"status": status, "body": body, "headers": headers}}
 
@@ -34,49 +34,53 @@ def on(operation: str, do: Any, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "do",
     [
-        told_by("ThrottlingException", "Rate exceeded"),
-        told_by("ServiceUnavailable", status=503),
-        told_by("InternalFailure", status=500),
+        error_for("ThrottlingException", "Rate exceeded"),
+        error_for("ServiceUnavailable", status=503),
+        error_for("InternalFailure", status=500),
         "drop",
         {"drop": {"reset": True}},
     ],
 )
-def test_what_passes_is_waited_out(aws: Emulated, hosting: SageMakerHosting, told: Told, do: Any) -> None:
+def test_what_passes_is_waited_out(
+    aws: Emulated, hosting: SageMakerHosting, recorder: Recorder, do: Any
+) -> None:
     aws.fault(on("DescribeEndpoint", do, times=4))
     assert hosting.endpoint("nobody") is None
-    assert len(told.notes) == 4
-    assert told.notes[0].startswith("endpoint nobody: trying again: ")
-    assert 4 < told.clock.slept < 40
+    assert len(recorder.notes) == 4
+    assert recorder.notes[0].startswith("endpoint nobody: trying again: ")
+    assert 4 < recorder.clock.slept < 40
 
 
-def test_throttling_without_end_ends(aws: Emulated, hosting: SageMakerHosting, told: Told) -> None:
-    aws.fault(on("DescribeEndpoint", told_by("ThrottlingException", "Rate exceeded"), times=None))
+def test_throttling_without_end_ends(aws: Emulated, hosting: SageMakerHosting, recorder: Recorder) -> None:
+    aws.fault(on("DescribeEndpoint", error_for("ThrottlingException", "Rate exceeded"), times=None))
     with pytest.raises(
         CloudError, match=r"endpoint nobody: SageMaker at .* was asked again: Throttling"
     ) as caught:
         hosting.endpoint("nobody")
     assert "run the same command again" in caught.value.hint
-    assert told.clock.slept < 60
+    assert recorder.clock.slept < 60
 
 
-def test_botocore_slows_down_by_itself(aws: Emulated, told: Told) -> None:
-    patient = SageMakerHosting(told.access(attempts=4, manner="adaptive"), account=ACCOUNT)
-    aws.fault(on("DescribeEndpoint", told_by("ThrottlingException", "Rate exceeded"), times=1))
+def test_botocore_slows_down_by_itself(aws: Emulated, recorder: Recorder) -> None:
+    patient = SageMakerHosting(recorder.access(attempts=4, manner="adaptive"), account=ACCOUNT)
+    aws.fault(on("DescribeEndpoint", error_for("ThrottlingException", "Rate exceeded"), times=1))
     assert patient.endpoint("nobody") is None
-    assert told.notes == []
+    assert recorder.notes == []
 
 
-def test_expired_credentials_are_read_anew_once(aws: Emulated, hosting: SageMakerHosting, told: Told) -> None:
-    aws.fault(on("DescribeEndpoint", told_by("ExpiredTokenException", "The security token is expired")))
+def test_expired_credentials_are_read_again_once(
+    aws: Emulated, hosting: SageMakerHosting, recorder: Recorder
+) -> None:
+    aws.fault(on("DescribeEndpoint", error_for("ExpiredTokenException", "The security token is expired")))
     assert hosting.endpoint("nobody") is None
-    assert told.sessions == 2
-    assert told.notes == ["the AWS credentials have expired: reading them again"]
+    assert recorder.sessions == 2
+    assert recorder.notes == ["the AWS credentials have expired: reading them again"]
     aws.no_faults()
-    aws.fault(on("DescribeEndpoint", told_by("ExpiredTokenException"), times=None))
+    aws.fault(on("DescribeEndpoint", error_for("ExpiredTokenException"), times=None))
     with pytest.raises(AccessError, match="AWS credentials: they have expired") as caught:
         hosting.endpoint("nobody")
     assert "aws sso login" in caught.value.hint
-    assert told.sessions == 3
+    assert recorder.sessions == 3
 
 
 @pytest.mark.parametrize(
@@ -88,25 +92,25 @@ def test_expired_credentials_are_read_anew_once(aws: Emulated, hosting: SageMake
     ],
 )
 def test_refused_credentials_are_not_tried_again(
-    aws: Emulated, hosting: SageMakerHosting, told: Told, code: str, why: str
+    aws: Emulated, hosting: SageMakerHosting, recorder: Recorder, code: str, why: str
 ) -> None:
-    aws.fault(on("DescribeEndpoint", told_by(code)))
+    aws.fault(on("DescribeEndpoint", error_for(code)))
     with pytest.raises(AccessError, match=f"AWS credentials: .*{why}"):
         hosting.endpoint("nobody")
-    assert told.notes == []
+    assert recorder.notes == []
 
 
 @pytest.fixture
-def later(aws: Emulated, told: Told) -> Iterator[Told]:
+def later(aws: Emulated, recorder: Recorder) -> Iterator[Recorder]:
     """Whose clock is three hours behind of AWS's."""
-    told.clock = SystemClock()
+    recorder.clock = SystemClock()
     aws.role("late")
     aws.post("/_clock", {"off": 10_800})
-    yield told
+    yield recorder
     aws.post("/_clock", {"off": 0})
 
 
-def test_a_clock_that_is_wrong_is_said_and_worked_around(later: Told) -> None:
+def test_a_clock_that_is_wrong_is_reported_and_worked_around(later: Recorder) -> None:
     """In JSON it is an InvalidSignatureException, of IAM a SignatureDoesNotMatch."""
     assert SageMakerHosting(later.access(), account=ACCOUNT).endpoint("nobody") is None
     assert IamRoles(later.access()).assumable(f"arn:aws:iam::{ACCOUNT}:role/late") == ""
@@ -119,11 +123,13 @@ def test_a_clock_that_is_wrong_is_said_and_worked_around(later: Told) -> None:
 @pytest.mark.parametrize(
     "code", ["InvalidSignatureException", "SignatureDoesNotMatch", "RequestTimeTooSkewed"]
 )
-def test_a_clock_that_stays_wrong_is_told(
-    aws: Emulated, hosting: SageMakerHosting, told: Told, code: str
+def test_a_clock_that_stays_wrong_is_reported(
+    aws: Emulated, hosting: SageMakerHosting, recorder: Recorder, code: str
 ) -> None:
-    said = "Signature expired: 20260101T000000Z is now earlier than 20260101T025500Z"
-    aws.fault(on("DescribeEndpoint", told_by(code, said, Date="Thu, 01 Jan 2026 03:00:00 GMT"), times=None))
+    output = "Signature expired: 20260101T000000Z is now earlier than 20260101T025500Z"
+    aws.fault(
+        on("DescribeEndpoint", error_for(code, output, Date="Thu, 01 Jan 2026 03:00:00 GMT"), times=None)
+    )
     with pytest.raises(AccessError, match="clock of this machine is wrong by more than 5 minutes") as caught:
         hosting.endpoint("nobody")
     assert "timedatectl" in caught.value.hint
@@ -133,11 +139,11 @@ def test_access_denied_names_action_resource_principal_and_the_statement_that_is
     aws: Emulated, hosting: SageMakerHosting
 ) -> None:
     arn = f"arn:aws:sagemaker:us-east-1:{ACCOUNT}:endpoint/chat"
-    said = (
+    output = (
         f"User: arn:aws:iam::{ACCOUNT}:user/ann is not authorized to perform: sagemaker:DescribeEndpoint on resource: "
         f"{arn} because no identity-based policy allows the sagemaker:DescribeEndpoint action"
     )
-    aws.fault(on("DescribeEndpoint", told_by("AccessDeniedException", said)))
+    aws.fault(on("DescribeEndpoint", error_for("AccessDeniedException", output)))
     with pytest.raises(AccessError) as caught:
         hosting.endpoint("chat")
     assert caught.value.message == (
@@ -149,14 +155,14 @@ def test_access_denied_names_action_resource_principal_and_the_statement_that_is
     )
 
 
-def test_a_denial_that_no_permission_overrides_is_told_apart(
+def test_a_denial_that_no_permission_overrides_is_distinguished(
     aws: Emulated, hosting: SageMakerHosting
 ) -> None:
-    said = (
+    output = (
         "User: arn:aws:iam::1:user/ann is not authorized to perform: sagemaker:CreateModel on resource: arn:aws:x "
         "with an explicit deny in a service control policy"
     )
-    aws.fault(on("CreateModel", told_by("AccessDeniedException", said)))
+    aws.fault(on("CreateModel", error_for("AccessDeniedException", output)))
     with pytest.raises(AccessError) as caught:
         hosting.create_model("m", model_settings(aws), TAGS)
     assert caught.value.hint == (
@@ -164,18 +170,18 @@ def test_a_denial_that_no_permission_overrides_is_told_apart(
     )
 
 
-def test_a_denial_that_says_nothing_is_told_by_what_was_asked(
+def test_a_denial_that_is_silent_is_reported_by_what_was_asked(
     aws: Emulated, hosting: SageMakerHosting
 ) -> None:
-    aws.fault(on("DescribeEndpoint", told_by("AccessDeniedException", "")))
+    aws.fault(on("DescribeEndpoint", error_for("AccessDeniedException", "")))
     with pytest.raises(
         AccessError, match=r"these credentials may not sagemaker:DescribeEndpoint on arn:aws:sage"
     ):
         hosting.endpoint("chat")
 
 
-def test_no_capacity_said_at_once_is_told_as_such(aws: Emulated, hosting: SageMakerHosting) -> None:
-    aws.fault(on("CreateEndpoint", told_by("InsufficientInstanceCapacity", "none left")))
+def test_no_capacity_reported_at_once_is_reported_as_such(aws: Emulated, hosting: SageMakerHosting) -> None:
+    aws.fault(on("CreateEndpoint", error_for("InsufficientInstanceCapacity", "none left")))
     with pytest.raises(NoCapacity, match="no such instance to give in us-east-1") as caught:
         hosting.create_endpoint("chat", "chat", TAGS)
     assert "instance_type" in caught.value.hint
@@ -193,13 +199,13 @@ def test_no_capacity_said_at_once_is_told_as_such(aws: Emulated, hosting: SageMa
         ({"answer": {"status": 200, "body": "{}"}}, "answered without EndpointStatus"),
     ],
 )
-def test_what_does_not_answer_like_aws_is_told_with_the_address(
-    aws: Emulated, told: Told, do: Any, why: str
+def test_what_does_not_answer_like_aws_is_reported_with_the_address(
+    aws: Emulated, recorder: Recorder, do: Any, why: str
 ) -> None:
-    told.clock = (
+    recorder.clock = (
         SystemClock()
     )  # a still one is wrong by months, and a denial without a code may be about that
-    hosting = SageMakerHosting(told.access(), account=ACCOUNT)
+    hosting = SageMakerHosting(recorder.access(), account=ACCOUNT)
     aws.fault(on("DescribeEndpoint", do, times=None))
     with pytest.raises(LmiError, match=why) as caught:
         hosting.endpoint("chat")
@@ -207,7 +213,7 @@ def test_what_does_not_answer_like_aws_is_told_with_the_address(
     assert "AWS_ENDPOINT_URL" in caught.value.hint
 
 
-def _nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://no-such-host.invalid:1")
 
 
@@ -221,45 +227,45 @@ def _proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "why", "hint"),
+    ("failure", "why", "hint"),
     [
-        (_nobody, r"http://no-such-host\.invalid:1: cannot be reached", "AWS_ENDPOINT_URL"),
+        (_no_server, r"http://no-such-host\.invalid:1: cannot be reached", "AWS_ENDPOINT_URL"),
         (_refused, r"http://127\.0\.0\.1:1: cannot be reached", r"the region \(us-east-1\)"),
         (_proxy, r"https://api\.sagemaker\.us-east-1\.amazonaws\.com: no connection: .*proxy", "HTTPS_PROXY"),
     ],
 )
-def test_nobody_there_is_one_line_with_the_address(
-    told: Told,
+def test_no_one_there_is_one_line_with_the_address(
+    recorder: Recorder,
     monkeypatch: pytest.MonkeyPatch,
-    trouble: Callable[[pytest.MonkeyPatch], None],
+    failure: Callable[[pytest.MonkeyPatch], None],
     why: str,
     hint: str,
 ) -> None:
-    trouble(monkeypatch)
+    failure(monkeypatch)
     with pytest.raises(AccessError, match=why) as caught:
-        SageMakerHosting(told.access(), account=ACCOUNT).endpoint("chat")
+        SageMakerHosting(recorder.access(), account=ACCOUNT).endpoint("chat")
     assert "\n" not in caught.value.message
     assert hint.replace("\\", "") in caught.value.hint
-    assert told.clock.slept == 0
+    assert recorder.clock.slept == 0
 
 
-def test_a_certificate_that_nobody_vouches_for_is_told_with_the_remedy(
-    told: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_certificate_that_no_one_confirms_is_reported_with_the_remedy(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*certificate(tmp_path))
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Quiet) as server:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _SilentServer) as server:
         server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"https://127.0.0.1:{server.server_address[1]}")
         with pytest.raises(AccessError, match="no connection: SSL validation failed") as caught:
-            SageMakerHosting(told.access(), account=ACCOUNT).endpoint("chat")
+            SageMakerHosting(recorder.access(), account=ACCOUNT).endpoint("chat")
         server.shutdown()
     assert "AWS_CA_BUNDLE" in caught.value.hint
-    assert told.clock.slept == 0
+    assert recorder.clock.slept == 0
 
 
-class _Quiet(socketserver.BaseRequestHandler):
+class _SilentServer(socketserver.BaseRequestHandler):
     """Shakes hands, as far as the other side does."""
 
     def handle(self) -> None:
@@ -267,26 +273,26 @@ class _Quiet(socketserver.BaseRequestHandler):
             self.request.do_handshake()
 
 
-def test_no_secret_is_in_any_message(aws: Emulated, hosting: SageMakerHosting, told: Told) -> None:
-    said: list[str] = []
+def test_no_secret_is_in_any_message(aws: Emulated, hosting: SageMakerHosting, recorder: Recorder) -> None:
+    lines: list[str] = []
     for do in (
-        told_by("ExpiredTokenException"),
-        told_by("AccessDeniedException", "no"),
-        told_by("ThrottlingException"),
-        told_by("InvalidSignatureException", "The Canonical String was: x"),
+        error_for("ExpiredTokenException"),
+        error_for("AccessDeniedException", "no"),
+        error_for("ThrottlingException"),
+        error_for("InvalidSignatureException", "The Canonical String was: x"),
         "drop",
         {"answer": {"status": 500, "body": "<x/>"}},
     ):
         aws.fault(on("DescribeEndpoint", do, times=None))
         with pytest.raises(LmiError) as caught:
             hosting.endpoint("nobody")
-        said += [caught.value.message, caught.value.hint, *caught.value.details, *told.notes]
+        lines += [caught.value.message, caught.value.hint, *caught.value.details, *recorder.notes]
         aws.no_faults()
-    assert said
-    assert SECRET not in " ".join(said)
-    assert "Signature=" not in " ".join(said)
+    assert lines
+    assert SECRET not in " ".join(lines)
+    assert "Signature=" not in " ".join(lines)
 
 
-def test_the_credentials_are_no_part_of_what_access_shows(told: Told) -> None:
-    access: Access = told.access()
+def test_the_credentials_are_no_part_of_what_access_shows(recorder: Recorder) -> None:
+    access: AwsConnection = recorder.access()
     assert SECRET not in repr(access)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lmi_deploy.aws.lease_guard import LeaseGuard
-from lmi_deploy.composition.aws import open_cloud, open_depot
+from lmi_deploy.composition.aws import open_bucket_services, open_cloud
 from lmi_deploy.composition.weights import REQUESTS
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.domain.record import DeploymentRef
@@ -19,13 +19,13 @@ from lmi_deploy.domain.sagemaker.actions import CreateModel
 from lmi_deploy.domain.sagemaker.settings import ModelSettings, Scaling
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings
 from lmi_deploy.errors import LockLost, UsageRefused
-from lmi_deploy.ports.cloud import Cloud, Depot
-from lmi_deploy.ports.object_store import Upload
-from tests.integration.sagemaker.test_faults import on, told_by
+from lmi_deploy.ports.cloud import BucketServices, Cloud
+from lmi_deploy.ports.object_store import MultipartUpload
+from tests.integration.sagemaker.test_faults import error_for, on
 from tests.support.emulator_process import REGION, Emulated
 from tests.support.fake_cloud import FakeCloud
 from tests.support.fakes import FakeClock
-from tests.support.frozen_clock import StillClock
+from tests.support.frozen_clock import FrozenClock
 from tests.support.sagemaker_fixtures import TAGS, config_settings
 
 BUCKET = "fenced"
@@ -47,8 +47,8 @@ JOB = JobSettings(
     vpc=None,
 )
 ARN = f"arn:aws:sagemaker:{REGION}:123456789012:endpoint/chat"
-UPLOAD = Upload(key="weights/a", upload_id="u")
-Change = Callable[[Cloud, Depot], object]
+UPLOAD = MultipartUpload(key="weights/a", upload_id="u")
+Change = Callable[[Cloud, BucketServices], object]
 CHANGES: dict[str, Change] = {
     "create_model": lambda cloud, _: cloud.hosting.create_model("chat", MODEL, TAGS),
     "create_endpoint_config": lambda cloud, _: cloud.hosting.create_endpoint_config(
@@ -66,13 +66,15 @@ CHANGES: dict[str, Change] = {
     "start a job": lambda cloud, _: cloud.jobs.start("chat-1", JOB, TAGS),
     "stop a job": lambda cloud, _: cloud.jobs.stop("chat-1"),
     "remove logs": lambda cloud, _: cloud.logs.remove("/aws/sagemaker/Endpoints/chat"),
-    "put": lambda _, depot: depot.store.put("artifacts/chat/a", b"a"),
-    "delete": lambda _, depot: depot.store.delete(["kept"]),
-    "copy": lambda _, depot: depot.store.copy("kept", "copied", size=4),
-    "begin": lambda _, depot: depot.store.begin("weights/a"),
-    "put_part": lambda _, depot: depot.store.put_part(UPLOAD, 1, memoryview(b"a"), crc32=crc32_of(b"a")),
-    "abort": lambda _, depot: depot.store.abort(UPLOAD),
-    "the record": lambda _, depot: depot.records.journal(REF).intend(
+    "put": lambda _, bucket_services: bucket_services.store.put("artifacts/chat/a", b"a"),
+    "delete": lambda _, bucket_services: bucket_services.store.delete(["kept"]),
+    "copy": lambda _, bucket_services: bucket_services.store.copy("kept", "copied", size=4),
+    "begin": lambda _, bucket_services: bucket_services.store.create_multipart("weights/a"),
+    "put_part": lambda _, bucket_services: bucket_services.store.put_part(
+        UPLOAD, 1, memoryview(b"a"), crc32=crc32_of(b"a")
+    ),
+    "abort": lambda _, bucket_services: bucket_services.store.abort(UPLOAD),
+    "the record": lambda _, bucket_services: bucket_services.records.journal(REF).begin(
         CreateModel(model="chat", settings=MODEL)
     ),
 }
@@ -97,26 +99,28 @@ def requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def emulated(aws: Emulated, chain: None, requests: Path) -> Iterator[tuple[Cloud, Depot, LeaseGuard]]:
+def emulated(
+    aws: Emulated, chain: None, requests: Path
+) -> Iterator[tuple[Cloud, BucketServices, LeaseGuard]]:
     s3, guard = aws.client("s3"), LeaseGuard()
     with suppress(s3.exceptions.BucketAlreadyOwnedByYou):
         s3.create_bucket(Bucket=BUCKET)
     s3.put_object(Bucket=BUCKET, Key="kept", Body=b"kept")
-    cloud = open_cloud("", StillClock(), os.environ, guard=guard)
-    depot = open_depot(cloud, BUCKET, StillClock(), os.environ, guard=guard)
-    assert depot is not None
-    yield cloud, depot, guard
+    cloud = open_cloud("", FrozenClock(), os.environ, guard=guard)
+    bucket_services = open_bucket_services(cloud, BUCKET, FrozenClock(), os.environ, guard=guard)
+    assert bucket_services is not None
+    yield cloud, bucket_services, guard
     aws.no_faults()
 
 
-def _fake() -> tuple[Cloud, Depot, LeaseGuard]:
+def _fake() -> tuple[Cloud, BucketServices, LeaseGuard]:
     fake = FakeCloud(FakeClock())
     cloud = fake.cloud()
     cloud.account.make_bucket(BUCKET, tags={})
-    depot = fake.depot(cloud, BUCKET)
-    assert depot is not None
-    depot.store.put("kept", b"kept")
-    return cloud, depot, fake.world.process
+    bucket_services = fake.depot(cloud, BUCKET)
+    assert bucket_services is not None
+    bucket_services.store.put("kept", b"kept")
+    return cloud, bucket_services, fake.account_state.process
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -124,31 +128,31 @@ def _fake() -> tuple[Cloud, Depot, LeaseGuard]:
 def test_nothing_is_sent_for_who_lost_the_lock(
     side: str, change: str, requests: Path, request: pytest.FixtureRequest
 ) -> None:
-    cloud, depot, guard = request.getfixturevalue("emulated") if side == "emulator" else _fake()
+    cloud, bucket_services, guard = request.getfixturevalue("emulated") if side == "emulator" else _fake()
     with guard.watch(Lease()):
         with pytest.raises(LockLost, match="chat: the lock was lost"):
-            CHANGES[change](cloud, depot)
+            CHANGES[change](cloud, bucket_services)
         assert cloud.hosting.endpoint("chat") is None
-        assert [stored.key for stored in depot.store.list("")] == ["kept"]
+        assert [stored.key for stored in bucket_services.store.list("")] == ["kept"]
     if side == "emulator":
         sent = [line.split()[1] for line in requests.read_text().splitlines()]
         assert [one for one in sent if not one.startswith(("Get", "Head", "List", "Describe"))] == []
 
 
 @pytest.mark.parametrize("side", ["emulator", "fake"])
-def test_who_holds_no_lock_is_not_asked_for_one(side: str, request: pytest.FixtureRequest) -> None:
-    cloud, depot, guard = request.getfixturevalue("emulated") if side == "emulator" else _fake()
+def test_who_holds_no_lock_is_not_requested_one(side: str, request: pytest.FixtureRequest) -> None:
+    cloud, bucket_services, guard = request.getfixturevalue("emulated") if side == "emulator" else _fake()
     with guard.watch(Lease()):
         pass
-    depot.store.put("kept", b"kept")
+    bucket_services.store.put("kept", b"kept")
     assert cloud.hosting.endpoint("chat") is None
 
 
 def test_each_try_is_checked_botocores_own_among_them(
-    emulated: tuple[Cloud, Depot, LeaseGuard], aws: Emulated, requests: Path
+    emulated: tuple[Cloud, BucketServices, LeaseGuard], aws: Emulated, requests: Path
 ) -> None:
     cloud, _, guard = emulated
-    aws.fault(on("DeleteModel", told_by("ThrottlingException", "Rate exceeded"), times=None))
+    aws.fault(on("DeleteModel", error_for("ThrottlingException", "Rate exceeded"), times=None))
     with guard.watch(Lease(left=2)), pytest.raises(LockLost):
         cloud.hosting.delete_model("chat")
     assert requests.read_text().splitlines().count("sagemaker DeleteModel") == 2
@@ -159,11 +163,13 @@ def test_the_setting_of_the_lock_is_checked(emulated: Any, text: str) -> None:
     with pytest.raises(
         UsageRefused, match=f"LMI_LOCK_SECONDS={text}: not a number of seconds from 2 to 3600"
     ):
-        open_depot(emulated[0], BUCKET, StillClock(), {**os.environ, "LMI_LOCK_SECONDS": text})
+        open_bucket_services(emulated[0], BUCKET, FrozenClock(), {**os.environ, "LMI_LOCK_SECONDS": text})
 
 
-def test_a_lock_lasts_as_long_as_the_setting_says(emulated: Any) -> None:
-    depot = open_depot(emulated[0], BUCKET, StillClock(), {**os.environ, "LMI_LOCK_SECONDS": "2"})
-    with depot.lock.hold("chat"):
-        found = depot.store.get("deployments/chat/lock.json")
+def test_a_lock_lasts_as_long_as_the_setting_reports(emulated: Any) -> None:
+    bucket_services = open_bucket_services(
+        emulated[0], BUCKET, FrozenClock(), {**os.environ, "LMI_LOCK_SECONDS": "2"}
+    )
+    with bucket_services.lock.hold("chat"):
+        found = bucket_services.store.get("deployments/chat/lock.json")
         assert b'"lasts": 2.0' in found[0]

@@ -11,12 +11,12 @@ import pytest
 
 from lmi_deploy.aws.sagemaker.runtime import MOST_BYTES
 from lmi_deploy.composition.aws import open_cloud
-from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.errors import AccessError, CloudError, NotFound, Overdue, UsageRefused
 from lmi_deploy.ports.cloud import Cloud
 from tests.server.handlers import MANY_WAYS
 from tests.support.emulator_process import Emulated, emulator
-from tests.support.frozen_clock import StillClock
+from tests.support.frozen_clock import FrozenClock
 from tests.support.sagemaker_fixtures import FULL_SPEED, TAGS, config_settings, model_settings
 
 NAME = "talks"
@@ -30,7 +30,7 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 
 @pytest.fixture
 def talking(aws: Emulated, chain: None) -> Iterator[Cloud]:
-    cloud = open_cloud("", StillClock(), os.environ)
+    cloud = open_cloud("", FrozenClock(), os.environ)
     if cloud.hosting.endpoint(NAME) is None:
         files = {"model.py": MANY_WAYS, "serving.properties": "engine=Python\nminWorkers=2\nmaxWorkers=2\n"}
         artifact = aws.upload("artifacts/talks", files)
@@ -47,22 +47,22 @@ def request(body: object, *headers: tuple[str, str], stream: bool = False) -> Ht
     return HttpRequest(body=content, headers=(("Content-Type", "application/json"), *headers), stream=stream)
 
 
-def ask(
+def invoke(
     cloud: Cloud, body: object, *headers: tuple[str, str], stream: bool = False
-) -> tuple[Head, list[bytes]]:
+) -> tuple[ResponseHead, list[bytes]]:
     head, *parts = cloud.hosting.invoke(NAME, request(body, *headers, stream=stream), timeout=70)
-    assert isinstance(head, Head)
+    assert isinstance(head, ResponseHead)
     return head, [part for part in parts if isinstance(part, bytes)]
 
 
-def test_an_answer(talking: Cloud) -> None:
-    head, parts = ask(talking, {"do": "echo", "text": "hallo"})
+def test_a_response(talking: Cloud) -> None:
+    head, parts = invoke(talking, {"do": "echo", "text": "hallo"})
     assert (head.status, head.reason, b"".join(parts)) == (200, "OK", b"hallo")
     assert head.header("Content-Type")
 
 
-def test_a_stream_arrives_as_it_is_made(talking: Cloud) -> None:
-    head, parts = ask(talking, {"do": "stream", "count": 5, "delay": 0.05}, stream=True)
+def test_a_stream_arrives_as_it_is_created(talking: Cloud) -> None:
+    head, parts = invoke(talking, {"do": "stream", "count": 5, "delay": 0.05}, stream=True)
     assert head.header("content-type") == "application/jsonlines"
     assert len(parts) > 1
     assert [json.loads(line)["outputs"] for line in b"".join(parts).splitlines()] == [
@@ -76,16 +76,16 @@ def test_an_error_of_the_model_is_its_own_status_and_body(
 ) -> None:
     rule = {"method": "HOSTING", "path": f"^/invoke/{NAME}/"}
     aws.fault({**rule, "do": {"answer": {"status": 507, "body": "CUDA out of memory"}}})
-    head, parts = ask(talking, {"do": "echo", "text": "x"}, stream=stream)
+    head, parts = invoke(talking, {"do": "echo", "text": "x"}, stream=stream)
     assert (head.status, b"".join(parts)) == (507, b"CUDA out of memory")
     assert head.reason == "Insufficient Storage"
 
 
 def test_six_megabytes_are_the_most_and_more_is_not_sent(talking: Cloud) -> None:
     text = "x" * (MOST_BYTES - 40)
-    assert sum(map(len, ask(talking, {"do": "echo", "text": text})[1])) == len(text)
+    assert sum(map(len, invoke(talking, {"do": "echo", "text": text})[1])) == len(text)
     with pytest.raises(UsageRefused, match=r"6,291,457 bytes; SageMaker takes at most 6,291,456") as caught:
-        ask(talking, b"x" * (MOST_BYTES + 1))
+        invoke(talking, b"x" * (MOST_BYTES + 1))
     assert "S3" in caught.value.hint
 
 
@@ -93,27 +93,27 @@ def test_sixty_seconds_are_explained(aws: Emulated, talking: Cloud) -> None:
     turn = threading.Timer(0.4, aws.advance, (61,))
     turn.start()
     with pytest.raises(Overdue, match="60 s") as caught:
-        ask(talking, {"do": "sleep", "seconds": 5})
+        invoke(talking, {"do": "sleep", "seconds": 5})
     turn.join()
     assert "--stream" in caught.value.hint
 
 
-def test_a_stream_that_breaks_says_after_how_much(aws: Emulated, talking: Cloud) -> None:
+def test_a_stream_that_breaks_reports_after_how_much(aws: Emulated, talking: Cloud) -> None:
     aws.fault({"method": "HOSTING", "path": f"^/stream/{NAME}/", "do": {"cut": {"after": 30}}})
-    answer = talking.hosting.invoke(
+    response = talking.hosting.invoke(
         NAME, request({"do": "stream", "count": 50, "delay": 0.02}, stream=True), timeout=70
     )
-    arrived: list[Head | bytes] = []
+    received: list[ResponseHead | bytes] = []
     with pytest.raises(CloudError, match=r"broke off after 30 bytes: .*ModelStreamError") as caught:
-        arrived.extend(answer)
-    assert sum(len(part) for part in arrived if isinstance(part, bytes)) == 30
+        received.extend(response)
+    assert sum(len(part) for part in received if isinstance(part, bytes)) == 30
     assert "lmi logs" in caught.value.hint
 
 
-def test_an_answer_that_breaks_off_on_its_way(aws: Emulated, talking: Cloud) -> None:
+def test_a_response_that_breaks_off_on_its_way(aws: Emulated, talking: Cloud) -> None:
     aws.fault({"path": f"/endpoints/{NAME}/invocations$", "do": {"cut": {"after": 10}}})
     with pytest.raises(CloudError, match="the answer broke off"):
-        ask(talking, {"do": "echo", "text": "x" * 1000})
+        invoke(talking, {"do": "echo", "text": "x" * 1000})
 
 
 def test_an_endpoint_that_is_not_there(talking: Cloud) -> None:
@@ -121,7 +121,7 @@ def test_an_endpoint_that_is_not_there(talking: Cloud) -> None:
         list(talking.hosting.invoke("nobody", request({}), timeout=10))
 
 
-def test_what_the_model_was_asked_is_not_asked_again_but_throttling_is_waited_out(
+def test_what_the_model_was_asked_is_not_retried_but_throttling_is_waited_out(
     aws: Emulated, talking: Cloud
 ) -> None:
     body = '{"message": "Rate exceeded"}'
@@ -129,22 +129,22 @@ def test_what_the_model_was_asked_is_not_asked_again_but_throttling_is_waited_ou
         "answer": {"status": 429, "body": body, "headers": {"x-amzn-ErrorType": "ThrottlingException"}}
     }
     aws.fault({"path": f"/endpoints/{NAME}/invocations$", "do": throttled, "times": 2})
-    assert ask(talking, {"do": "echo", "text": "x"})[1] == [b"x"]
+    assert invoke(talking, {"do": "echo", "text": "x"})[1] == [b"x"]
     aws.fault({"path": f"/endpoints/{NAME}/invocations$", "do": "drop"})
     with pytest.raises(CloudError, match=r"the connection to .* broke"):
-        ask(talking, {"do": "echo", "text": "x"})
+        invoke(talking, {"do": "echo", "text": "x"})
 
 
-def test_a_denial_is_told(aws: Emulated, talking: Cloud) -> None:
-    said = {"x-amzn-ErrorType": "AccessDeniedException"}
+def test_a_denial_is_reported(aws: Emulated, talking: Cloud) -> None:
+    response = {"x-amzn-ErrorType": "AccessDeniedException"}
     aws.fault(
         {
             "path": "/invocations$",
-            "do": {"answer": {"status": 403, "body": '{"Message": ""}', "headers": said}},
+            "do": {"answer": {"status": 403, "body": '{"Message": ""}', "headers": response}},
         }
     )
     with pytest.raises(AccessError, match="may not sagemaker:InvokeEndpoint"):
-        ask(talking, {})
+        invoke(talking, {})
 
 
 def test_the_address_is_for_people(aws: Emulated, talking: Cloud) -> None:
@@ -152,7 +152,7 @@ def test_the_address_is_for_people(aws: Emulated, talking: Cloud) -> None:
 
 
 def test_what_the_container_printed_is_read_to_the_last_line(aws: Emulated, talking: Cloud) -> None:
-    ask(talking, {"do": "echo", "text": "x"})
+    invoke(talking, {"do": "echo", "text": "x"})
     group = talking.logs.group(NAME)
     assert group == f"/aws/sagemaker/Endpoints/{NAME}"
     assert len(list(talking.logs.lines(group))) > 3

@@ -27,7 +27,7 @@ from tests.support.emulator_process import ACCOUNT, REGION, Emulated, emulator
 from tests.support.fakes import model_files
 
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE = 90.0
+TIMEOUT = 90.0
 NAME, CAPACITY = (
     "tiny",
     "endpoint: {autoscaling: {min: 1, max: 3, invocations_per_instance: 50}, tags: {team: blue}}\n",
@@ -59,7 +59,7 @@ WAITS = ("... wait until", "... delete the endpoint", "... update the endpoint")
 
 
 @dataclass
-class Life:
+class KilledRun:
     """One deployment, every command on it a process."""
 
     aws: Emulated
@@ -76,46 +76,46 @@ class Life:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        said: list[str] = []
+        lines: list[str] = []
         with process:
             assert process.stdout is not None
-            reader = threading.Thread(target=said.extend, args=(process.stdout,))
+            reader = threading.Thread(target=lines.extend, args=(process.stdout,))
             reader.start()
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT
             while process.poll() is None:
-                assert time.monotonic() < deadline, "".join(said)
+                assert time.monotonic() < deadline, "".join(lines)
                 time.sleep(0.05)
-                if any(word in line for line in [*said] for word in WAITS):
+                if any(word in line for line in [*lines] for word in WAITS):
                     self.aws.advance(60)
             reader.join()
-        return process.returncode, "".join(said)
+        return process.returncode, "".join(lines)
 
-    def struck(self, argv: tuple[str, ...], end: str) -> None:
+    def crashed(self, argv: tuple[str, ...], end: str) -> None:
         number = end.split()[0]
-        code, told = self.lmi(*argv, end=end)
-        assert code == (-signal.SIGKILL if number == "SIGKILL" else 130), f"{end}: {code}\n{told}"
+        code, output = self.lmi(*argv, end=end)
+        assert code == (-signal.SIGKILL if number == "SIGKILL" else 130), f"{end}: {code}\n{output}"
         if number == "SIGINT":
-            assert "next: " in told
+            assert "next: " in output
 
     def lock(self) -> dict[str, Any]:
         found = self.aws.client("s3").get_object(Bucket=LOCKED[0], Key=LOCKED[1])
-        held: dict[str, Any] = json.loads(found["Body"].read())
-        return held
+        lock_file: dict[str, Any] = json.loads(found["Body"].read())
+        return lock_file
 
     def relock(self, **changed: object) -> None:
         """The lock as somebody else would have left it."""
-        held = json.dumps({**self.lock(), **changed})
-        self.aws.client("s3").put_object(Bucket=LOCKED[0], Key=LOCKED[1], Body=held.encode())
+        lock_file = json.dumps({**self.lock(), **changed})
+        self.aws.client("s3").put_object(Bucket=LOCKED[0], Key=LOCKED[1], Body=lock_file.encode())
 
     def done(self, *argv: str) -> str:
-        code, said = self.lmi(*argv)
-        assert code == 0, said
-        return said
+        code, output = self.lmi(*argv)
+        assert code == 0, output
+        return output
 
     def recipe(self, text: str) -> None:
         (self.root / "tiny.yaml").write_text(text)
 
-    def stands(self) -> dict[str, list[str]]:
+    def remaining(self) -> dict[str, list[str]]:
         """Names of all that the account has."""
         sagemaker = self.aws.client("sagemaker")
         scaling = self.aws.client("application-autoscaling")
@@ -142,7 +142,7 @@ class Life:
 
 
 @pytest.fixture
-def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
+def killed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KilledRun]:
     with emulator(tmp_path, "--speed", "1") as aws:
         for key, value in aws.environment(tmp_path).items():
             monkeypatch.setenv(key, value)
@@ -150,27 +150,29 @@ def life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
         (tmp_path / "model").mkdir()
         for name, content in model_files().items():
             (tmp_path / "model" / name).write_bytes(content)
-        yield Life(aws, tmp_path)
+        yield KilledRun(aws, tmp_path)
 
 
 @pytest.mark.parametrize(("before", "after"), [("SIGKILL", "SIGINT"), ("SIGINT", "SIGKILL")])
-def test_a_deployments_life_in_processes_that_are_ended(life: Life, before: str, after: str) -> None:
+def test_a_deployments_lifecycle_in_processes_that_are_ended(
+    killed_run: KilledRun, before: str, after: str
+) -> None:
     rows = ((FIRST, UP, FIRST_UP), (CHANGED, UP, CHANGE), (CHANGED, DOWN, TEARDOWN))
     for recipe, command, actions in rows:
-        life.recipe(recipe)
+        killed_run.recipe(recipe)
         for action in actions:
-            life.struck(command, f"{before} before {action}")
-            life.struck(command, f"{after} after {action}")
-        life.done(*command)
+            killed_run.crashed(command, f"{before} before {action}")
+            killed_run.crashed(command, f"{after} after {action}")
+        killed_run.done(*command)
         if command == UP:
-            life.done("plan", "tiny.yaml", "--exit-code")
-            life.done("status", NAME)
-            stands = life.stands()
+            killed_run.done("plan", "tiny.yaml", "--exit-code")
+            killed_run.done("status", NAME)
+            stands = killed_run.remaining()
             generations = 1 if recipe == FIRST else 2
             assert stands["endpoints"] == [NAME]
             assert [len(stands["configs"]), len(stands["models"])] == [generations, generations]
             assert len(stands["scaling"]) == generations - 1
-    assert {kind: names for kind, names in life.stands().items() if names} == {}
+    assert {kind: names for kind, names in killed_run.remaining().items() if names} == {}
 
 
 def test_every_action_in_the_cloud_is_in_a_row() -> None:
@@ -188,7 +190,7 @@ SUSPENDED = (
 
 @pytest.mark.parametrize(("recipe", "command", "action", "meanwhile"), SUSPENDED)
 def test_a_suspended_process_that_lost_its_lock_makes_and_deletes_nothing(
-    life: Life,
+    killed_run: KilledRun,
     monkeypatch: pytest.MonkeyPatch,
     recipe: str,
     command: tuple[str, ...],
@@ -197,12 +199,12 @@ def test_a_suspended_process_that_lost_its_lock_makes_and_deletes_nothing(
 ) -> None:
     monkeypatch.setenv("LMI_LOCK_SECONDS", "2")
     if action != "CreateEndpoint":
-        life.recipe(FIRST)
-        life.done(*UP)
-    life.recipe(recipe)
+        killed_run.recipe(FIRST)
+        killed_run.done(*UP)
+    killed_run.recipe(recipe)
     suspended = subprocess.Popen(
         [sys.executable, "-m", "tests.support.cloud_lifecycle_program", *command],
-        cwd=life.root,
+        cwd=killed_run.root,
         env={**os.environ, END: f"SIGSTOP before {action}", "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -211,77 +213,77 @@ def test_a_suspended_process_that_lost_its_lock_makes_and_deletes_nothing(
     )
     until(lambda: psutil.Process(suspended.pid).status() == psutil.STATUS_STOPPED)
     if meanwhile == UP:
-        life.recipe(CHANGED)
-    said = _as_soon_as_it_may(life, *meanwhile)
-    assert "took over the lock of lmi " in said
-    stands = life.stands()
+        killed_run.recipe(CHANGED)
+    output = _as_soon_as_it_may(killed_run, *meanwhile)
+    assert "took over the lock of lmi " in output
+    stands = killed_run.remaining()
     suspended.send_signal(signal.SIGCONT)
-    said = suspended.communicate(timeout=PATIENCE)[0]
-    assert suspended.returncode == 1, said
-    assert f"{NAME}: the lock was lost, it was taken away; nothing more was changed" in said
+    output = suspended.communicate(timeout=TIMEOUT)[0]
+    assert suspended.returncode == 1, output
+    assert f"{NAME}: the lock was lost, it was taken away; nothing more was changed" in output
     if meanwhile == UP:
-        assert f"the endpoint {NAME} is InService and goes on costing $" in said
-    assert life.stands() == stands
+        assert f"the endpoint {NAME} is InService and goes on costing $" in output
+    assert killed_run.remaining() == stands
     assert stands["endpoints"] == ([NAME] if meanwhile == UP else [])
 
 
-def _as_soon_as_it_may(life: Life, *argv: str) -> str:
+def _as_soon_as_it_may(run: KilledRun, *argv: str) -> str:
     """What is refused for as long as another process holds the lock."""
-    said: list[str] = []
+    lines: list[str] = []
 
     def done() -> bool:
-        code, text = life.lmi(*argv)
+        code, text = run.lmi(*argv)
         assert code in (0, 5), text
-        said.append(text)
+        lines.append(text)
         return code == 0
 
     until(done)
-    return said[-1]
+    return lines[-1]
 
 
-def test_of_two_ups_at_once_one_works_and_the_other_says_who_does(life: Life) -> None:
-    life.recipe(RECIPE)
+def test_of_two_ups_at_once_one_works_and_the_other_reports_who_does(killed_run: KilledRun) -> None:
+    killed_run.recipe(RECIPE)
     first = subprocess.Popen(
         [sys.executable, "-m", "tests.support.cloud_lifecycle_program", *UP],
-        cwd=life.root,
+        cwd=killed_run.root,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    until(lambda: life.stands()["endpoints"] == [NAME])
-    code, said = life.lmi(*UP)
-    assert code == 5, said
-    assert f"{NAME}: locked by lmi up (pid {first.pid} on " in said
-    assert f"lmi unlock {NAME} {life.lock()['id']}" in said
-    assert life.lmi(*DOWN)[0] == 5
+    until(lambda: killed_run.remaining()["endpoints"] == [NAME])
+    code, output = killed_run.lmi(*UP)
+    assert code == 5, output
+    assert f"{NAME}: locked by lmi up (pid {first.pid} on " in output
+    assert f"lmi unlock {NAME} {killed_run.lock()['id']}" in output
+    assert killed_run.lmi(*DOWN)[0] == 5
     first.kill()
     first.wait()
-    said = life.done(*UP)
-    assert "took over the lock of lmi up" in said
-    assert "its process is gone" in said
-    assert life.stands()["endpoints"] == [NAME]
+    output = killed_run.done(*UP)
+    assert "took over the lock of lmi up" in output
+    assert "its process is gone" in output
+    assert killed_run.remaining()["endpoints"] == [NAME]
 
 
-def test_a_lock_of_a_machine_that_is_gone_is_taken_away_by_its_name_or_ends(life: Life) -> None:
-    life.recipe(RECIPE)
-    life.struck(UP, "SIGKILL before CreateModel")
-    life.relock(machine="elsewhere", host="elsewhere")
-    code, said = life.lmi(*UP)
-    assert (code, f"lmi unlock {NAME} {life.lock()['id']}" in said) == (5, True), said
-    code, said = life.lmi("unlock", NAME, "00000000")
-    assert (code, f"the lock is {life.lock()['id']}, not 00000000" in said) == (5, True), said
-    code, said = life.lmi("unlock", NAME, life.lock()["id"])
-    assert (code, " s ago, its holder is at work: lmi up" in said) == (5, True), said
-    said = life.done("unlock", NAME, life.lock()["id"], "--force")
-    assert f"{NAME} (account 123456789012, us-east-1): unlocked; it was held by lmi up" in said
-    life.struck(UP, "SIGKILL before CreateModel")
-    life.relock(machine="elsewhere", lasts=1)
-    until(lambda: life.lmi(*UP)[0] == 0)
-    life.done(*DOWN)
+def test_a_lock_of_a_machine_that_is_gone_is_removed_by_its_name_or_ends(killed_run: KilledRun) -> None:
+    killed_run.recipe(RECIPE)
+    killed_run.crashed(UP, "SIGKILL before CreateModel")
+    killed_run.relock(machine="elsewhere", host="elsewhere")
+    code, output = killed_run.lmi(*UP)
+    assert (code, f"lmi unlock {NAME} {killed_run.lock()['id']}" in output) == (5, True), output
+    code, output = killed_run.lmi("unlock", NAME, "00000000")
+    assert (code, f"the lock is {killed_run.lock()['id']}, not 00000000" in output) == (5, True), output
+    code, output = killed_run.lmi("unlock", NAME, killed_run.lock()["id"])
+    assert (code, " s ago, its holder is at work: lmi up" in output) == (5, True), output
+    output = killed_run.done("unlock", NAME, killed_run.lock()["id"], "--force")
+    assert f"{NAME} (account 123456789012, us-east-1): unlocked; it was held by lmi up" in output
+    killed_run.crashed(UP, "SIGKILL before CreateModel")
+    killed_run.relock(machine="elsewhere", lasts=1)
+    until(lambda: killed_run.lmi(*UP)[0] == 0)
+    killed_run.done(*DOWN)
 
 
 def until(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -14,8 +14,8 @@ from tests.support.emulator_process import Emulated
 from tests.support.least_privilege import (
     ROLE,
     SIMULATES,
-    Less,
     Principal,
+    ReducedPermissions,
     clear_buckets,
     names,
     policies_of,
@@ -34,16 +34,16 @@ KEY = "arn:aws:kms:us-east-1:123456789012:key/12345678-1234-1234-1234-1234567890
 VPC = "vpc: {subnets: [subnet-12345678], security_groups: [sg-12345678]}"
 SCALING = "autoscaling: {min: 1, max: 2, invocations_per_instance: 60}"
 SCALED = f"endpoint: {{role: serving, tags: {{team: blue}}, {SCALING}}}\n"
-SEALED = f"endpoint: {{role: serving, kms_key: '{KEY}', network_isolation: true, {VPC}}}\n"
+ENCRYPTED = f"endpoint: {{role: serving, kms_key: '{KEY}', network_isolation: true, {VPC}}}\n"
 WHOLE = f"endpoint: {{role: serving, kms_key: '{KEY}', {VPC}, {SCALING}}}\n"
 PACKED = "weights: {deliver: artifact}\nendpoint: {role: serving, bucket: a-bucket-of-ours}\n"
-UNCHECKED = Less("deployer", "CheckRights", SIMULATES)
+UNCHECKED = ReducedPermissions("deployer", "CheckRights", SIMULATES)
 BODY = ("--body", '{"inputs": "x"}')
 DOWN = ("down", "echo", "--yes", "--purge", "--logs")
 
 
 @dataclass(frozen=True)
-class Life:
+class Lifecycle:
     """A recipe, what is done with it from nothing to nothing, and which statements are looked at (none: all)."""
 
     recipe: str
@@ -53,8 +53,8 @@ class Life:
 
 PLAN = ("plan", "r.yaml")
 UP = ("up", "r.yaml", "--yes")
-LIVES = {
-    "scaled": Life(
+LIFECYCLES = {
+    "scaled": Lifecycle(
         PLAIN + SCALED,
         (
             PLAN,
@@ -72,14 +72,14 @@ LIVES = {
             DOWN,
         ),
     ),
-    "sealed": Life(PLAIN + SEALED, (PLAN, UP, ("status", "echo"), DOWN), ("UseKey", "LendKey")),
-    "whole": Life(PLAIN + WHOLE, (PLAN,)),
-    "packed": Life(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
+    "sealed": Lifecycle(PLAIN + ENCRYPTED, (PLAN, UP, ("status", "echo"), DOWN), ("UseKey", "LendKey")),
+    "whole": Lifecycle(PLAIN + WHOLE, (PLAN,)),
+    "packed": Lifecycle(PLAIN + PACKED, (UP, DOWN), ("WriteOwn",)),
 }
 LOCKED = ("up", "rollback", "extend", "gc")
 DOES_WITHOUT = {"logs:DescribeLogGroups", "logs:FilterLogEvents", "s3:DeleteObject"}
 """What changes something goes on without: there is no log to be seen, and the lock ends by itself."""
-TOLD_OTHERWISE = {"pricing:GetProducts": "as public repositories quote it"}
+REPORTED_OTHERWISE = {"pricing:GetProducts": "as public repositories quote it"}
 """What is said where something is done without."""
 NOT_MET = {
     "s3:AbortMultipartUpload": "uploads in parts, which small files do not need",
@@ -94,7 +94,7 @@ NOT_MET = {
 """Each has a way of its own (test_seldom_rights.py)."""
 
 
-Begin = Callable[[str], tuple[Life, Principal]]
+Begin = Callable[[str], tuple[Lifecycle, Principal]]
 
 
 @pytest.fixture
@@ -106,18 +106,18 @@ def begin(
 ) -> Begin:
     """The recipe of a life in the folder, and a user with the rights that are printed for it."""
 
-    def lives(name: str) -> tuple[Life, Principal]:
+    def runs(name: str) -> tuple[Lifecycle, Principal]:
         settle(enforcing, monkeypatch, tmp_path)
-        life = LIVES[name]
-        Path("r.yaml").write_text(life.recipe)
+        run = LIFECYCLES[name]
+        Path("r.yaml").write_text(run.recipe)
         Path("unscaled.yaml").write_text(PLAIN + "endpoint: {role: serving}\nttl: 1h\n")
         _others(enforcing)
         principal = Principal(enforcing, capsys, monkeypatch)
         policies_of(principal, "r.yaml")
         principal.enter()
-        return life, principal
+        return run, principal
 
-    return lives
+    return runs
 
 
 def _others(aws: Emulated) -> None:
@@ -129,23 +129,23 @@ def _others(aws: Emulated) -> None:
 
 
 @pytest.mark.parametrize("name", ["scaled", "sealed", "packed"])
-def test_what_is_printed_is_enough_and_each_right_less_is_missed(begin: Begin, name: str) -> None:
-    life, ada = begin(name)
-    wanted = _lived(life, ada)
-    missing = {less.action for less in set(ada.every("deployer")) - set(wanted)}
+def test_what_is_printed_is_enough_and_each_missing_permission_is_missed(begin: Begin, name: str) -> None:
+    run, ada = begin(name)
+    expected = _lived(run, ada)
+    missing = {less.action for less in set(ada.every("deployer")) - set(expected)}
     assert recorded() - listed() == set()
-    if not life.only:
+    if not run.only:
         assert missing <= set(NOT_MET), missing - set(NOT_MET)
-    _begin_anew(ada.aws)
-    for number, command in enumerate(life.commands):
-        here = [less for less, first in wanted.items() if first == number and _is_looked_at(less, life)]
-        _each_is_missed(ada, command, here)
+    _reset(ada.aws)
+    for number, command in enumerate(run.commands):
+        local = [less for less, first in expected.items() if first == number and _is_checked(less, run)]
+        _each_is_missed(ada, command, local)
         ada.grant()
-        code, told = ada.lmi(*command)
-        assert code == 0, (command, told)
+        code, output = ada.lmi(*command)
+        assert code == 0, (command, output)
 
 
-def _begin_anew(aws: Emulated) -> None:
+def _reset(aws: Emulated) -> None:
     clear_buckets(aws)
     _others(aws)
     iam = aws.client("iam")
@@ -153,57 +153,57 @@ def _begin_anew(aws: Emulated) -> None:
         iam.delete_role(RoleName=SCALING_ROLE)
 
 
-def _lived(life: Life, ada: Principal) -> dict[Less, int]:
+def _lived(run: Lifecycle, ada: Principal) -> dict[ReducedPermissions, int]:
     """A whole life with all rights; which one decides in which of its commands, first."""
-    wanted: dict[Less, int] = {}
-    for number, command in enumerate(life.commands):
+    expected: dict[ReducedPermissions, int] = {}
+    for number, command in enumerate(run.commands):
         ada.enter()
         ada.grant()
-        code, told = ada.lmi(*command)
-        assert code == 0, (command, told)
-        assert "not authorized" not in told, (command, told)
-        assert "not checked" not in told, (command, told)
-        for less in ada.decisive(ada.asked):
+        code, output = ada.lmi(*command)
+        assert code == 0, (command, output)
+        assert "not authorized" not in output, (command, output)
+        assert "not checked" not in output, (command, output)
+        for less in ada.decisive(ada.requests):
             if command[0] not in LOCKED or less.action not in DOES_WITHOUT:
-                wanted.setdefault(less, number)
-    return wanted
+                expected.setdefault(less, number)
+    return expected
 
 
-def _is_looked_at(less: Less, life: Life) -> bool:
-    return not life.only or less.sid in life.only
+def _is_checked(less: ReducedPermissions, run: Lifecycle) -> bool:
+    return not run.only or less.sid in run.only
 
 
-def _each_is_missed(ada: Principal, command: tuple[str, ...], here: list[Less]) -> None:
+def _each_is_missed(ada: Principal, command: tuple[str, ...], local: list[ReducedPermissions]) -> None:
     """Without the check beforehand, so that AWS itself refuses. A teardown goes past what it may not delete:
     it is refused all of that at once."""
-    together = [less for less in here if command[0] == "down" and _is_gone_past(less)]
-    for each in [*([less] for less in here if less not in together), *([together] if together else [])]:
+    together = [less for less in local if command[0] == "down" and _is_tolerated(less)]
+    for each in [*([less] for less in local if less not in together), *([together] if together else [])]:
         ada.grant(*each, UNCHECKED)
-        code, told = ada.lmi(*command)
+        code, output = ada.lmi(*command)
         _unlock(ada.aws)
         for less in each:
-            otherwise = TOLD_OTHERWISE.get(less.action)
-            said = otherwise in told if otherwise else names(told, less, ada.name)
-            assert said, (command, str(less), told)
-            assert code != 0 or otherwise or "not checked" in told, (command, str(less), told)
+            otherwise = REPORTED_OTHERWISE.get(less.action)
+            result = otherwise in output if otherwise else names(output, less, ada.name)
+            assert result, (command, str(less), output)
+            assert code != 0 or otherwise or "not checked" in output, (command, str(less), output)
 
 
-def _is_gone_past(less: Less) -> bool:
+def _is_tolerated(less: ReducedPermissions) -> bool:
     """Nothing of an endpoint goes while it stands."""
     return "Delete" in less.action and less.action != "sagemaker:DeleteEndpoint"
 
 
 @pytest.mark.parametrize("part", ["deployer", "execution"])
-def test_each_right_less_is_told_before_anything_is_made(begin: Begin, part: str) -> None:
+def test_each_missing_permission_is_reported_before_anything_is_created(begin: Begin, part: str) -> None:
     """All of them, those of services that are not emulated too: IAM is asked."""
     _, ada = begin("whole")
     who = ada.name if part == "deployer" else f"role/{ROLE}"
     for less in ada.every(part):
         ada.grant(less)
-        code, told = ada.lmi(*PLAN)
-        assert less.action in told, (str(less), told)
-        assert who in told or "these credentials" in told, (str(less), told)
-        assert code in (0, 1), (str(less), told)
+        code, output = ada.lmi(*PLAN)
+        assert less.action in output, (str(less), output)
+        assert who in output or "these credentials" in output, (str(less), output)
+        assert code in (0, 1), (str(less), output)
     assert ada.aws.client("sagemaker").list_models()["Models"] == []
 
 

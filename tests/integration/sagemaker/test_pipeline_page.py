@@ -84,7 +84,7 @@ def test_the_scripts_deploy_and_end(aws: Emulated, runner: Runner) -> None:
     assert aws.client("sagemaker").list_endpoints()["Endpoints"] == []
 
 
-def test_the_script_ends_where_it_says(aws: Emulated, runner: Runner) -> None:
+def test_the_script_ends_where_it_reports(aws: Emulated, runner: Runner) -> None:
     dear = runner.run("deploy.sh", "recipe.yaml", "echo", MAX_HOURLY="0.01")
     assert (dear.returncode, "may cost" in dear.stderr) == (5, True), dear.stderr
     (runner.folder / "recipe.yaml").write_text(RECIPE + "engien: vllm\n")

@@ -7,76 +7,78 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.aws.autoscaling import AwsScalers
+from lmi_deploy.aws.autoscaling import AwsAutoscaling
 from lmi_deploy.aws.iam import IamRoles
 from lmi_deploy.aws.logs import CloudWatchLogs
-from lmi_deploy.aws.quotas import AwsLimits
-from lmi_deploy.aws.resource_tags import AwsTagged
+from lmi_deploy.aws.quotas import AwsQuotas
+from lmi_deploy.aws.resource_tags import AwsResourceTags
 from lmi_deploy.aws.sagemaker.hosting import SageMakerHosting
 from lmi_deploy.aws.sagemaker.processing_jobs import ProcessingJobs
 from lmi_deploy.aws.secrets import AwsSecrets, read_secret
 from lmi_deploy.domain.inference_http import HttpRequest
 from lmi_deploy.domain.sagemaker.settings import Scaling
 from lmi_deploy.errors import LmiError
-from lmi_deploy.ports.iam import Right
+from lmi_deploy.ports.iam import Permission
 from tests.support.emulator_process import ACCOUNT, Emulated
-from tests.support.sagemaker_fixtures import SECRET, TAGS, Told, config_settings
+from tests.support.sagemaker_fixtures import SECRET, TAGS, Recorder, config_settings
 
 ARN = f"arn:aws:iam::{ACCOUNT}:role/r"
 REQUEST = HttpRequest(body=b"{}", headers=())
 
 
-def _hosting(told: Told) -> SageMakerHosting:
-    return SageMakerHosting(told.access(rounds=2), account=ACCOUNT)
+def _hosting(recorded: Recorder) -> SageMakerHosting:
+    return SageMakerHosting(recorded.access(rounds=2), account=ACCOUNT)
 
 
-def _jobs(told: Told) -> ProcessingJobs:
-    access = told.access(rounds=2)
+def _jobs(recorded: Recorder) -> ProcessingJobs:
+    access = recorded.access(rounds=2)
     return ProcessingJobs(access, CloudWatchLogs(access), account=ACCOUNT)
 
 
-CALLS: dict[str, Callable[[Told], Any]] = {
-    "endpoint": lambda told: _hosting(told).endpoint("n"),
-    "endpoint_config": lambda told: _hosting(told).endpoint_config("n"),
-    "model": lambda told: _hosting(told).model("n"),
-    "tags": lambda told: _hosting(told).tags(ARN),
-    "create": lambda told: _hosting(told).create_endpoint_config("n", config_settings("n"), TAGS),
-    "update": lambda told: _hosting(told).update_endpoint("n", "n", keep_count=True),
-    "delete": lambda told: _hosting(told).delete_endpoint("n"),
-    "tag": lambda told: _hosting(told).tag(ARN, TAGS),
-    "invoke": lambda told: list(_hosting(told).invoke("n", REQUEST, timeout=10)),
-    "scaling": lambda told: AwsScalers(told.access(rounds=2)).scaling("n"),
-    "scale": lambda told: AwsScalers(told.access(rounds=2)).scale(
+CALLS: dict[str, Callable[[Recorder], Any]] = {
+    "endpoint": lambda recorded: _hosting(recorded).endpoint("n"),
+    "endpoint_config": lambda recorded: _hosting(recorded).endpoint_config("n"),
+    "model": lambda recorded: _hosting(recorded).model("n"),
+    "tags": lambda recorded: _hosting(recorded).tags(ARN),
+    "create": lambda recorded: _hosting(recorded).create_endpoint_config("n", config_settings("n"), TAGS),
+    "update": lambda recorded: _hosting(recorded).update_endpoint("n", "n", keep_count=True),
+    "delete": lambda recorded: _hosting(recorded).delete_endpoint("n"),
+    "tag": lambda recorded: _hosting(recorded).tag(ARN, TAGS),
+    "invoke": lambda recorded: list(_hosting(recorded).invoke("n", REQUEST, timeout=10)),
+    "scaling": lambda recorded: AwsAutoscaling(recorded.access(rounds=2)).scaling("n"),
+    "scale": lambda recorded: AwsAutoscaling(recorded.access(rounds=2)).scale(
         "n", Scaling(least=1, most=2, invocations=3)
     ),
-    "tagged": lambda told: AwsTagged(told.access(rounds=2)).all(),
-    "group": lambda told: CloudWatchLogs(told.access(rounds=2)).group("n"),
-    "lines": lambda told: list(CloudWatchLogs(told.access(rounds=2)).lines("n")),
-    "limits": lambda told: AwsLimits(told.access(rounds=2)).endpoint_instances("ml.g5.xlarge"),
-    "assumable": lambda told: IamRoles(told.access(rounds=2)).assumable(ARN),
-    "lacking": lambda told: IamRoles(told.access(rounds=2)).lacking(ARN, [Right(action="a:B", resource="*")]),
-    "secret": lambda told: AwsSecrets(told.access(rounds=2)).exists("n"),
-    "read_secret": lambda told: read_secret(told.session, "n"),
-    "job": lambda told: _jobs(told).job("n"),
-    "stop": lambda told: _jobs(told).stop("n"),
+    "tagged": lambda recorded: AwsResourceTags(recorded.access(rounds=2)).all(),
+    "group": lambda recorded: CloudWatchLogs(recorded.access(rounds=2)).group("n"),
+    "lines": lambda recorded: list(CloudWatchLogs(recorded.access(rounds=2)).lines("n")),
+    "limits": lambda recorded: AwsQuotas(recorded.access(rounds=2)).endpoint_instances("ml.g5.xlarge"),
+    "assumable": lambda recorded: IamRoles(recorded.access(rounds=2)).assumable(ARN),
+    "lacking": lambda recorded: IamRoles(recorded.access(rounds=2)).lacking(
+        ARN, [Permission(action="a:B", resource="*")]
+    ),
+    "secret": lambda recorded: AwsSecrets(recorded.access(rounds=2)).exists("n"),
+    "read_secret": lambda recorded: read_secret(recorded.session, "n"),
+    "job": lambda recorded: _jobs(recorded).job("n"),
+    "stop": lambda recorded: _jobs(recorded).stop("n"),
 }
-TROUBLES: dict[str, Any] = {
+FAILURES: dict[str, Any] = {
     "denied": {"answer": {"status": 403, "body": '{"__type": "AccessDeniedException", "message": "no"}'}},
     "a page": {"answer": {"status": 403, "body": "<html><body>blocked by the proxy</body></html>"}},
     "cut": {"cut": {"after": 1}},
 }
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("problem", FAILURES)
 @pytest.mark.parametrize("call", CALLS)
 def test_an_error_of_ours_with_a_hint_and_no_secret(
-    aws: Emulated, told: Told, call: str, trouble: str
+    aws: Emulated, recorder: Recorder, call: str, problem: str
 ) -> None:
-    aws.fault({"path": "^/(?!_)", "do": TROUBLES[trouble], "times": None})
+    aws.fault({"path": "^/(?!_)", "do": FAILURES[problem], "times": None})
     with pytest.raises(LmiError) as caught:
-        CALLS[call](told)
-    said = f"{caught.value.message} {caught.value.hint}"
+        CALLS[call](recorder)
+    output = f"{caught.value.message} {caught.value.hint}"
     assert caught.value.hint
     assert "\n" not in caught.value.message
-    assert SECRET not in said
-    assert "Signature=" not in said
+    assert SECRET not in output
+    assert "Signature=" not in output

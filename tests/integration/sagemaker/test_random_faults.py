@@ -95,15 +95,15 @@ def test_no_random_fault_is_a_bug_hangs_or_leaves_wrong_data(
 
     for argv in HARMED:
         network.alter = faults
-        code, told = ended(argv)
+        code, output = ended(argv)
         network.alter = None
-        assert code in ENDINGS, told
+        assert code in ENDINGS, output
         _unlock(aws)
-    code, told = ended(UP)
-    assert code == 0, told
+    code, output = ended(UP)
+    assert code == 0, output
     _require_right_weights(aws)
-    code, told = ended(DOWN)
-    assert code == 0, told
+    code, output = ended(DOWN)
+    assert code == 0, output
     _require_nothing_left(aws)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.emulator_process import Emulated, emulator
-from tests.support.random_kills import faulty_round, killed_life, standing
+from tests.support.random_kills import faulty_round, killed_lifecycle, remaining
 
 LAG = ("--speed", "1000000", "--lag", "tags=300,reads=1,roles=2")
 
@@ -23,15 +23,15 @@ def aws(tmp_path: Path) -> Iterator[Emulated]:
 
 
 @pytest.mark.parametrize("seed", [1, 7])
-def test_a_life_of_commands_that_are_killed_at_random_converges(
+def test_a_lifecycle_of_commands_that_are_killed_at_random_converges(
     aws: Emulated, tmp_path: Path, seed: int
 ) -> None:
-    outcome = killed_life(aws, tmp_path, seed)
+    outcome = killed_lifecycle(aws, tmp_path, seed)
     assert not outcome.wrong, "\n".join(outcome.wrong)
-    assert standing(aws) == {}
+    assert remaining(aws) == {}
 
 
-def test_a_life_under_random_faults_converges(aws: Emulated, tmp_path: Path) -> None:
+def test_a_lifecycle_under_random_faults_converges(aws: Emulated, tmp_path: Path) -> None:
     outcome = faulty_round(aws, tmp_path, 1_000_001)
     assert not outcome.wrong, "\n".join(outcome.wrong)
-    assert standing(aws) == {}
+    assert remaining(aws) == {}

@@ -11,7 +11,14 @@ import pytest
 
 from tests.integration.sagemaker.test_least_privilege import NOT_MET, PLAIN, SCALED, UNCHECKED
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated
-from tests.support.least_privilege import Less, Principal, clear_buckets, names, policies_of, settle
+from tests.support.least_privilege import (
+    Principal,
+    ReducedPermissions,
+    clear_buckets,
+    names,
+    policies_of,
+    settle,
+)
 
 UP, DOWN = ("up", "r.yaml", "--yes"), ("down", "echo", "--yes", "--purge")
 BUCKET = f"lmi-{ACCOUNT}-{REGION}-an"
@@ -47,17 +54,17 @@ def deploying(ada: Principal, recipe: str) -> None:
 
 
 def done(ada: Principal, *command: str) -> str:
-    code, told = ada.lmi(*command)
-    assert code == 0, told
-    return told
+    code, output = ada.lmi(*command)
+    assert code == 0, output
+    return output
 
 
-def missed(ada: Principal, less: Less, *command: str) -> None:
+def failed_update_reason(ada: Principal, less: ReducedPermissions, *command: str) -> None:
     """Refused and named without this right; not with it."""
     ada.grant(less, UNCHECKED)
-    code, told = ada.lmi(*command)
-    assert code != 0, told
-    assert names(told, less, ada.name), told
+    code, output = ada.lmi(*command)
+    assert code != 0, output
+    assert names(output, less, ada.name), output
     ada.grant()
     done(ada, *command)
 
@@ -65,42 +72,48 @@ def missed(ada: Principal, less: Less, *command: str) -> None:
 def test_tags_are_asked_of_sagemaker_where_the_search_lags_behind(ada: Principal) -> None:
     done(ada, *UP)
     ada.aws.fault({**TAG_SEARCH, "do": {"answer": {"status": 200, "body": '{"ResourceTagMappingList": []}'}}})
-    missed(ada, Less("deployer", "KeepResources", "sagemaker:ListTags"), "status", "echo")
+    failed_update_reason(
+        ada, ReducedPermissions("deployer", "KeepResources", "sagemaker:ListTags"), "status", "echo"
+    )
 
 
 def test_a_quota_that_was_never_changed_is_found_among_the_defaults(ada: Principal) -> None:
     ada.aws.fault({**QUOTAS, "do": {"answer": {"status": 200, "body": '{"Quotas": []}'}}})
-    less = Less("deployer", "PlanAhead", "servicequotas:ListAWSDefaultServiceQuotas")
+    less = ReducedPermissions("deployer", "PlanAhead", "servicequotas:ListAWSDefaultServiceQuotas")
     ada.grant(less)
-    told = done(ada, "plan", "r.yaml")
-    assert "not checked: the quota" in told
-    assert names(told, less, ada.name), told
+    output = done(ada, "plan", "r.yaml")
+    assert "not checked: the quota" in output
+    assert names(output, less, ada.name), output
     ada.grant()
     assert "not checked" not in done(ada, "plan", "r.yaml")
 
 
-def test_the_end_of_what_is_scaled_looks_at_its_policies(ada: Principal) -> None:
+def test_the_end_of_what_is_scaled_checks_its_policies(ada: Principal) -> None:
     deploying(ada, PLAIN + SCALED)
     done(ada, *UP)
-    missed(ada, Less("deployer", "LookAtScaling", "application-autoscaling:DescribeScalingPolicies"), *DOWN)
+    failed_update_reason(
+        ada,
+        ReducedPermissions("deployer", "LookAtScaling", "application-autoscaling:DescribeScalingPolicies"),
+        *DOWN,
+    )
 
 
 def test_a_bucket_that_cannot_be_made_whole_goes_again_or_is_named(ada: Principal) -> None:
     actions = ("s3:PutBucketTagging", "s3:DeleteBucket")
-    tagging, delete = (Less("deployer", "MakeBucket", action) for action in actions)
+    tagging, delete = (ReducedPermissions("deployer", "MakeBucket", action) for action in actions)
     for less, left in (((tagging,), []), ((tagging, delete), [BUCKET])):
         ada.grant(*less, UNCHECKED)
-        code, told = ada.lmi(*UP)
-        assert code != 0, told
+        code, output = ada.lmi(*UP)
+        assert code != 0, output
         buckets = [one["Name"] for one in ada.aws.client("s3").list_buckets()["Buckets"]]
         assert buckets == left
-        assert (delete.action in told) == bool(left), told
+        assert (delete.action in output) == bool(left), output
 
 
-def test_without_the_bucket_s_rules_there_is_no_advice(ada: Principal) -> None:
+def test_without_the_bucket_s_rules_without_advice(ada: Principal) -> None:
     write_large(Path("model/model.safetensors"))
     push, advice = ("weights", "push", "r.yaml", "--create-bucket"), "put-bucket-lifecycle-configuration"
-    ada.grant(Less("deployer", "LookIntoBucket", "s3:GetLifecycleConfiguration"))
+    ada.grant(ReducedPermissions("deployer", "LookIntoBucket", "s3:GetLifecycleConfiguration"))
     assert advice not in done(ada, *push)
     clear_buckets(ada.aws)
     ada.grant()
@@ -110,9 +123,9 @@ def test_without_the_bucket_s_rules_there_is_no_advice(ada: Principal) -> None:
 def test_a_model_of_many_parts_is_pushed_with_the_printed_permissions(ada: Principal) -> None:
     """An object tag on the upload would need s3:PutObjectTagging: no model over 8 MiB could be deployed."""
     write_large(Path("model/model.safetensors"))
-    told = done(ada, *UP)
-    assert "not authorized" not in told
-    assert not [action for action, _ in ada.asked if "Tagging" in action and "Object" in action]
+    output = done(ada, *UP)
+    assert "not authorized" not in output
+    assert not [action for action, _ in ada.requests if "Tagging" in action and "Object" in action]
 
 
 def test_a_tagged_model_in_s3_is_copied_with_the_printed_permissions(ada: Principal) -> None:
@@ -133,32 +146,34 @@ def test_an_upload_that_was_cut_off_is_gone_on_with(ada: Principal) -> None:
     ada.aws.fault(PARTS)
     assert ada.lmi(*UP)[0] != 0
     ada.aws.no_faults()
-    missed(ada, Less("deployer", "WriteOwn", "s3:ListMultipartUploadParts"), *UP)
+    failed_update_reason(ada, ReducedPermissions("deployer", "WriteOwn", "s3:ListMultipartUploadParts"), *UP)
 
 
-def test_an_upload_that_nobody_goes_on_with_is_aborted(ada: Principal) -> None:
+def test_an_upload_that_no_one_continues_with_is_aborted(ada: Principal) -> None:
     """Of two uploads for one file the fuller one goes on; the other is given up once the file is whole."""
     write_large(Path("model/model.safetensors"))
     ada.aws.fault(PARTS)
     assert ada.lmi(*UP)[0] != 0
     ada.aws.no_faults()
     s3 = ada.aws.client("s3")
-    (begun,) = s3.list_multipart_uploads(Bucket=BUCKET)["Uploads"]
-    s3.create_multipart_upload(Bucket=BUCKET, Key=begun["Key"])
-    ada.grant(Less("deployer", "WriteOwn", "s3:AbortMultipartUpload"), UNCHECKED)
-    code, told = ada.lmi(*UP)
-    assert code != 0, told
-    assert names(told, Less("deployer", "WriteOwn", "s3:AbortMultipartUpload"), ada.name), told
+    (started,) = s3.list_multipart_uploads(Bucket=BUCKET)["Uploads"]
+    s3.create_multipart_upload(Bucket=BUCKET, Key=started["Key"])
+    ada.grant(ReducedPermissions("deployer", "WriteOwn", "s3:AbortMultipartUpload"), UNCHECKED)
+    code, output = ada.lmi(*UP)
+    assert code != 0, output
+    assert names(output, ReducedPermissions("deployer", "WriteOwn", "s3:AbortMultipartUpload"), ada.name), (
+        output
+    )
     ada.grant()
     done(ada, *UP)
 
 
-def test_weights_that_another_deployment_may_use_are_looked_for_in_its_record(ada: Principal) -> None:
+def test_weights_that_another_deployment_may_use_are_checked_for_in_its_record(ada: Principal) -> None:
     deploying(ada, SERVING.replace("echo", "another"))
     done(ada, *UP)
     deploying(ada, SERVING)
     done(ada, *UP)
-    missed(ada, Less("deployer", "ReadShared", "s3:GetObject"), *DOWN)
+    failed_update_reason(ada, ReducedPermissions("deployer", "ReadShared", "s3:GetObject"), *DOWN)
     ada.as_root()
     done(ada, "down", "another", "--yes", "--purge")
 

@@ -41,7 +41,7 @@ ALSO = {
 """What such a life must have sent, else it proves little."""
 
 
-def test_each_request_of_a_recorded_life_is_in_the_table(
+def test_each_request_of_a_recorded_lifecycle_is_in_the_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with emulator(tmp_path, "--speed", "1000000") as aws:
@@ -65,8 +65,8 @@ def test_each_request_of_a_recorded_life_is_in_the_table(
 
 def done(principal: Principal, *commands: tuple[str, ...]) -> None:
     for command in commands:
-        code, told = principal.lmi(*command)
-        assert code == 0, (command, told)
+        code, output = principal.lmi(*command)
+        assert code == 0, (command, output)
 
 
 def pushed(aws: Emulated) -> str:

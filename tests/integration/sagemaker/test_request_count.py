@@ -13,11 +13,11 @@ from tests.support.emulator_process import emulator
 from tests.support.fakes import model_files
 
 
-def _lmi(root: Path, surroundings: dict[str, str], *argv: str) -> None:
+def _lmi(root: Path, defaults: dict[str, str], *argv: str) -> None:
     subprocess.run(
         [sys.executable, "-m", "lmi_deploy.cli", *argv],
         cwd=root,
-        env={**os.environ, **surroundings},
+        env={**os.environ, **defaults},
         check=True,
     )
 
@@ -28,11 +28,11 @@ def test_an_up_that_changes_nothing_keeps_to_its_number_of_requests(tmp_path: Pa
         (tmp_path / "model" / name).write_bytes(content)
     (tmp_path / "tiny.yaml").write_text(RECIPE)
     (tmp_path / "aws").mkdir()
-    noted = tmp_path / "requests"
+    recorded = tmp_path / "requests"
     with emulator(tmp_path / "aws", "--speed", "100000") as aws:
-        surroundings = dict(aws.environment(tmp_path))
-        _lmi(tmp_path, surroundings, "up", "tiny.yaml", "--yes")
-        _lmi(tmp_path, {**surroundings, "LMI_AWS_REQUESTS": str(noted)}, "up", "tiny.yaml", "--yes")
-    asked = noted.read_text().splitlines()
-    assert "s3 ListObjectsV2" in asked
-    assert len(asked) <= AIM, asked
+        defaults = dict(aws.environment(tmp_path))
+        _lmi(tmp_path, defaults, "up", "tiny.yaml", "--yes")
+        _lmi(tmp_path, {**defaults, "LMI_AWS_REQUESTS": str(recorded)}, "up", "tiny.yaml", "--yes")
+    requests = recorded.read_text().splitlines()
+    assert "s3 ListObjectsV2" in requests
+    assert len(requests) <= AIM, requests

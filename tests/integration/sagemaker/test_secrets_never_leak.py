@@ -16,7 +16,7 @@ from lmi_deploy.cli.exit_codes import run
 from lmi_deploy.cli.group import lmi
 from lmi_deploy.emulator.faults.rules import Call
 from tests.support.emulator_process import ACCOUNT, REGION, Emulated, emulator
-from tests.support.hub import HubState, Shelf, serve_hub
+from tests.support.hub import HubModels, HubState, serve_hub
 from tests.support.least_privilege import HANDLER, write_model
 from tests.support.proxy import Proxy, proxied
 
@@ -59,7 +59,7 @@ class Record:
     """What left this machine, request by request, and what was said here."""
 
     requests: list[tuple[str, Call, bytes]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
 
     def watch(self, proxy: Proxy, name: str) -> None:
         def keep(call: Call, body: bytes) -> bytes:
@@ -84,8 +84,8 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     root, record = tmp_path_factory.mktemp("scene"), Record()
     (root / "org").mkdir()
     write_model(root / "org" / "tiny")
-    state = HubState(Shelf(root), tokens=frozenset({HUB}))
-    state.shelf.scan()
+    state = HubState(HubModels(root), tokens=frozenset({HUB}))
+    state.models.scan()
     with ExitStack() as stack:
         hub = stack.enter_context(serve_hub(state=state))
         shelves = stack.enter_context(emulator(tmp_path_factory.mktemp("s3"), "--key", f"any:{KEY}"))
@@ -143,54 +143,54 @@ def lived(
     Path("r.yaml").write_text(RECIPE + place)
     Path("job.yaml").write_text(RECIPE + JOB + place)
     token = tmp_path / "hf" / "token"
-    for number, (command, wanted) in enumerate(LIFE):
+    for number, (command, expected) in enumerate(LIFE):
         if number == len(LIFE) // 2:
             monkeypatch.delenv("HF_TOKEN")
             token.parent.mkdir(exist_ok=True)
             token.write_text(HUB)
         code = run(lmi, command)
         out, err = capsys.readouterr()
-        scene.record.said.append(out + err)
-        assert code == wanted, (command, out, err)
+        scene.record.output.append(out + err)
+        assert code == expected, (command, out, err)
     return scene
 
 
 def test_no_secret_gets_out_and_each_request_names_the_owner(lived: Scene, tmp_path: Path) -> None:
-    _nothing_said(lived)
+    _assert_not_printed(lived)
     _nothing_sent(lived)
-    _nothing_kept(lived, tmp_path)
+    _assert_not_stored(lived, tmp_path)
     _owner_on_each(lived)
 
 
-def test_a_report_of_a_bug_tells_none() -> None:
+def test_a_report_of_a_bug_reports_none() -> None:
     report = write_report(RuntimeError(HUB), ("up", HUB, "--set", f"x={KEY}", f"--y={SESSION}"))
     assert not secrets_in(report.read_bytes())
     report.unlink()
 
 
-def _nothing_said(scene: Scene) -> None:
-    told = "\n".join(scene.record.said)
+def _assert_not_printed(scene: Scene) -> None:
+    output = "\n".join(scene.record.output)
     events = scene.aws.client("logs").filter_log_events(logGroupName="/aws/sagemaker/ProcessingJobs")
-    told += "\n".join(event["message"] for event in events["events"])
-    assert "every file verified" in told
-    assert not secrets_in(told.encode())
+    output += "\n".join(event["message"] for event in events["events"])
+    assert "every file verified" in output
+    assert not secrets_in(output.encode())
 
 
 def _nothing_sent(scene: Scene) -> None:
     belongs = {"hub": {"authorization": HUB}, "aws": {"x-amz-security-token": SESSION}}
     belongs["s3"] = belongs["aws"]
-    seen = set()
+    visited = set()
     for name, call, body in scene.record.requests:
         headers = {key.lower(): value for key, value in call.headers.items()}
         for header, secret in belongs[name].items():
             if secret in headers.get(header, ""):
-                seen.add(name)
+                visited.add(name)
                 del headers[header]
         assert not secrets_in(call.path.encode() + str(headers).encode() + body), (name, call)
-    assert seen == {"hub", "aws", "s3"}
+    assert visited == {"hub", "aws", "s3"}
 
 
-def _nothing_kept(scene: Scene, folder: Path) -> None:
+def _assert_not_stored(scene: Scene, folder: Path) -> None:
     """In files here, in the bucket, in what SageMaker tells, in tags."""
     for path in folder.rglob("*"):
         if path.is_file() and path != folder / "hf" / "token":
@@ -205,28 +205,28 @@ def _nothing_kept(scene: Scene, folder: Path) -> None:
     jobs = sagemaker.list_processing_jobs()["ProcessingJobSummaries"]
     assert jobs
     for job in jobs:
-        told = sagemaker.describe_processing_job(ProcessingJobName=job["ProcessingJobName"])
-        assert not secrets_in(json.dumps(told, default=str).encode())
+        result = sagemaker.describe_processing_job(ProcessingJobName=job["ProcessingJobName"])
+        assert not secrets_in(json.dumps(result, default=str).encode())
 
 
 def _owner_on_each(scene: Scene) -> None:
     """All but the making of a bucket, which is nobody's yet. SageMaker's own reading is not ours."""
-    wanted = {"x-amz-expected-bucket-owner": ACCOUNT}
-    ours = [
+    expected = {"x-amz-expected-bucket-owner": ACCOUNT}
+    own = [
         (call, {key.lower(): value for key, value in call.headers.items()})
         for name, call, _ in scene.record.requests
         if name == "s3" and not call.headers.get("User-Agent", "").startswith("Botocore/")
     ]
     without = [
         f"{call.method} {call.path}"
-        for call, headers in ours
-        if not wanted.items() <= headers.items()
+        for call, headers in own
+        if not expected.items() <= headers.items()
         or ("x-amz-copy-source" in headers and headers.get("x-amz-source-expected-bucket-owner") != ACCOUNT)
     ]
     assert without == [f"PUT /lmi-{ACCOUNT}-{REGION}-an"], without
-    assert len(ours) > 100
-    assert any("x-amz-copy-source" in headers for _, headers in ours)
-    assert any("lmi-deploy" in headers.get("user-agent", "") for _, headers in ours)
+    assert len(own) > 100
+    assert any("x-amz-copy-source" in headers for _, headers in own)
+    assert any("lmi-deploy" in headers.get("user-agent", "") for _, headers in own)
 
 
 def secrets_in(content: bytes) -> list[str]:

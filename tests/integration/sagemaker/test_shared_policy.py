@@ -35,16 +35,16 @@ def recipe(name: str, *, model: str = "model") -> str:
 
 def test_one_policy_for_each_deployment_fills_the_role(ada: Principal) -> None:
     """About eight: IAM counts the inline policies of a role together."""
-    iam, held = ada.aws.client("iam"), 0
+    iam, reserved = ada.aws.client("iam"), 0
     policies_of(ada, recipe("chat-0"))
     most = 10_240 // len(json.dumps(ada.documents["execution"], separators=(",", ":")))
-    while held < most:
-        put_policy(ada, f"chat-{held}")
-        held += 1
+    while reserved < most:
+        put_policy(ada, f"chat-{reserved}")
+        reserved += 1
     full = pytest.raises(iam.exceptions.LimitExceededException, match="10240 bytes exceeded for role serving")
     with full:
-        put_policy(ada, f"chat-{held}")
-    assert 5 < held < 12
+        put_policy(ada, f"chat-{reserved}")
+    assert 5 < reserved < 12
     for name in iam.list_role_policies(RoleName=ROLE)["PolicyNames"]:
         iam.delete_role_policy(RoleName=ROLE, PolicyName=name)
 
@@ -59,19 +59,19 @@ def put_policy(ada: Principal, name: str) -> None:
 def test_one_shared_policy_is_enough_for_several_deployments_and_for_no_other(ada: Principal) -> None:
     policies_of(ada, recipe(TEAM[0]), "--shared", "team-a-")
     files = [recipe(TEAM[0]), recipe(TEAM[1]), recipe(TEAM[2], model="other")]
-    stranger = recipe("team-b-one")
+    foreign = recipe("team-b-one")
     ada.enter()
     ada.grant()
     for file in files:
-        code, told = ada.lmi("up", file, "--yes")
-        assert code == 0, told
-        assert "not authorized" not in told
-        assert "not checked" not in told
-    code, told = ada.lmi("up", stranger, "--yes")
+        code, output = ada.lmi("up", file, "--yes")
+        assert code == 0, output
+        assert "not authorized" not in output
+        assert "not checked" not in output
+    code, output = ada.lmi("up", foreign, "--yes")
     assert code == 1
-    assert "team-b-one" in told
-    assert "may not" in told
+    assert "team-b-one" in output
+    assert "may not" in output
     for name in TEAM:
-        code, told = ada.lmi("down", name, "--yes", "--purge")
-        assert code == 0, told
-        assert "not authorized" not in told
+        code, output = ada.lmi("down", name, "--yes", "--purge")
+        assert code == 0, output
+        assert "not authorized" not in output

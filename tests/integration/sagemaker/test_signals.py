@@ -19,15 +19,15 @@ from tests.integration.sagemaker.test_killed_processes import (
     DOWN,
     FIRST,
     NAME,
-    PATIENCE,
     RECIPE,
     ROOT,
+    TIMEOUT,
     UP,
-    Life,
-    life,
+    KilledRun,
+    killed_run,
 )
 
-__all__ = ["life"]  # the fixture
+__all__ = ["killed_run"]  # the fixture
 LOCAL = "name: here\nmodel_id: org/tiny\nengine: accelerate\nendpoint: {target: local}\n"
 LMI = (sys.executable, "-m", "lmi_deploy.cli")
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
@@ -35,17 +35,17 @@ HANGS = {"hang": {"seconds": 60}}
 
 
 @pytest.fixture
-def mute_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def unresponsive_hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A Hub that takes connections and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
         yield
 
 
-def started(life: Life, *argv: str, **more: Any) -> subprocess.Popen[str]:
+def started(run: KilledRun, *argv: str, **more: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [*LMI, *argv],
-        cwd=life.root,
+        cwd=run.root,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -61,7 +61,7 @@ def signalled(process: subprocess.Popen[str], number: signal.Signals) -> dict[st
     time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
     with process:
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=TIMEOUT)
     assert (process.returncode, err) == (130, ""), (process.returncode, out, err)
     result = json.loads(out.splitlines()[-1])
     assert result["event"] == "result"
@@ -74,127 +74,129 @@ def signalled(process: subprocess.Popen[str], number: signal.Signals) -> dict[st
     return error
 
 
-def is_locked(life: Life) -> bool:
+def is_locked(run: KilledRun) -> bool:
     try:
-        return bool(life.lock())
-    except life.aws.client("s3").exceptions.NoSuchKey:
+        return bool(run.lock())
+    except run.aws.client("s3").exceptions.NoSuchKey:
         return False
 
 
 def waits_for(process: subprocess.Popen[str], event: str, key: str) -> None:
     assert process.stdout is not None
     for line in process.stdout:
-        told = json.loads(line)
-        if told["event"] == event and told.get("key", "").startswith(key):
+        result = json.loads(line)
+        if result["event"] == event and result.get("key", "").startswith(key):
             return
     raise AssertionError(process.communicate())
 
 
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_signal_ends_up_and_down_and_wait_with_what_stands_and_costs(
-    life: Life, number: signal.Signals
+    killed_run: KilledRun, number: signal.Signals
 ) -> None:
-    life.recipe(RECIPE)
-    up = started(life, *UP, "--json")
+    killed_run.recipe(RECIPE)
+    up = started(killed_run, *UP, "--json")
     waits_for(up, "progress", "AwaitService")
     error = signalled(up, number)
     assert error["message"].startswith(f"interrupted: the endpoint {NAME} is Creating and goes on costing $")
     assert f"`lmi down {NAME}` ends it" in error["message"]
-    assert not is_locked(life)
+    assert not is_locked(killed_run)
 
-    wait = started(life, "wait", NAME, "--json")
+    wait = started(killed_run, "wait", NAME, "--json")
     waits_for(wait, "progress", "AwaitService")
     assert f"the endpoint {NAME} is Creating and goes on costing $" in signalled(wait, number)["message"]
-    assert not is_locked(life)
+    assert not is_locked(killed_run)
 
-    down = started(life, *DOWN, "--json")
+    down = started(killed_run, *DOWN, "--json")
     waits_for(down, "progress", "DeleteEndpoint")
     assert f"interrupted: the endpoint {NAME} is " in signalled(down, number)["message"]
-    assert not is_locked(life)
-    life.done(*DOWN)
+    assert not is_locked(killed_run)
+    killed_run.done(*DOWN)
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_ends_what_changes_nothing(life: Life, mute_hub: None, number: signal.Signals) -> None:
-    life.recipe(RECIPE)
-    life.done("weights", "push", "tiny.yaml", "--create-bucket")
-    life.aws.fault({"headers": {"X-Amz-Target": "DescribeEndpoint$"}, "times": None, "do": HANGS})
+def test_a_signal_ends_what_changes_nothing(
+    killed_run: KilledRun, unresponsive_hub: None, number: signal.Signals
+) -> None:
+    killed_run.recipe(RECIPE)
+    killed_run.done("weights", "push", "tiny.yaml", "--create-bucket")
+    killed_run.aws.fault({"headers": {"X-Amz-Target": "DescribeEndpoint$"}, "times": None, "do": HANGS})
     for argv in (("plan", "tiny.yaml"), ("status", NAME), UP):
-        process = started(life, *argv, "--json")
+        process = started(killed_run, *argv, "--json")
         time.sleep(3)
         assert process.poll() is None
         error = signalled(process, number)
         assert error["message"] == "interrupted"
         assert ("nothing was begun" in error["hint"]) == (argv == UP)
-    (life.root / "here.yaml").write_text(LOCAL)
-    here = started(life, "up", "here.yaml", "--yes", "--json")
+    (killed_run.root / "here.yaml").write_text(LOCAL)
+    local = started(killed_run, "up", "here.yaml", "--yes", "--json")
     time.sleep(3)
-    assert here.poll() is None
-    assert "nothing was begun" in signalled(here, number)["hint"]
+    assert local.poll() is None
+    assert "nothing was begun" in signalled(local, number)["hint"]
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_ends_a_push_which_goes_on_later(life: Life, number: signal.Signals) -> None:
-    life.recipe(RECIPE)
+def test_a_signal_ends_a_push_which_continues_later(killed_run: KilledRun, number: signal.Signals) -> None:
+    killed_run.recipe(RECIPE)
     slow = {"method": "PUT", "path": "/weights/", "times": None, "do": HANGS}
-    life.aws.client("s3").create_bucket(Bucket=f"lmi-{os.getpid()}")
-    life.aws.fault(slow)
-    push = started(life, "weights", "push", "tiny.yaml", "--bucket", f"lmi-{os.getpid()}", "--json")
+    killed_run.aws.client("s3").create_bucket(Bucket=f"lmi-{os.getpid()}")
+    killed_run.aws.fault(slow)
+    push = started(killed_run, "weights", "push", "tiny.yaml", "--bucket", f"lmi-{os.getpid()}", "--json")
     waits_for(push, "progress", "push")
     error = signalled(push, number)
     assert error["message"].startswith("interrupted: 0 bytes of ")
     assert "lmi gc" in error["hint"]
-    life.aws.no_faults()
-    life.done("weights", "push", "tiny.yaml", "--bucket", f"lmi-{os.getpid()}")
+    killed_run.aws.no_faults()
+    killed_run.done("weights", "push", "tiny.yaml", "--bucket", f"lmi-{os.getpid()}")
 
 
-def test_a_signal_that_was_ignored_from_the_start_stays_ignored(life: Life) -> None:
+def test_a_signal_that_was_ignored_from_the_start_stays_ignored(killed_run: KilledRun) -> None:
     """nohup lmi up &"""
-    life.recipe(RECIPE)
+    killed_run.recipe(RECIPE)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        up = started(life, *UP, "--json")
+        up = started(killed_run, *UP, "--json")
     finally:
         signal.signal(signal.SIGHUP, before)
     waits_for(up, "progress", "AwaitService")
     up.send_signal(signal.SIGHUP)
-    life.aws.advance(3600)
+    killed_run.aws.advance(3600)
     with up:
-        out, err = up.communicate(timeout=PATIENCE)
+        out, err = up.communicate(timeout=TIMEOUT)
     assert (up.returncode, err) == (0, ""), out
 
 
 @pytest.mark.parametrize("as_json", [(), ("--json",)])
 @pytest.mark.parametrize("streams", ["stdout", "both"])
-def test_a_change_goes_on_to_its_end_without_a_reader(
-    life: Life, as_json: tuple[str, ...], streams: str
+def test_a_change_continues_to_its_end_without_a_reader(
+    killed_run: KilledRun, as_json: tuple[str, ...], streams: str
 ) -> None:
-    life.recipe(FIRST)
-    assert _unread(life, streams, *UP, *as_json) == (0, "")
-    life.done("status", NAME)
-    assert not is_locked(life)
-    assert _unread(life, streams, *DOWN, *as_json) == (0, "")
-    assert {kind: names for kind, names in life.stands().items() if names} == {}
+    killed_run.recipe(FIRST)
+    assert _unread(killed_run, streams, *UP, *as_json) == (0, "")
+    killed_run.done("status", NAME)
+    assert not is_locked(killed_run)
+    assert _unread(killed_run, streams, *DOWN, *as_json) == (0, "")
+    assert {kind: names for kind, names in killed_run.remaining().items() if names} == {}
 
 
-def test_a_failure_without_a_reader_has_its_exit_code(life: Life) -> None:
-    life.recipe(FIRST + "endpoint: {")
-    assert _unread(life, "both", "plan", "tiny.yaml") == (2, "")
-    assert _unread(life, "both", *UP) == (2, "")
+def test_a_failure_without_a_reader_has_its_exit_code(killed_run: KilledRun) -> None:
+    killed_run.recipe(FIRST + "endpoint: {")
+    assert _unread(killed_run, "both", "plan", "tiny.yaml") == (2, "")
+    assert _unread(killed_run, "both", *UP) == (2, "")
 
 
-def test_what_only_reads_ends_quietly_without_a_reader(life: Life) -> None:
-    life.recipe(FIRST)
-    assert _unread(life, "stdout", "plan", "tiny.yaml", "--json") == (128 + signal.SIGPIPE, "")
+def test_what_only_reads_ends_quietly_without_a_reader(killed_run: KilledRun) -> None:
+    killed_run.recipe(FIRST)
+    assert _unread(killed_run, "stdout", "plan", "tiny.yaml", "--json") == (128 + signal.SIGPIPE, "")
 
 
-def _unread(life: Life, streams: str, *argv: str) -> tuple[int, str]:
+def _unread(run: KilledRun, streams: str, *argv: str) -> tuple[int, str]:
     """Exit code of a command whose reader is gone before its first word; and stderr as JSON has it: nothing."""
     reader, writer = os.pipe()
     os.close(reader)
     process = subprocess.Popen(
         [*LMI, *argv],
-        cwd=life.root,
+        cwd=run.root,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdin=subprocess.DEVNULL,
         stdout=writer,
@@ -203,10 +205,10 @@ def _unread(life: Life, streams: str, *argv: str) -> tuple[int, str]:
     )
     os.close(writer)
     with process:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while process.poll() is None:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-            life.aws.advance(60)
-        said = process.stderr.read() if process.stderr else ""
-    return process.returncode, said if "--json" in argv else ""
+            run.aws.advance(60)
+        output = process.stderr.read() if process.stderr else ""
+    return process.returncode, output if "--json" in argv else ""

@@ -9,12 +9,12 @@ import pytest
 
 from tests.support.aws_requests import listed, recorded
 from tests.support.emulator_process import Emulated, emulator
-from tests.support.hub import HubState, LocalHub, Shelf, serve_hub
+from tests.support.hub import HubModels, HubState, LocalHub, serve_hub
 from tests.support.least_privilege import (
     JOB_ROLE,
     SIMULATES,
-    Less,
     Principal,
+    ReducedPermissions,
     policies_of,
     settle,
     write_model,
@@ -40,8 +40,8 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalHub]:
     root = tmp_path_factory.mktemp("hub")
     (root / "org").mkdir()
     write_model(root / "org" / "tiny")
-    state = HubState(Shelf(root), tokens=frozenset({TOKEN}))
-    state.shelf.scan()
+    state = HubState(HubModels(root), tokens=frozenset({TOKEN}))
+    state.models.scan()
     with serve_hub(state=state) as running:
         yield running
 
@@ -76,10 +76,10 @@ def ada(
 
 def test_what_is_printed_is_enough_for_a_job(ada: Principal) -> None:
     for command in (UP, DOWN):
-        code, told = ada.lmi(*command)
-        assert code == 0, told
-        assert "not authorized" not in told
-        assert "not checked" not in told
+        code, output = ada.lmi(*command)
+        assert code == 0, output
+        assert "not authorized" not in output
+        assert "not checked" not in output
     assert recorded() - listed() == set()
     assert "sagemaker CreateProcessingJob" in recorded()
 
@@ -87,34 +87,34 @@ def test_what_is_printed_is_enough_for_a_job(ada: Principal) -> None:
 @pytest.mark.parametrize(
     "less",
     [
-        Less("deployer", "RunTransferJob", "sagemaker:CreateProcessingJob"),
-        Less("deployer", "RunTransferJob", "sagemaker:DescribeProcessingJob"),
-        Less("deployer", "RunTransferJob", "sagemaker:AddTags"),
-        Less("deployer", "HandJobItsOrder", "s3:PutObject"),
-        Less("deployer", "HandOverJobRole", "iam:PassRole"),
-        Less("job", "ReadToken", "secretsmanager:GetSecretValue"),
-        Less("job", "WriteWeights", "s3:PutObject"),
-        Less("job", "ReadOrder", "s3:PutObject"),
-        Less("job", "LookIntoBucket", "s3:ListBucket"),
+        ReducedPermissions("deployer", "RunTransferJob", "sagemaker:CreateProcessingJob"),
+        ReducedPermissions("deployer", "RunTransferJob", "sagemaker:DescribeProcessingJob"),
+        ReducedPermissions("deployer", "RunTransferJob", "sagemaker:AddTags"),
+        ReducedPermissions("deployer", "HandJobItsOrder", "s3:PutObject"),
+        ReducedPermissions("deployer", "HandOverJobRole", "iam:PassRole"),
+        ReducedPermissions("job", "ReadToken", "secretsmanager:GetSecretValue"),
+        ReducedPermissions("job", "WriteWeights", "s3:PutObject"),
+        ReducedPermissions("job", "ReadOrder", "s3:PutObject"),
+        ReducedPermissions("job", "LookIntoBucket", "s3:ListBucket"),
     ],
     ids=str,
 )
-def test_one_right_less_fails_and_is_named(ada: Principal, less: Less) -> None:
-    ada.grant(less, Less("deployer", "CheckRights", SIMULATES))
-    code, told = ada.lmi(*UP)
+def test_one_permission_less_fails_and_is_named(ada: Principal, less: ReducedPermissions) -> None:
+    ada.grant(less, ReducedPermissions("deployer", "CheckRights", SIMULATES))
+    code, output = ada.lmi(*UP)
     ada.grant()
     assert ada.lmi(*DOWN)[0] == 0
     assert code != 0
-    assert less.action in told, told
+    assert less.action in output, output
 
 
 @pytest.mark.parametrize("part", ["deployer", "job"])
-def test_each_right_less_is_told_beforehand(ada: Principal, part: str) -> None:
+def test_each_missing_permission_is_reported_beforehand(ada: Principal, part: str) -> None:
     who = ada.name if part == "deployer" else f"role/{JOB_ROLE}"
-    looked_at = [less for less in ada.every(part) if part == "job" or less.sid in OF_JOBS]
-    assert len(looked_at) >= 8
-    for less in looked_at:
+    checked = [less for less in ada.every(part) if part == "job" or less.sid in OF_JOBS]
+    assert len(checked) >= 8
+    for less in checked:
         ada.grant(less)
-        _, told = ada.lmi("plan", "r.yaml")
-        assert less.action in told, (str(less), told)
-        assert who in told, (str(less), told)
+        _, output = ada.lmi("plan", "r.yaml")
+        assert less.action in output, (str(less), output)
+        assert who in output, (str(less), output)

@@ -34,7 +34,7 @@ UP, DOWN = ("up", "tiny.yaml", "--yes"), ("down", "tiny", "--yes", "--target", "
 
 
 @dataclass
-class Desk:
+class FaultyRun:
     """A user at a terminal: commands, and what they said."""
 
     aws: Emulated
@@ -48,9 +48,9 @@ class Desk:
         return code, out + err
 
     def done(self, *argv: str) -> str:
-        code, said = self.lmi(*argv)
-        assert code == 0, said
-        return said
+        code, output = self.lmi(*argv)
+        assert code == 0, output
+        return output
 
     def recipe(self, more: str = "") -> None:
         (self.root / "tiny.yaml").write_text(RECIPE + more)
@@ -74,26 +74,31 @@ def aws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Emulated]:
 
 
 @pytest.fixture
-def desk(
+def faulty_run(
     aws: Emulated, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> Iterator[Desk]:
+) -> Iterator[FaultyRun]:
     for key, value in aws.environment(tmp_path).items():
         monkeypatch.setenv(key, value)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model").mkdir()
     for name, content in model_files().items():
         (tmp_path / "model" / name).write_bytes(content)
-    desk = Desk(aws, capsys, monkeypatch, tmp_path)
-    desk.recipe()
-    yield desk
-    desk.relieve()
-    desk.lmi(*DOWN)  # of a test that failed
+    commands = FaultyRun(aws, capsys, monkeypatch, tmp_path)
+    commands.recipe()
+    yield commands
+    commands.relieve()
+    commands.lmi(*DOWN)  # of a test that failed
 
 
 def on(operation: str, code: str, message: str = "no", **more: Any) -> dict[str, Any]:
     headers = more.pop("answer_headers", {})
-    answer = {"status": 400, "body": f'{{"__type": "{code}", "message": "{message}"}}', "headers": headers}
-    return {"headers": {"X-Amz-Target": rf"\.{operation}$"}, "do": {"answer": answer}, "times": None, **more}
+    response = {"status": 400, "body": f'{{"__type": "{code}", "message": "{message}"}}', "headers": headers}
+    return {
+        "headers": {"X-Amz-Target": rf"\.{operation}$"},
+        "do": {"answer": response},
+        "times": None,
+        **more,
+    }
 
 
 def hosting(phase: str, do: Any, *, instance: str = "", **more: Any) -> dict[str, Any]:
@@ -106,52 +111,52 @@ def fails(reason: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Fault:
-    """`strike` prepares the trouble; then `command` ends with `code`, and says each of `words`."""
+class AwsError:
+    """`crash` prepares the trouble; then `command` ends with `code`, and says each of `words`."""
 
-    strike: Callable[[Desk], None]
+    crash: Callable[[FaultyRun], None]
     code: int
     words: tuple[str, ...]
     command: tuple[str, ...] = UP
 
 
-def rules(*some: dict[str, Any]) -> Callable[[Desk], None]:
-    return lambda desk: desk.aws.fault(*some)
+def rules(*some: dict[str, Any]) -> Callable[[FaultyRun], None]:
+    return lambda commands: commands.aws.fault(*some)
 
 
-def _changed(*some: dict[str, Any]) -> Callable[[Desk], None]:
+def _changed(*some: dict[str, Any]) -> Callable[[FaultyRun], None]:
     """The trouble comes with a change of what serves already."""
 
-    def strike(desk: Desk) -> None:
-        desk.done(*UP)
-        desk.recipe(CHANGED)
-        desk.aws.fault(*some)
+    def crash(commands: FaultyRun) -> None:
+        commands.done(*UP)
+        commands.recipe(CHANGED)
+        commands.aws.fault(*some)
 
-    return strike
-
-
-def _wrong_region(desk: Desk) -> None:
-    desk.aws.client("s3").create_bucket(Bucket="elsewhere")
-    desk.recipe("endpoint: {region: eu-west-1, bucket: elsewhere}\n")
+    return crash
 
 
-def _no_name(desk: Desk) -> None:
-    desk.patch.setenv("AWS_ENDPOINT_URL", "http://no-such-host.invalid:1")
+def _wrong_region(commands: FaultyRun) -> None:
+    commands.aws.client("s3").create_bucket(Bucket="elsewhere")
+    commands.recipe("endpoint: {region: eu-west-1, bucket: elsewhere}\n")
 
 
-def _proxy(desk: Desk) -> None:
-    desk.patch.delenv("AWS_ENDPOINT_URL")
-    desk.patch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+def _no_name(commands: FaultyRun) -> None:
+    commands.patch.setenv("AWS_ENDPOINT_URL", "http://no-such-host.invalid:1")
 
 
-def _intercepted(desk: Desk) -> None:
+def _proxy(commands: FaultyRun) -> None:
+    commands.patch.delenv("AWS_ENDPOINT_URL")
+    commands.patch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+
+
+def _intercepted(commands: FaultyRun) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*certificate(desk.root))
+    context.load_cert_chain(*certificate(commands.root))
     server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Handshake)
     server.daemon_threads = True
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    desk.patch.setenv("AWS_ENDPOINT_URL", f"https://127.0.0.1:{server.server_address[1]}")
+    commands.patch.setenv("AWS_ENDPOINT_URL", f"https://127.0.0.1:{server.server_address[1]}")
 
 
 class _Handshake(socketserver.BaseRequestHandler):
@@ -160,19 +165,19 @@ class _Handshake(socketserver.BaseRequestHandler):
             self.request.do_handshake()
 
 
-def _no_quota(desk: Desk) -> None:
-    desk.aws.post(f"/_quotas/{desk.aws.region}", {"ml.g5.xlarge": 0, "ml.g6.xlarge": 0})
+def _no_quota(commands: FaultyRun) -> None:
+    commands.aws.post(f"/_quotas/{commands.aws.region}", {"ml.g5.xlarge": 0, "ml.g6.xlarge": 0})
 
 
-def _out_of_service(desk: Desk) -> None:
-    desk.done(*UP)
-    told = {"status": "OutOfService", "reason": "its instances are gone"}
-    desk.aws.post(f"/_endpoints/{desk.aws.region}/tiny", told)
+def _out_of_service(commands: FaultyRun) -> None:
+    commands.done(*UP)
+    response = {"status": "OutOfService", "reason": "its instances are gone"}
+    commands.aws.post(f"/_endpoints/{commands.aws.region}/tiny", response)
 
 
-def _detached_and_stuck(desk: Desk) -> None:
-    desk.aws.fault(hosting("provision", {"hang": {"seconds": 600_000}}))
-    desk.done(*UP, "--detach")
+def _detached_and_stuck(commands: FaultyRun) -> None:
+    commands.aws.fault(hosting("provision", {"hang": {"seconds": 600_000}}))
+    commands.done(*UP, "--detach")
 
 
 SKEWED = {"Date": "Thu, 01 Jan 2026 03:00:00 GMT"}
@@ -185,34 +190,34 @@ MODEL_ERROR = {
     "headers": {"x-amzn-errortype": "ModelError", "Content-Type": "application/json"},
     "body": '{"Message": "no", "OriginalStatusCode": 500, "OriginalMessage": "CUDA out of memory"}',
 }
-FAULTS: dict[str, Fault] = {
-    "throttled for a while": Fault(
+FAULTS: dict[str, AwsError] = {
+    "throttled for a while": AwsError(
         rules(on("DescribeEndpoint", "ThrottlingException", "Rate exceeded", times=2)), 0, ("answers at",)
     ),
-    "credentials expire midway": Fault(
+    "credentials expire midway": AwsError(
         rules(on("CreateEndpointConfig", "ExpiredTokenException", "The security token is expired")),
         1,
         ("AWS credentials: they have expired", "aws sso login"),
     ),
-    "credentials expire and are renewed": Fault(
+    "credentials expire and are renewed": AwsError(
         rules(on("CreateEndpointConfig", "ExpiredTokenException", "The security token is expired", times=1)),
         0,
         ("the AWS credentials have expired: reading them again", "answers at"),
     ),
-    "this machine's clock is wrong": Fault(
+    "this machine's clock is wrong": AwsError(
         rules(on("DescribeEndpoint", "RequestTimeTooSkewed", "skewed", answer_headers=SKEWED)),
         1,
         ("the clock of this machine is wrong by more than 5 minutes", "timedatectl"),
     ),
-    "the bucket is in another region": Fault(
+    "the bucket is in another region": AwsError(
         _wrong_region, 1, ("s3://elsewhere: the bucket is in us-east-1", "endpoint.region")
     ),
-    "no such host": Fault(
+    "no such host": AwsError(
         _no_name, 1, ("http://no-such-host.invalid:1: cannot be reached", "AWS_ENDPOINT_URL")
     ),
-    "the proxy refuses": Fault(_proxy, 1, ("no connection", "proxy", "HTTPS_PROXY")),
-    "TLS is intercepted": Fault(_intercepted, 1, ("SSL validation failed", "AWS_CA_BUNDLE")),
-    "one right is missing": Fault(
+    "the proxy refuses": AwsError(_proxy, 1, ("no connection", "proxy", "HTTPS_PROXY")),
+    "TLS is intercepted": AwsError(_intercepted, 1, ("SSL validation failed", "AWS_CA_BUNDLE")),
+    "one right is missing": AwsError(
         rules(on("CreateModel", "AccessDeniedException", DENIED)),
         1,
         (
@@ -220,66 +225,66 @@ FAULTS: dict[str, Fault] = {
             '"Effect": "Allow"',
         ),
     ),
-    "no capacity, said at once": Fault(
+    "no capacity, said at once": AwsError(
         rules(on("CreateEndpoint", "InsufficientInstanceCapacity", "none left", times=1)),
         0,
         ("trying the recipe's next instance type", "ml.g6.xlarge", "answers at"),
     ),
-    "no capacity, said after minutes": Fault(
+    "no capacity, said after minutes": AwsError(
         rules(hosting("provision", fails(NO_CAPACITY), instance="ml.g5", delay=600)),
         0,
         ("InsufficientInstanceCapacity", "trying the recipe's next instance type", "answers at"),
     ),
-    "no capacity anywhere": Fault(
+    "no capacity anywhere": AwsError(
         rules(hosting("provision", fails(NO_CAPACITY))), 1, ("InsufficientInstanceCapacity", "costs nothing")
     ),
-    "no quota": Fault(_no_quota, 1, ("quota", "ml.g5.xlarge for endpoint usage")),
-    "stuck in Creating": Fault(
+    "no quota": AwsError(_no_quota, 1, ("quota", "ml.g5.xlarge for endpoint usage")),
+    "stuck in Creating": AwsError(
         _detached_and_stuck,
         1,
         ("tiny is still Creating after ", "goes on costing $1.41 an hour", "`lmi down tiny`"),
         ("wait", "tiny", "--timeout", "1"),
     ),
-    "the container fails, and has no log": Fault(
+    "the container fails, and has no log": AwsError(
         rules(hosting("start", fails(NO_PING)), hosting("logs", "drop")),
         1,
         ("did not pass the ping health check", "its containers printed nothing that CloudWatch has"),
     ),
-    "the container is slow": Fault(
+    "the container is slow": AwsError(
         rules(hosting("start", {"hang": {"seconds": 300}}, times=1)), 0, ("answers at",)
     ),
-    "the update rolls back": Fault(
+    "the update rolls back": AwsError(
         _changed(hosting("start", fails(NO_PING))),
         1,
         ("was rolled back; tiny-", "serves", NO_PING, "tiny still serves as it did before"),
     ),
-    "the roll-back fails, too": Fault(
+    "the roll-back fails, too": AwsError(
         _changed(
             hosting("start", fails(NO_PING)), hosting("rollback", fails("no instance for the way back"))
         ),
         1,
         ("the endpoint is UpdateRollbackFailed",),
     ),
-    "out of service": Fault(
+    "out of service": AwsError(
         _out_of_service,
         1,
         ("the endpoint is out of service and answers nothing", "lmi up"),
         ("status", "tiny"),
     ),
-    "the reply to CreateEndpoint is lost": Fault(
+    "the reply to CreateEndpoint is lost": AwsError(
         rules({"headers": {"X-Amz-Target": r"\.CreateEndpoint$"}, "do": "lose"}), 0, ("answers at",)
     ),
-    "S3 is slow to take the record": Fault(
+    "S3 is slow to take the record": AwsError(
         rules({"method": "PUT", "path": r"record\.json", "times": 2, "do": {"answer": {"status": 503}}}),
         0,
         ("answers at",),
     ),
-    "S3 may not be written": Fault(
+    "S3 may not be written": AwsError(
         rules({"method": "PUT", "path": r"record\.json", "times": None, "do": {"answer": {"status": 403}}}),
         1,
         ("record.json", "access denied"),
     ),
-    "the answer is none": Fault(
+    "the answer is none": AwsError(
         rules({"path": "/endpoints/tiny/invocations", "times": None, "do": {"answer": MODEL_ERROR}}),
         1,
         ("does not answer", "CUDA out of memory", "goes on costing"),
@@ -288,20 +293,20 @@ FAULTS: dict[str, Fault] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_trouble_has_its_own_words_and_nothing_is_lost(desk: Desk, name: str) -> None:
-    fault = FAULTS[name]
-    fault.strike(desk)
-    code, said = desk.lmi(*fault.command)
-    assert [word for word in fault.words if word not in said] == [], said
-    assert code == fault.code, said
-    assert code == 0 or fault.command[0] == "status" or "next: " in said
-    desk.relieve()
-    if "region" in (desk.root / "tiny.yaml").read_text():
-        desk.recipe()
-    desk.done(*UP)
-    assert desk.names() == ["tiny"]
-    desk.done("plan", "tiny.yaml", "--exit-code")
-    desk.done(*DOWN)
-    sagemaker = desk.aws.client("sagemaker")
-    assert desk.names() == []
+def test_trouble_has_its_own_words_and_nothing_is_lost(faulty_run: FaultyRun, name: str) -> None:
+    error = FAULTS[name]
+    error.crash(faulty_run)
+    code, output = faulty_run.lmi(*error.command)
+    assert [word for word in error.words if word not in output] == [], output
+    assert code == error.code, output
+    assert code == 0 or error.command[0] == "status" or "next: " in output
+    faulty_run.relieve()
+    if "region" in (faulty_run.root / "tiny.yaml").read_text():
+        faulty_run.recipe()
+    faulty_run.done(*UP)
+    assert faulty_run.names() == ["tiny"]
+    faulty_run.done("plan", "tiny.yaml", "--exit-code")
+    faulty_run.done(*DOWN)
+    sagemaker = faulty_run.aws.client("sagemaker")
+    assert faulty_run.names() == []
     assert sagemaker.list_endpoint_configs()["EndpointConfigs"] == sagemaker.list_models()["Models"] == []

@@ -68,22 +68,22 @@ def write(generation: int) -> None:
 
 
 @contextmanager
-def asked_all_the_time(aws: Emulated, answers: Counter[Any], lost: list[str]) -> Iterator[None]:
+def continuous_requests(aws: Emulated, responses: Counter[Any], lost: list[str]) -> Iterator[None]:
     """By several at once, none of whom tries a second time."""
     ended = threading.Event()
 
-    def ask() -> None:
+    def send() -> None:
         runtime = aws.client("sagemaker-runtime", fresh=True)
         while not ended.is_set():
             try:
-                answer = runtime.invoke_endpoint(
+                response = runtime.invoke_endpoint(
                     EndpointName="echo", ContentType="application/json", Body=b'{"inputs": "x"}'
                 )
-                answers[json.load(answer["Body"])["generation"]] += 1
+                responses[json.load(response["Body"])["generation"]] += 1
             except Exception as exc:  # noqa: BLE001 (whatever it is, a request was lost)
                 lost.append(repr(exc))
 
-    clients = [threading.Thread(target=ask) for _ in range(3)]
+    clients = [threading.Thread(target=send) for _ in range(3)]
     for client in clients:
         client.start()
     try:
@@ -98,12 +98,12 @@ def test_no_request_is_lost_while_a_changed_recipe_comes_into_service(containers
     write(1)
     assert run(lmi, ["up", "echo.yaml", "--yes"]) == 0
     write(2)
-    answers: Counter[Any] = Counter()
+    responses: Counter[Any] = Counter()
     lost: list[str] = []
-    with asked_all_the_time(containers, answers, lost):
+    with continuous_requests(containers, responses, lost):
         assert run(lmi, ["up", "echo.yaml", "--yes"]) == 0
         assert run(lmi, ["rollback", "echo", "--yes"]) == 0
     assert lost == []
-    assert answers[1] > 0 < answers[2]
+    assert responses[1] > 0 < responses[2]
     assert run(lmi, ["down", "echo", "--yes", "--purge", "--logs"]) == 0
     assert containers.gone("echo")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-NOBODY = "http://canary-user:canary-pw@127.0.0.1:9/?token=canary-token"
+UNREACHABLE = "http://canary-user:canary-pw@127.0.0.1:9/?token=canary-token"
 RECIPE = (
     "name: q\nmodel_id: a/b\nengine: accelerate\ninstance_type: ml.g5.xlarge\nendpoint: {target: sagemaker}\n"
 )
@@ -22,7 +22,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize(
-    "endpoint", [NOBODY, "canary-user:canary-pw@127.0.0.1:9", "http://c:canary/pw@host:9"]
+    "endpoint", [UNREACHABLE, "canary-user:canary-pw@127.0.0.1:9", "http://c:canary/pw@host:9"]
 )
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
 def test_a_password_in_an_endpoint_is_never_shown(

@@ -22,7 +22,7 @@ instance_type: ml.m5.xlarge
 handler: {{file: model.py}}
 probe: {{body: '{{"inputs": "OK"}}'}}
 """
-TELLS = '''\
+PRINTING_HANDLER = '''\
 import hashlib, os, pathlib, urllib.error, urllib.request
 from djl_python import Input, Output
 
@@ -77,18 +77,18 @@ def test_the_container_has_the_weights(
     clear_buckets(aws)
     name = f"d{len(extra)}"
     write_model(tmp_path / "model", more={"tokens.txt": name.encode()})
-    Path("model.py").write_text(TELLS)
+    Path("model.py").write_text(PRINTING_HANDLER)
     Path("r.yaml").write_text(RECIPE.format(name=name) + extra)
     assert run(lmi, ["up", "r.yaml", "--yes"]) == 0, capsys.readouterr().err
     capsys.readouterr()
     assert run(lmi, ["invoke", name, "--body", '{"inputs": "x"}']) == 0
-    told = json.loads(capsys.readouterr().out)
-    ours = {path.name: path for path in (tmp_path / "model").iterdir()}
-    assert place in told["folder"], told
-    assert told["files"].keys() >= ours.keys()
-    assert told["files"]["tokens.txt"] == _sha256(ours["tokens.txt"])
-    assert told["files"]["model.safetensors"] == _sha256(ours["model.safetensors"])
-    assert told["reaches"] == reaches
+    result = json.loads(capsys.readouterr().out)
+    own = {path.name: path for path in (tmp_path / "model").iterdir()}
+    assert place in result["folder"], result
+    assert result["files"].keys() >= own.keys()
+    assert result["files"]["tokens.txt"] == _sha256(own["tokens.txt"])
+    assert result["files"]["model.safetensors"] == _sha256(own["model.safetensors"])
+    assert result["reaches"] == reaches
     assert run(lmi, ["down", name, "--yes", "--purge"]) == 0
 
 

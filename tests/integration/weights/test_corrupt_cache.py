@@ -10,7 +10,7 @@ from typing import Literal
 
 import pytest
 
-from lmi_deploy.aws.s3.uploaders.external_program import Errand
+from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
 from lmi_deploy.aws.s3.uploaders.obstore import Obstore
 from lmi_deploy.aws.s3.uploaders.s5cmd import S5cmd
 from lmi_deploy.domain.events import Notice
@@ -18,11 +18,11 @@ from lmi_deploy.domain.weights import Travel
 from lmi_deploy.emulator.faults.rules import Flip, Rule
 from lmi_deploy.errors import IntegrityError
 from lmi_deploy.host.clock import SystemClock
-from lmi_deploy.sources.local_folder import FolderFiles
+from lmi_deploy.sources.local_folder import LocalModelFiles
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.settings import TransferSettings
 from tests.integration.weights.conftest import FILES, NOISE
-from tests.integration.weights.test_push import held
+from tests.integration.weights.test_push import stored_objects
 from tests.support.fake_store import FakeStore
 from tests.support.hub import LocalHub
 from tests.support.hub_client import HubClient, contents
@@ -30,7 +30,7 @@ from tests.support.s3_servers import S3Server
 
 Engine = Literal["own", "s5cmd", "obstore"]
 ENGINES: dict[Engine, str] = {"own": "", "s5cmd": "", "obstore": "obstore"}
-ROTTEN = {"model.safetensors": b"x" + NOISE[1:], "config.json": b"?" * len(FILES["config.json"])}
+CORRUPT = {"model.safetensors": b"x" + NOISE[1:], "config.json": b"?" * len(FILES["config.json"])}
 
 
 @dataclass
@@ -44,21 +44,26 @@ class Cached:
     def rot(self, path: str) -> None:
         place = (self.folder / path).resolve()
         before = place.stat()
-        place.write_bytes(ROTTEN[path])
+        place.write_bytes(CORRUPT[path])
         os.utime(place, ns=(before.st_atime_ns, before.st_mtime_ns))
 
-    def pushed(self, weights: BucketWeights, travel: Travel) -> tuple[str, list[str]]:
+    def pushed(self, weights: BucketWeights, transfer_options: Travel) -> tuple[str, list[str]]:
         """The weights' name, and what was said."""
-        listing, said = self.client.listed(), []
-        bringing = weights.bring(
-            listing, listing.files, self.client.adapter, travel=travel, here=FolderFiles, key="push"
+        listing, lines = self.client.listed(), []
+        downloader = weights.upload(
+            listing,
+            listing.files,
+            self.client.adapter,
+            transfer_options=transfer_options,
+            local=LocalModelFiles,
+            key="push",
         )
         try:
             while True:
-                event = next(bringing)
-                said += [event.text] if isinstance(event, Notice) else []
+                event = next(downloader)
+                lines += [event.text] if isinstance(event, Notice) else []
         except StopIteration as end:
-            return str(end.value.name), said
+            return str(end.value.name), lines
 
 
 @pytest.fixture
@@ -71,7 +76,7 @@ def cached(client: HubClient, tmp_path: Path) -> Cached:
 @pytest.fixture
 def weights(versity: S3Server, bucket: str) -> BucketWeights:
     versity.make_bucket(bucket)
-    errand = Errand(region=versity.region, endpoint=versity.url, owner=versity.owner, retries=1)
+    target = UploadTarget(region=versity.region, endpoint=versity.url, owner=versity.owner, retries=1)
     session, environ = versity.session(), {"PATH": "/usr/bin:/bin"}
     return BucketWeights(
         store=versity.store(bucket),
@@ -79,11 +84,11 @@ def weights(versity: S3Server, bucket: str) -> BucketWeights:
         clock=SystemClock(),
         settings=TransferSettings(),
         where=bucket,
-        carriers={"s5cmd": S5cmd(session, errand, environ), "obstore": Obstore(session, errand, environ)},
+        carriers={"s5cmd": S5cmd(session, target, environ), "obstore": Obstore(session, target, environ)},
     )
 
 
-@pytest.mark.parametrize("path", ROTTEN)
+@pytest.mark.parametrize("path", CORRUPT)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_snapshot_is_mended_and_pushed(
     path: str, engine: Engine, cached: Cached, weights: BucketWeights
@@ -91,10 +96,10 @@ def test_a_snapshot_is_mended_and_pushed(
     if ENGINES[engine] and find_spec(ENGINES[engine]) is None:
         pytest.skip(f"{engine} is not installed")
     cached.rot(path)
-    name, said = cached.pushed(weights, Travel(via="snapshot", engine=engine))
-    assert held(weights.store, name) == FILES
+    name, lines = cached.pushed(weights, Travel(via="snapshot", engine=engine))
+    assert stored_objects(weights.store, name) == FILES
     assert contents(cached.folder) == FILES
-    assert [text for text in said if path in text and "put aside as" in text]
+    assert [text for text in lines if path in text and "put aside as" in text]
     assert weights.store.uploads("") == ()
 
 
@@ -109,17 +114,17 @@ def test_a_snapshot_of_what_is_in_the_bucket_is_not_fetched(client: HubClient, h
     ] == []
 
 
-@pytest.mark.parametrize("path", ROTTEN)
-def test_a_stream_out_of_the_cache_goes_on_from_the_hub(path: str, cached: Cached) -> None:
+@pytest.mark.parametrize("path", CORRUPT)
+def test_a_stream_out_of_the_cache_continues_from_the_hub(path: str, cached: Cached) -> None:
     cached.rot(path)
     memory = in_memory()
-    name, said = cached.pushed(memory, Travel())
-    assert held(memory.store, name) == FILES
-    assert [text for text in said if path in text and "put aside as" in text]
+    name, lines = cached.pushed(memory, Travel())
+    assert stored_objects(memory.store, name) == FILES
+    assert [text for text in lines if path in text and "put aside as" in text]
 
 
 @pytest.mark.parametrize("via", ["stream", "snapshot"])
-def test_offline_it_is_told_where_it_lies_and_what_to_do(via: str, cached: Cached, hub: LocalHub) -> None:
+def test_offline_it_is_reported_where_it_lies_and_what_to_do(via: str, cached: Cached, hub: LocalHub) -> None:
     cached.rot("model.safetensors")
     cached.client = HubClient(hub, cached.client.home, {"HF_HUB_OFFLINE": "1"})
     cached.client.adapter = cached.client.another(cached.ledger)
@@ -128,7 +133,7 @@ def test_offline_it_is_told_where_it_lies_and_what_to_do(via: str, cached: Cache
         cached.pushed(memory, Travel(via=via))
     assert str(cached.folder / "model.safetensors") in caught.value.message
     assert "unset HF_HUB_OFFLINE" in caught.value.hint
-    assert (cached.folder / "model.safetensors").read_bytes() == ROTTEN["model.safetensors"]
+    assert (cached.folder / "model.safetensors").read_bytes() == CORRUPT["model.safetensors"]
     assert not list(memory.store.list("manifests/"))
 
 

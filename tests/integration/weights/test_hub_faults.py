@@ -18,7 +18,7 @@ from tests.support.hub import LocalHub
 from tests.support.hub_client import HubClient
 from tests.support.hub_faults import LARGE, SMALL
 from tests.support.hypothesis_settings import examples
-from tests.support.push import pushed, way
+from tests.support.push import push_context, pushed
 
 PART = 8 << 20
 ONE_FAULT = {
@@ -34,14 +34,14 @@ RANGED = {
 }
 
 
-def held(store: FakeStore) -> dict[str, bytes]:
+def stored_objects(store: FakeStore) -> dict[str, bytes]:
     return {key.split("/", 3)[3]: body for key, body in store.objects.items() if key.startswith("weights/")}
 
 
 def assert_right(client: HubClient) -> None:
     store = FakeStore()
-    pushed(client.listed(), way(client.adapter, store))
-    assert held(store) == FILES
+    pushed(client.listed(), push_context(client.adapter, store))
+    assert stored_objects(store) == FILES
     assert store.uploads("") == ()
 
 
@@ -68,12 +68,12 @@ def test_a_server_without_ranges_serves_too(hub: LocalHub, client: HubClient) ->
     assert_right(client)
 
 
-def test_a_broken_read_goes_on_where_it_ended(hub: LocalHub, client: HubClient) -> None:
+def test_a_broken_read_continues_where_it_ended(hub: LocalHub, client: HubClient) -> None:
     hub.fail(Rule(do=Cut(3_000_000), path="^/cdn/"))
     assert_right(client)
-    asked = [request.range or "" for request in hub.log.all() if request.path.startswith("/cdn/")]
-    starts = {int(text.removeprefix("bytes=").partition("-")[0]) for text in asked}
-    assert len(asked) == 3
+    requests = [request.range or "" for request in hub.log.all() if request.path.startswith("/cdn/")]
+    starts = {int(text.removeprefix("bytes=").partition("-")[0]) for text in requests}
+    assert len(requests) == 3
     assert starts - {0, PART} < {3_000_000, PART + 3_000_000}
     sent = sum(getattr(request.response, "sent", 0) for request in hub.log.all())
     assert sent == sum(map(len, FILES.values()))
@@ -104,11 +104,11 @@ def test_any_row_of_faults_ends_in_the_right_bytes_or_in_none(
     hub.fail(*(Rule(do=action, path="^/cdn/") for action in row))
     store = FakeStore()
     with suppress(LmiError):
-        pushed(client.listed(), way(client.adapter, store))
+        pushed(client.listed(), push_context(client.adapter, store))
     if [key for key in store.objects if key.startswith("manifests/")]:
-        assert held(store) == FILES
+        assert stored_objects(store) == FILES
     else:
-        assert held(store).items() <= FILES.items()
+        assert stored_objects(store).items() <= FILES.items()
 
 
 LASTING: dict[str, tuple[Action, type[LmiError]]] = {
@@ -121,7 +121,7 @@ LASTING: dict[str, tuple[Action, type[LmiError]]] = {
 
 
 @pytest.mark.parametrize("fault", LASTING)
-def test_what_lasts_is_told_and_nothing_can_be_seen_as_weights(
+def test_what_lasts_is_reported_and_nothing_can_be_observed_as_weights(
     fault: str, hub: LocalHub, client: HubClient
 ) -> None:
     action, error = LASTING[fault]
@@ -130,11 +130,11 @@ def test_what_lasts_is_told_and_nothing_can_be_seen_as_weights(
     store = FakeStore()
     listing = client.listed()
     with pytest.raises(error) as caught:
-        pushed(listing, way(client.adapter, store))
+        pushed(listing, push_context(client.adapter, store))
     assert caught.value.hint
     assert "Signature" not in f"{caught.value.message}{caught.value.hint}{caught.value.details}"
     assert not [key for key in store.objects if key.startswith("manifests/")]
-    assert "model.safetensors" not in held(store)
+    assert "model.safetensors" not in stored_objects(store)
 
 
 def test_through_the_cache_nothing_is_fetched_again(hub: LocalHub, client: HubClient) -> None:
@@ -142,10 +142,10 @@ def test_through_the_cache_nothing_is_fetched_again(hub: LocalHub, client: HubCl
     client.fetch(listing)
     hub.log.clear()
     store = FakeStore()
-    manifest, _ = pushed(listing, way(client.adapter, store))
+    manifest, _ = pushed(listing, push_context(client.adapter, store))
     assert hub.log.all() == []
     assert weights_prefix(manifest.name)
-    assert held(store) == FILES
+    assert stored_objects(store) == FILES
 
 
 def test_behind_a_proxy_the_vendor_s_client_goes(
@@ -158,6 +158,6 @@ def test_behind_a_proxy_the_vendor_s_client_goes(
     close_session()
     try:
         with pytest.raises(AccessError, match="cannot be reached"):
-            pushed(listing, way(client.another(), FakeStore()))
+            pushed(listing, push_context(client.another(), FakeStore()))
     finally:
         close_session()

@@ -17,10 +17,10 @@ import pytest
 from lmi_deploy.aws.s3 import S3Store
 from lmi_deploy.emulator.faults.rules import Drop, Rule
 from lmi_deploy.weights.maintenance import give_up, orphans
-from tests.integration.weights.test_push import held
+from tests.integration.weights.test_push import stored_objects
 from tests.support.proxy import Proxy, proxied
 from tests.support.s3_servers import S3Server
-from tests.support.upload_program import Engine, brought
+from tests.support.upload_program import Engine, upload
 
 pytestmark = pytest.mark.skipif(find_spec("obstore") is None, reason="obstore is not installed")
 PART = 8 << 20
@@ -36,11 +36,11 @@ Started = Callable[[str], subprocess.Popen[str]]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "model"
-    made.mkdir()
+    created = tmp_path / "model"
+    created.mkdir()
     for path, content in FILES.items():
-        (made / path).write_bytes(content)
-    return made
+        (created / path).write_bytes(content)
+    return created
 
 
 @pytest.fixture
@@ -73,9 +73,9 @@ def start(store: S3Store, folder: Path) -> Iterator[Started]:
         process.communicate()
 
 
-def until(there: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+def until(existing: Callable[[], bool], process: subprocess.Popen[str]) -> None:
     end = time.monotonic() + 60
-    while not there() and time.monotonic() < end:
+    while not existing() and time.monotonic() < end:
         assert process.poll() is None, process.communicate()
         time.sleep(0.002)
 
@@ -88,7 +88,7 @@ def ended_by(process: subprocess.Popen[str], how: signal.Signals) -> None:
 
 @pytest.mark.parametrize("engine", NEXT)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_the_next_push_ends_what_was_begun(
+def test_the_next_push_ends_what_was_started(
     how: signal.Signals,
     engine: Engine,
     store: S3Store,
@@ -98,21 +98,21 @@ def test_the_next_push_ends_what_was_begun(
     start: Started,
 ) -> None:
     running = start(proxy.url)
-    until(lambda: len(proxy.seen("PUT", "partNumber")) >= 2, running)
+    until(lambda: len(proxy.requests("PUT", "partNumber")) >= 2, running)
     ended_by(running, how)
     assert not list(store.list("manifests/"))
-    name = brought(versity, store.bucket, folder, engine)
-    assert held(store, name) == FILES
+    name = upload(versity, store.bucket, folder, engine)
+    assert stored_objects(store, name) == FILES
     assert store.uploads("") == ()
 
 
 def test_killed_it_does_not_run_on(store: S3Store, proxy: Proxy, start: Started) -> None:
     running = start(proxy.url)
-    until(lambda: bool(proxy.seen("PUT", "partNumber=1")), running)
+    until(lambda: bool(proxy.requests("PUT", "partNumber=1")), running)
     ended_by(running, signal.SIGKILL)
-    seen = len(proxy.log)
+    observed = len(proxy.log)
     time.sleep(1)
-    assert len(proxy.log) == seen
+    assert len(proxy.log) == observed
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
@@ -120,7 +120,7 @@ def test_what_is_left_is_found_by_gc(
     how: signal.Signals, store: S3Store, proxy: Proxy, start: Started
 ) -> None:
     running = start(proxy.url)
-    until(lambda: len(proxy.seen("PUT", "partNumber")) >= 2, running)
+    until(lambda: len(proxy.requests("PUT", "partNumber")) >= 2, running)
     ended_by(running, how)
     left = store.uploads("")
     found = orphans(store, before=datetime.now(UTC) + timedelta(days=1))
@@ -141,8 +141,8 @@ def test_a_network_that_is_lost_leaves_nothing_for_the_next_push(
     assert running.returncode == 1
     assert "TransferFailed" in err
     assert store.uploads(""), "it could not be aborted"
-    name = brought(versity, store.bucket, folder, engine)
-    assert held(store, name) == FILES
+    name = upload(versity, store.bucket, folder, engine)
+    assert stored_objects(store, name) == FILES
     assert store.uploads("") == ()
 
 
@@ -153,5 +153,5 @@ def test_ended_in_the_middle_of_a_parts_bytes(
     running = start(versity.url)
     until(lambda: bool(store.uploads("")), running)
     ended_by(running, signal.SIGKILL)
-    assert held(store, brought(versity, store.bucket, folder, "own")) == FILES
+    assert stored_objects(store, upload(versity, store.bucket, folder, "own")) == FILES
     assert store.uploads("") == ()

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.aws.s3 import S3Store
-from tests.integration.weights.test_push import held
+from tests.integration.weights.test_push import stored_objects
 from tests.support.hub import LocalHub, serve_hub
 from tests.support.hub_client import HubClient
 from tests.support.proxy import Proxy
-from tests.support.push import pushed, way
+from tests.support.push import push_context, pushed
 from tests.support.s3_servers import S3Server
 
 PART = 8 << 20
@@ -57,7 +57,7 @@ def program(hub: LocalHub, proxy: Proxy, bucket: str, tmp_path: Path) -> Iterato
 
 def parts_sent(proxy: Proxy) -> set[str]:
     """Parts that S3 has taken, as `file:number`."""
-    done = [passed for passed in proxy.seen("PUT", "partNumber") if passed.status == 200]
+    done = [passed for passed in proxy.requests("PUT", "partNumber") if passed.status == 200]
     return {
         f"{passed.path.partition('?')[0][-13:]}:{passed.path.partition('partNumber=')[2][:1]}"
         for passed in done
@@ -75,28 +75,28 @@ def test_the_next_push_sends_only_the_rest(
     killed.kill()
     killed.wait()
     time.sleep(0.2)  # the proxy may still hand on what was under way
-    there = sum(part.size for upload in store.uploads("") for part in store.parts(upload))
-    whole = sum(found.size for found in store.list("weights/"))
+    existing = sum(part.size for upload in store.uploads("") for part in store.parts(upload))
+    full = sum(found.size for found in store.list("weights/"))
     proxy.clear()
-    again = versity.behind(proxy.url).store(store.bucket)
-    manifest, _ = pushed(client.listed(), way(client.adapter, again))
-    assert held(store, manifest.name) == FILES
+    again = versity.behind_proxy(proxy.url).store(store.bucket)
+    manifest, _ = pushed(client.listed(), push_context(client.adapter, again))
+    assert stored_objects(store, manifest.name) == FILES
     assert store.uploads("") == ()
-    sent = sum(passed.size for passed in proxy.seen("PUT", "partNumber"))
+    sent = sum(passed.size for passed in proxy.requests("PUT", "partNumber"))
     total = sum(len(body) for path, body in FILES.items() if path.endswith(".safetensors"))
-    assert sent == total - there - sum_of_large(whole)
+    assert sent == total - existing - sum_of_large(full)
 
 
-def sum_of_large(whole: int) -> int:
+def sum_of_large(total: int) -> int:
     """Of the bytes in whole objects, those that went in parts."""
-    return whole - whole % PART + (5 if whole % PART in (5, 7) else 0)
+    return total - total % PART + (5 if total % PART in (5, 7) else 0)
 
 
 def test_two_processes_at_once_end_right_with_one_manifest(store: S3Store, program: Program) -> None:
     both = [program(), program()]
-    told = [process.communicate(timeout=60) for process in both]
-    assert [process.returncode for process in both] == [0, 0], told
-    assert told[0][0] == told[1][0]
-    assert held(store, told[0][0].strip()) == FILES
+    messages = [process.communicate(timeout=60) for process in both]
+    assert [process.returncode for process in both] == [0, 0], messages
+    assert messages[0][0] == messages[1][0]
+    assert stored_objects(store, messages[0][0].strip()) == FILES
     assert len(list(store.list("manifests/"))) == 1
     assert store.uploads("") == ()

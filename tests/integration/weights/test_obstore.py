@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.aws.s3.uploaders.external_program import Errand
+from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
 from lmi_deploy.aws.s3.uploaders.obstore import Obstore
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.facts import ModelListing
@@ -21,7 +21,7 @@ from lmi_deploy.domain.weights import Manifest, weights_prefix
 from lmi_deploy.emulator.faults.rules import Answer, Drop, Rule
 from lmi_deploy.errors import AccessError, IntegrityError, NotInstalled, TransferFailed
 from lmi_deploy.host.clock import SystemClock
-from lmi_deploy.sources.local_folder import ModelFolder
+from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.maintenance import give_up, orphans
 from lmi_deploy.weights.settings import TransferSettings
@@ -50,7 +50,7 @@ class Place:
 
     def weights(self) -> BucketWeights:
         server, by = self.server, self.by
-        errand = Errand(
+        target = UploadTarget(
             region=by.region, endpoint=by.url, owner=server.owner, kms_key=self.kms_key, retries=1
         )
         return BucketWeights(
@@ -59,13 +59,13 @@ class Place:
             clock=SystemClock(),
             settings=TransferSettings(),
             where=self.bucket,
-            carriers={"obstore": Obstore(by.session(), errand, {"PATH": "/usr/bin:/bin"})},
+            carriers={"obstore": Obstore(by.session(), target, {"PATH": "/usr/bin:/bin"})},
         )
 
     def listing(self) -> ModelListing:
-        return ModelFolder().listing(str(self.folder), "main")
+        return LocalModel().listing(str(self.folder), "main")
 
-    def there(self) -> set[str]:
+    def stored_keys(self) -> set[str]:
         return {one.key for one in self.server.store(self.bucket).list("")}
 
 
@@ -82,19 +82,19 @@ def place(versity: S3Server, proxy: Proxy, bucket: str, tmp_path: Path) -> Place
     for path, content in FILES.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_bytes(content)
-    return Place(versity, bucket, folder, versity.behind(proxy.url))
+    return Place(versity, bucket, folder, versity.behind_proxy(proxy.url))
 
 
-def carried(place: Place, listing: ModelListing | None = None) -> tuple[Manifest, list[Event]]:
+def upload(place: Place, listing: ModelListing | None = None) -> tuple[Manifest, list[Event]]:
     found = listing or place.listing()
-    said: list[Event] = []
-    moving = place.weights().carry(found, found.files, place.folder, engine="obstore", key="push")
+    events: list[Event] = []
+    moving = place.weights().upload_files(found, found.files, place.folder, engine="obstore", key="push")
     try:
         while True:
-            said.append(next(moving))
+            events.append(next(moving))
     except StopIteration as end:
         manifest: Manifest = end.value
-        return manifest, said
+        return manifest, events
 
 
 def flaws(place: Place, manifest: Manifest, *, deep: bool) -> tuple[object, ...]:
@@ -107,14 +107,14 @@ def flaws(place: Place, manifest: Manifest, *, deep: bool) -> tuple[object, ...]
         return found
 
 
-def test_every_byte_arrives_and_the_manifest_says_so(place: Place, proxy: Proxy) -> None:
-    manifest, said = carried(place)
+def test_every_byte_arrives_and_the_manifest_reports_it(place: Place, proxy: Proxy) -> None:
+    manifest, events = upload(place)
     prefix, store = weights_prefix(manifest.name), place.server.store(place.bucket)
     assert {path: b"".join(store.read(prefix + path)) for path in FILES} == FILES
     assert {file.path: file.sha256 for file in manifest.files} == {
         path: hashlib.sha256(content).hexdigest() for path, content in FILES.items()
     }
-    assert "engine: obstore 0." in getattr(said[0], "text", "")
+    assert "engine: obstore 0." in getattr(events[0], "text", "")
     assert flaws(place, manifest, deep=False) == flaws(place, manifest, deep=True) == ()
     sent = [passed for passed in proxy.log if passed.method == "PUT"]
     assert len(sent) == 7
@@ -122,18 +122,18 @@ def test_every_byte_arrives_and_the_manifest_says_so(place: Place, proxy: Proxy)
 
 
 def test_every_request_of_it_states_the_expected_owner(place: Place, proxy: Proxy) -> None:
-    carried(place)
+    upload(place)
     assert {passed.headers.get("x-amz-expected-bucket-owner") for passed in proxy.log} == {place.server.owner}
     signed = [passed.headers["Authorization"].partition("SignedHeaders=")[2] for passed in proxy.log]
     assert all("x-amz-expected-bucket-owner" in text for text in signed)
 
 
 def test_what_arrived_before_is_not_sent_again(place: Place, proxy: Proxy) -> None:
-    manifest, _ = carried(place)
+    manifest, _ = upload(place)
     prefix = weights_prefix(manifest.name)
     place.server.store(place.bucket).delete([f"manifests/{manifest.name}.json", f"{prefix}config.json"])
     proxy.clear()
-    again, _ = carried(place)
+    again, _ = upload(place)
     assert [passed.path.rpartition("/")[2] for passed in proxy.log] == ["config.json"]
     assert [file.sha256 for file in again.files] == [file.sha256 for file in manifest.files]
 
@@ -143,49 +143,51 @@ def test_a_file_changed_after_it_was_listed_is_no_object(place: Place, path: str
     listing = place.listing()
     (place.folder / path).write_bytes(FILES[path][:-1] + b"?")
     with pytest.raises(IntegrityError, match=f"{path}: .* is here, its source says"):
-        carried(place, listing)
-    assert not [key for key in place.there() if key.endswith(path) or key.startswith("manifests/")]
+        upload(place, listing)
+    assert not [key for key in place.stored_keys() if key.endswith(path) or key.startswith("manifests/")]
     store = place.server.store(place.bucket)
     # What was on its way when the engine was ended may arrive after it: `lmi gc` frees that, as it lies.
     give_up(store, orphans(store, before=datetime.now(UTC) + timedelta(days=1)))
     assert store.uploads("") == ()
 
 
-def test_a_byte_flipped_on_the_way_is_no_object(place: Place, proxy: Proxy) -> None:
+def test_a_byte_corrupted_on_the_way_is_no_object(place: Place, proxy: Proxy) -> None:
     proxy.tamper = lambda call, body: b"?" + body[1:] if "config.json" in call.path else body
     with pytest.raises(TransferFailed, match="1 of 5 files failed"):
-        carried(place)
+        upload(place)
     proxy.tamper = None
-    assert not [key for key in place.there() if key.endswith("config.json") or key.startswith("manifests/")]
-    manifest, _ = carried(place)
+    assert not [
+        key for key in place.stored_keys() if key.endswith("config.json") or key.startswith("manifests/")
+    ]
+    manifest, _ = upload(place)
     assert flaws(place, manifest, deep=True) == ()
 
 
 def test_what_passes_is_tried_again(place: Place, proxy: Proxy) -> None:
     proxy.fail(Rule(do=Answer(503), method="PUT"), Rule(do=Drop(), method="PUT", nth=3))
-    manifest, _ = carried(place)
+    manifest, _ = upload(place)
     assert flaws(place, manifest, deep=True) == ()
 
 
-def test_wrong_credentials_are_told_and_no_secret_is(place: Place) -> None:
+def test_wrong_credentials_are_reported_and_no_secret_is(place: Place) -> None:
     wrong = replace(place, by=replace(place.by, secret="another-secret-than-the-right-one"))
-    with pytest.raises(AccessError, match="secret key is not the one") as told:
-        carried(wrong)
-    assert "another-secret" not in f"{told.value} {told.value.hint} {told.value.details}"
-    assert place.there() == set()
+    with pytest.raises(AccessError, match="secret key is not the one") as error:
+        upload(wrong)
+    assert "another-secret" not in f"{error.value} {error.value.hint} {error.value.details}"
+    assert place.stored_keys() == set()
 
 
-def test_a_key_of_kms_is_asked_for(place: Place, proxy: Proxy) -> None:
-    carried(replace(place, kms_key="key-1"))
-    begun = [passed.headers for passed in proxy.log if "partNumber" not in passed.path]
-    asked = [headers.get("x-amz-server-side-encryption-aws-kms-key-id") for headers in begun]
-    assert asked.count("key-1") >= len(FILES)
+def test_a_key_of_kms_is_requested(place: Place, proxy: Proxy) -> None:
+    upload(replace(place, kms_key="key-1"))
+    started = [passed.headers for passed in proxy.log if "partNumber" not in passed.path]
+    requests = [headers.get("x-amz-server-side-encryption-aws-kms-key-id") for headers in started]
+    assert requests.count("key-1") >= len(FILES)
 
 
-def test_without_the_package_it_says_how_to_get_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_it_reports_how_to_get_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
     weights = place.weights()
     assert weights.engines == frozenset()
-    with pytest.raises(NotInstalled, match="not installed") as told:
-        carried(place)
-    assert "pip install 'lmi-deploy[obstore]'" in told.value.hint
+    with pytest.raises(NotInstalled, match="not installed") as error:
+        upload(place)
+    assert "pip install 'lmi-deploy[obstore]'" in error.value.hint

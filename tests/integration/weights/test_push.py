@@ -9,8 +9,8 @@ from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.domain.weights import Manifest, weights_name, weights_prefix
 from lmi_deploy.errors import IntegrityError
 from lmi_deploy.ports.object_store import ObjectStore
-from lmi_deploy.sources.local_folder import ModelFolder
-from lmi_deploy.weights.cross_bucket_copy import Route, copy_weights
+from lmi_deploy.sources.local_folder import LocalModel
+from lmi_deploy.weights.cross_bucket_copy import CopyRoute, copy_weights
 from lmi_deploy.weights.maintenance import remove, verify
 from lmi_deploy.weights.manifest_comparison import compare_listing
 from lmi_deploy.weights.manifests import read_manifest
@@ -18,10 +18,10 @@ from lmi_deploy.weights.part_size import USUAL
 from tests.integration.weights.conftest import FILES, NOISE
 from tests.support.hub import LocalHub
 from tests.support.hub_client import HubClient
-from tests.support.push import pushed, way
+from tests.support.push import push_context, pushed
 
 
-def held(store: ObjectStore, name: str) -> dict[str, bytes]:
+def stored_objects(store: ObjectStore, name: str) -> dict[str, bytes]:
     prefix = weights_prefix(name)
     return {found.key.removeprefix(prefix): b"".join(store.read(found.key)) for found in store.list(prefix)}
 
@@ -36,11 +36,11 @@ def ended(going: Iterator[object]) -> object:
 
 def test_from_the_hub_and_again(hub: LocalHub, client: HubClient, store: ObjectStore) -> None:
     listing = client.listed()
-    manifest, _ = pushed(listing, way(client.adapter, store))
-    assert held(store, manifest.name) == FILES
-    asked = len(hub.log.all())
-    assert pushed(listing, way(client.adapter, store))[0] == manifest
-    assert len(hub.log.all()) == asked
+    manifest, _ = pushed(listing, push_context(client.adapter, store))
+    assert stored_objects(store, manifest.name) == FILES
+    requested = len(hub.log.all())
+    assert pushed(listing, push_context(client.adapter, store))[0] == manifest
+    assert len(hub.log.all()) == requested
     assert ended(verify(store, manifest, key="v")) == ()
     assert ended(verify(store, manifest, key="v", deep=True)) == ()
 
@@ -49,59 +49,59 @@ def test_from_a_folder_with_files_in_common_then_removed(tmp_path: Path, store: 
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "model.safetensors").write_bytes(NOISE)
-    source = ModelFolder()
-    first, _ = pushed(source.listing(str(folder), ""), way(source, store))
+    source = LocalModel()
+    first, _ = pushed(source.listing(str(folder), ""), push_context(source, store))
     (folder / "config.json").write_bytes(b"{}")
-    second, _ = pushed(source.listing(str(folder), ""), way(source, store))
-    assert held(store, first.name) == {"model.safetensors": NOISE}
-    assert held(store, second.name) == {"model.safetensors": NOISE, "config.json": b"{}"}
+    second, _ = pushed(source.listing(str(folder), ""), push_context(source, store))
+    assert stored_objects(store, first.name) == {"model.safetensors": NOISE}
+    assert stored_objects(store, second.name) == {"model.safetensors": NOISE, "config.json": b"{}"}
     assert ended(verify(store, second, key="v")) == ()
     remove(store, first.name, used={second.name: "other"})
-    assert held(store, first.name) == {}
+    assert stored_objects(store, first.name) == {}
     assert read_manifest(store, first.name) is None
     assert ended(verify(store, second, key="v")) == ()
 
 
-def test_a_folder_that_changed_since_it_was_listed_is_told(tmp_path: Path, store: ObjectStore) -> None:
+def test_a_folder_that_changed_since_it_was_listed_is_reported(tmp_path: Path, store: ObjectStore) -> None:
     (tmp_path / "a.bin").write_bytes(b"one")
-    source = ModelFolder()
+    source = LocalModel()
     listing = source.listing(str(tmp_path), "")
     (tmp_path / "a.bin").write_bytes(b"two")
     with pytest.raises(IntegrityError, match=r"a\.bin"):
-        pushed(listing, way(source, store))
+        pushed(listing, push_context(source, store))
     assert not list(store.list(""))
 
 
 def test_an_object_of_a_killed_push_is_adopted(hub: LocalHub, client: HubClient, store: ObjectStore) -> None:
     listing = client.listed()
-    manifest, _ = pushed(listing, way(client.adapter, store))
+    manifest, _ = pushed(listing, push_context(client.adapter, store))
     store.delete([f"manifests/{manifest.name}.json"])
     hub.log.clear()
-    again, _ = pushed(listing, way(client.adapter, store))
+    again, _ = pushed(listing, push_context(client.adapter, store))
     assert again.files == manifest.files
     assert not [request for request in hub.log.all() if "model.safetensors" in request.path]
 
 
 def _left_by_another_tool(store: ObjectStore, key: str, body: bytes, metadata: dict[str, str]) -> None:
     """An object as a multipart upload of anybody makes it: our cut, a full-object CRC32."""
-    upload = store.begin(key, metadata=metadata)
+    upload = store.create_multipart(key, metadata=metadata)
     cut = [body[start : start + USUAL] for start in range(0, len(body), USUAL)]
     parts = [
-        store.put_part(upload, number, memoryview(piece), crc32=crc32_of(piece))
-        for number, piece in enumerate(cut, 1)
+        store.put_part(upload, number, memoryview(chunk), crc32=crc32_of(chunk))
+        for number, chunk in enumerate(cut, 1)
     ]
     store.complete(upload, parts, crc32=crc32_of(body), size=len(body))
 
 
-@pytest.mark.parametrize("noted", [{}, {"lmi-oid": f"sha256:{'0' * 64}"}, {"other": "metadata"}])
+@pytest.mark.parametrize("recorded", [{}, {"lmi-oid": f"sha256:{'0' * 64}"}, {"other": "metadata"}])
 def test_an_object_without_our_hash_in_its_metadata_is_read_before_it_is_adopted(
-    noted: dict[str, str], hub: LocalHub, client: HubClient, store: ObjectStore
+    recorded: dict[str, str], hub: LocalHub, client: HubClient, store: ObjectStore
 ) -> None:
     listing = client.listed()
     key = f"{weights_prefix(weights_name(listing.model_id, listing.commit, listing.files))}model.safetensors"
-    _left_by_another_tool(store, key, bytes(len(NOISE)), noted)
-    manifest, _ = pushed(listing, way(client.adapter, store))
-    assert held(store, manifest.name) == FILES
+    _left_by_another_tool(store, key, bytes(len(NOISE)), recorded)
+    manifest, _ = pushed(listing, push_context(client.adapter, store))
+    assert stored_objects(store, manifest.name) == FILES
     assert ended(verify(store, manifest, key="v", deep=True)) == ()
     assert [request for request in hub.log.all() if "model.safetensors" in request.path]
 
@@ -113,13 +113,13 @@ def test_an_object_of_an_older_lmi_is_hashed_and_not_sent_again(
     key = f"{weights_prefix(weights_name(listing.model_id, listing.commit, listing.files))}model.safetensors"
     _left_by_another_tool(store, key, NOISE, {})
     hub.log.clear()
-    manifest, _ = pushed(listing, way(client.adapter, store))
-    assert held(store, manifest.name) == FILES
+    manifest, _ = pushed(listing, push_context(client.adapter, store))
+    assert stored_objects(store, manifest.name) == FILES
     assert ended(verify(store, manifest, key="v")) == ()
     assert not [request for request in hub.log.all() if "model.safetensors" in request.path]
 
 
-def test_what_another_engine_put_is_hashed_and_its_etag_vouches_for_it(
+def test_what_another_engine_put_is_hashed_and_its_etag_confirms_it(
     hub: LocalHub, client: HubClient, bucket: str, request: pytest.FixtureRequest
 ) -> None:
     """s5cmd and obstore leave no CRC32 over all of an object."""
@@ -129,7 +129,7 @@ def test_what_another_engine_put_is_hashed_and_its_etag_vouches_for_it(
     key = f"{weights_prefix(weights_name(listing.model_id, listing.commit, listing.files))}model.safetensors"
     versity.api().put_object(Bucket=bucket, Key=key, Body=NOISE, ChecksumAlgorithm="SHA256")
     hub.log.clear()
-    manifest, _ = pushed(listing, way(client.adapter, store))
+    manifest, _ = pushed(listing, push_context(client.adapter, store))
     assert ended(verify(store, manifest, key="v")) == ()
     assert not [request for request in hub.log.all() if "model.safetensors" in request.path]
 
@@ -138,15 +138,15 @@ def test_copied_to_another_bucket(client: HubClient, request: pytest.FixtureRequ
     versity = request.getfixturevalue("versity")
     versity.make_bucket(bucket)
     versity.make_bucket(f"{bucket}-far")
-    near, far = versity.store(bucket), versity.store(f"{bucket}-far")
-    by = way(client.adapter, near)
+    local, remote = versity.store(bucket), versity.store(f"{bucket}-far")
+    by = push_context(client.adapter, local)
     manifest, _ = pushed(client.listed(), by)
-    route = Route(origin=near, target=far, owner=versity.owner, clock=by.clock, settings=by.settings)
+    route = CopyRoute(origin=local, target=remote, owner=versity.owner, clock=by.clock, settings=by.settings)
     copied = ended(copy_weights(manifest.name, route=route, key="c"))
     assert isinstance(copied, Manifest)
     assert {(f.path, f.sha256, f.checksum) for f in copied.files} == {
         (f.path, f.sha256, f.checksum) for f in manifest.files
     }
-    listed = {stored.key: stored for stored in far.list(weights_prefix(manifest.name))}
-    assert compare_listing(far, copied, listed) == ()
-    assert held(far, manifest.name) == FILES
+    listed = {stored.key: stored for stored in remote.list(weights_prefix(manifest.name))}
+    assert compare_listing(remote, copied, listed) == ()
+    assert stored_objects(remote, manifest.name) == FILES

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from lmi_deploy.composition.weights import open_weights
-from lmi_deploy.domain.weights import BucketWish
+from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.ports.weights import Weights
 from tests.integration.weights.conftest import FILES
-from tests.support.fake_source import MadeUp
+from tests.support.fake_source import GeneratedSource
 from tests.support.proxy import Proxy, proxied
 from tests.support.s3_servers import S3Server
 
@@ -38,17 +38,17 @@ def environ(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str
 
 
 def pushed(weights: Weights) -> None:
-    source = MadeUp(FILES)
+    source = GeneratedSource(FILES)
     listing = source.listing()
     for _ in weights.push(listing, listing.files, source, key="push"):
         pass
 
 
-def asked(environ: Mapping[str, str], bucket: str, monkeypatch: pytest.MonkeyPatch, url: str) -> str:
+def advice(environ: Mapping[str, str], bucket: str, monkeypatch: pytest.MonkeyPatch, url: str) -> str:
     """One run of the command as far as S3 sees it; the advice."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", url)
     weights = open_weights(
-        BucketWish(bucket=bucket), None, SystemClock(), {**environ, "AWS_ENDPOINT_URL_S3": url}
+        BucketRequest(bucket=bucket), None, SystemClock(), {**environ, "AWS_ENDPOINT_URL_S3": url}
     )
     pushed(weights)
     return weights.advice()
@@ -59,11 +59,11 @@ def test_a_second_push_asks_s3_three_times_and_for_no_rules(
 ) -> None:
     moto.make_bucket(bucket)
     with proxied(moto.url) as proxy:
-        assert "lmi-incomplete-uploads" in asked(environ, bucket, monkeypatch, proxy.url)
-        assert rules_asked_for(proxy) == 1
+        assert "lmi-incomplete-uploads" in advice(environ, bucket, monkeypatch, proxy.url)
+        assert rule_requests(proxy) == 1
         proxy.clear()
-        assert asked(environ, bucket, monkeypatch, proxy.url) == ""
-        assert rules_asked_for(proxy) == 0
+        assert advice(environ, bucket, monkeypatch, proxy.url) == ""
+        assert rule_requests(proxy) == 0
         assert len(proxy.log) <= 3, [f"{passed.method} {passed.path}" for passed in proxy.log]
 
 
@@ -72,15 +72,15 @@ def test_where_a_rule_sees_to_the_weights_nothing_is_proposed(
 ) -> None:
     moto.make_bucket(bucket)
     moto.api().put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": [RULE]})
-    assert asked(environ, bucket, monkeypatch, moto.url) == ""
+    assert advice(environ, bucket, monkeypatch, moto.url) == ""
 
 
 @pytest.mark.parametrize("name", ["My_Models", "s3://models", "models/weights", "a..b", "m"])
-def test_what_can_be_no_bucket_is_said_before_s3_is_asked(name: str, environ: Mapping[str, str]) -> None:
+def test_what_can_be_no_bucket_is_reported_before_s3_is_asked(name: str, environ: Mapping[str, str]) -> None:
     with pytest.raises(UsageRefused, match="bucket's name") as caught:
-        open_weights(BucketWish(bucket=name), None, SystemClock(), environ)
+        open_weights(BucketRequest(bucket=name), None, SystemClock(), environ)
     assert caught.value.message.startswith(f"{name}: ")
 
 
-def rules_asked_for(proxy: Proxy) -> int:
+def rule_requests(proxy: Proxy) -> int:
     return sum("lifecycle" in passed.path for passed in proxy.log)

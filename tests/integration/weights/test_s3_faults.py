@@ -8,11 +8,11 @@ from lmi_deploy.emulator.faults.rules import Action, Call, Rule
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, TransferFailed
 from lmi_deploy.weights.maintenance import verify
 from tests.integration.weights.conftest import FILES
-from tests.integration.weights.test_push import ended, held
-from tests.support.frozen_clock import StillClock
+from tests.integration.weights.test_push import ended, stored_objects
+from tests.support.frozen_clock import FrozenClock
 from tests.support.hub_client import HubClient
 from tests.support.proxy import Proxy
-from tests.support.push import pushed, way
+from tests.support.push import push_context, pushed
 from tests.support.s3_servers import S3Server
 
 
@@ -21,7 +21,7 @@ def store(versity: S3Server, proxy: Proxy, bucket: str) -> S3Store:
     """Through the proxy, with short patience."""
     versity.make_bucket(bucket)
     settings = S3Settings(attempts=1, stall_seconds=1.0)
-    return versity.behind(proxy.url).store(bucket, clock=StillClock(), settings=settings)
+    return versity.behind_proxy(proxy.url).store(bucket, clock=FrozenClock(), settings=settings)
 
 
 def s3_error(code: str, status: int = 400, message: str = "no") -> do.Answer:
@@ -53,8 +53,8 @@ def test_what_passes_costs_nothing_but_time(
 ) -> None:
     method, path = STEPS[step]
     proxy.fail(Rule(do=PASSING[fault], method=method, path=path))
-    manifest, _ = pushed(client.listed(), way(client.adapter, store))
-    assert held(store, manifest.name) == FILES
+    manifest, _ = pushed(client.listed(), push_context(client.adapter, store))
+    assert stored_objects(store, manifest.name) == FILES
     assert ended(verify(store, manifest, key="v", deep=True)) == ()
     assert all(tally.fired for tally in proxy.rules.tallies())
 
@@ -64,8 +64,8 @@ def test_completing_with_200_and_an_error_inside(client: HubClient, store: S3Sto
         200, {}, "<?xml version='1.0'?><Error><Code>InternalError</Code><Message>x</Message></Error>"
     )
     proxy.fail(Rule(do=inside, method="POST", path="uploadId="))
-    manifest, _ = pushed(client.listed(), way(client.adapter, store))
-    assert held(store, manifest.name) == FILES
+    manifest, _ = pushed(client.listed(), push_context(client.adapter, store))
+    assert stored_objects(store, manifest.name) == FILES
 
 
 def test_a_bit_that_flips_on_the_way_to_s3_is_sent_again(
@@ -80,9 +80,9 @@ def test_a_bit_that_flips_on_the_way_to_s3_is_sent_again(
         return body[:99] + bytes([body[99] ^ 4]) + body[100:]
 
     proxy.tamper = flip
-    manifest, _ = pushed(client.listed(), way(client.adapter, store))
+    manifest, _ = pushed(client.listed(), push_context(client.adapter, store))
     assert not left
-    assert held(store, manifest.name) == FILES
+    assert stored_objects(store, manifest.name) == FILES
 
 
 LASTING: dict[str, tuple[Action, type[LmiError]]] = {
@@ -95,7 +95,7 @@ LASTING: dict[str, tuple[Action, type[LmiError]]] = {
 
 @pytest.mark.parametrize("step", ["a part", "a small file", "completing", "the manifest"])
 @pytest.mark.parametrize("fault", LASTING)
-def test_what_lasts_is_told_and_the_next_push_goes_on(
+def test_what_lasts_is_reported_and_the_next_push_continues(
     fault: str, step: str, client: HubClient, store: S3Store, proxy: Proxy
 ) -> None:
     action, error = LASTING[fault]
@@ -103,12 +103,12 @@ def test_what_lasts_is_told_and_the_next_push_goes_on(
     proxy.fail(Rule(do=action, method=method, path=path, times=None))
     listing = client.listed()
     with pytest.raises((error, AccessError, TransferFailed)) as caught:
-        pushed(listing, way(client.adapter, store))
+        pushed(listing, push_context(client.adapter, store))
     assert caught.value.hint
     assert not list(store.list("manifests/"))
     proxy.clear()
-    manifest, _ = pushed(listing, way(client.adapter, store))
-    assert held(store, manifest.name) == FILES
+    manifest, _ = pushed(listing, push_context(client.adapter, store))
+    assert stored_objects(store, manifest.name) == FILES
     assert store.uploads("") == ()
 
 
@@ -116,9 +116,9 @@ def test_a_part_that_arrived_is_not_sent_again(client: HubClient, store: S3Store
     proxy.fail(Rule(do=s3_error("SlowDown", 503), method="PUT", path="partNumber=2", times=None, delay=0.2))
     listing = client.listed()
     with pytest.raises(TransferFailed):
-        pushed(listing, way(client.adapter, store))
+        pushed(listing, push_context(client.adapter, store))
     proxy.clear()
-    pushed(listing, way(client.adapter, store))
-    assert [passed.path.partition("partNumber=")[2][:1] for passed in proxy.seen("PUT", "partNumber")] == [
-        "2"
-    ]
+    pushed(listing, push_context(client.adapter, store))
+    assert [
+        passed.path.partition("partNumber=")[2][:1] for passed in proxy.requests("PUT", "partNumber")
+    ] == ["2"]

@@ -16,7 +16,7 @@ from pathlib import Path
 import boto3
 import pytest
 
-from lmi_deploy.aws.s3.uploaders.external_program import Errand
+from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
 from lmi_deploy.aws.s3.uploaders.s5cmd import S5cmd, find_program
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.facts import ModelListing
@@ -24,9 +24,9 @@ from lmi_deploy.domain.weights import Manifest, weights_prefix
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, TransferFailed
 from lmi_deploy.host.clock import SystemClock
 from lmi_deploy.host.processes import identity
-from lmi_deploy.ports.external_uploader import Load
+from lmi_deploy.ports.external_uploader import UploadItem
 from lmi_deploy.ports.object_store import ObjectStore
-from lmi_deploy.sources.local_folder import ModelFolder
+from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.settings import TransferSettings
 from tests.support.s3_servers import S3Server
@@ -51,14 +51,14 @@ class Place:
 
     def weights(self, *, program: Path | None = None, server: S3Server | None = None) -> BucketWeights:
         by = server or self.server
-        errand = Errand(region=by.region, endpoint=by.url, retries=1)
+        target = UploadTarget(region=by.region, endpoint=by.url, retries=1)
         return BucketWeights(
             store=self.server.store(self.bucket),
             owner=self.server.owner,
             clock=SystemClock(),
             settings=TransferSettings(),
             where=self.bucket,
-            carriers={"s5cmd": S5cmd(by.session(), errand, SECRET_ENVIRONMENT, program=program)},
+            carriers={"s5cmd": S5cmd(by.session(), target, SECRET_ENVIRONMENT, program=program)},
         )
 
     @property
@@ -66,7 +66,7 @@ class Place:
         return self.server.store(self.bucket)
 
     def listing(self) -> ModelListing:
-        return ModelFolder().listing(str(self.folder), "main")
+        return LocalModel().listing(str(self.folder), "main")
 
 
 @pytest.fixture(params=["moto", "versity"])
@@ -90,18 +90,18 @@ def _place(server: S3Server, bucket: str, tmp_path: Path) -> Place:
     return Place(server, bucket, folder)
 
 
-def carried(place: Place, weights: BucketWeights | None = None) -> tuple[Manifest, list[Event]]:
+def upload(place: Place, weights: BucketWeights | None = None) -> tuple[Manifest, list[Event]]:
     listing = place.listing()
-    said: list[Event] = []
-    moving = (weights or place.weights()).carry(
+    events: list[Event] = []
+    moving = (weights or place.weights()).upload_files(
         listing, listing.files, place.folder, engine="s5cmd", key="push"
     )
     try:
         while True:
-            said.append(next(moving))
+            events.append(next(moving))
     except StopIteration as end:
         manifest: Manifest = end.value
-        return manifest, said
+        return manifest, events
 
 
 def flaws(place: Place, manifest: Manifest, *, deep: bool) -> tuple[object, ...]:
@@ -114,7 +114,7 @@ def flaws(place: Place, manifest: Manifest, *, deep: bool) -> tuple[object, ...]
         return found
 
 
-def there(place: Place) -> set[str]:
+def stored_keys(place: Place) -> set[str]:
     return {one.key for one in place.store.list("")}
 
 
@@ -126,32 +126,32 @@ def wrapped(tmp_path: Path, script: str) -> Path:
     return program
 
 
-def test_every_byte_arrives_and_the_manifest_says_so(place: Place) -> None:
-    manifest, said = carried(place)
+def test_every_byte_arrives_and_the_manifest_reports_it(place: Place) -> None:
+    manifest, events = upload(place)
     prefix = weights_prefix(manifest.name)
     assert {path: b"".join(place.store.read(prefix + path)) for path in FILES} == FILES
     assert {file.path: file.sha256 for file in manifest.files} == {
         path: hashlib.sha256(content).hexdigest() for path, content in FILES.items()
     }
-    assert "engine: s5cmd" in getattr(said[0], "text", "")
-    assert getattr(said[-1], "done", None) == manifest.size
+    assert "engine: s5cmd" in getattr(events[0], "text", "")
+    assert getattr(events[-1], "done", None) == manifest.size
     assert flaws(place, manifest, deep=False) == ()
     assert flaws(place, manifest, deep=True) == ()
 
 
 def test_a_second_time_nothing_moves(place: Place, tmp_path: Path) -> None:
-    manifest, _ = carried(place)
-    again, said = carried(place, place.weights(program=wrapped(tmp_path, "exit 9")))
+    manifest, _ = upload(place)
+    again, events = upload(place, place.weights(program=wrapped(tmp_path, "exit 9")))
     assert again == manifest
-    assert getattr(said[-1], "note", "") == "all there already"
+    assert getattr(events[-1], "note", "") == "all there already"
 
 
 def test_what_arrived_before_is_not_sent_again(place: Place, tmp_path: Path) -> None:
-    manifest, _ = carried(place)
+    manifest, _ = upload(place)
     prefix = weights_prefix(manifest.name)
     place.store.delete([f"manifests/{manifest.name}.json", f"{prefix}config.json"])
     counting = wrapped(tmp_path, f'tee -a {tmp_path}/commands | "$S5CMD" "$@"')
-    carried(place, place.weights(program=counting))
+    upload(place, place.weights(program=counting))
     commands = (tmp_path / "commands").read_text().splitlines()
     assert [line.split()[-1] for line in commands] == [f"s3://{place.bucket}/{prefix}config.json"]
 
@@ -160,28 +160,30 @@ def test_a_file_changed_after_it_was_listed_never_leaves(place: Place) -> None:
     listing = place.listing()
     (place.folder / "config.json").write_bytes(b'{"a": 2}')
     with pytest.raises(IntegrityError, match=r"config\.json"):
-        list(place.weights().carry(listing, listing.files, place.folder, engine="s5cmd", key="push"))
-    assert there(place) == set()
+        list(place.weights().upload_files(listing, listing.files, place.folder, engine="s5cmd", key="push"))
+    assert stored_keys(place) == set()
 
 
-def test_a_byte_flipped_on_the_way_is_no_object(place: Place, tmp_path: Path) -> None:
+def test_a_byte_corrupted_on_the_way_is_no_object(place: Place, tmp_path: Path) -> None:
     """The engine sends another file of the same size under the key."""
     other = tmp_path / "other"
     other.write_bytes(b'{"a": 3}')
     lying = wrapped(tmp_path, f'sed \'s#[^ ]*config.json s3#{other} s3#\' | "$S5CMD" "$@"')
     with pytest.raises(IntegrityError, match=r"config\.json: 8 bytes with sha256 .* arrived"):
-        carried(place, place.weights(program=lying))
-    assert not [key for key in there(place) if key.endswith("config.json") or key.startswith("manifests/")]
-    manifest, _ = carried(place)
+        upload(place, place.weights(program=lying))
+    assert not [
+        key for key in stored_keys(place) if key.endswith("config.json") or key.startswith("manifests/")
+    ]
+    manifest, _ = upload(place)
     assert flaws(place, manifest, deep=True) == ()
 
 
-def test_wrong_credentials_are_told_and_no_secret_is(strict: Place) -> None:
+def test_wrong_credentials_are_reported_and_no_secret_is(strict: Place) -> None:
     wrong = replace(strict.server, secret="another-secret-than-the-right-one")
-    with pytest.raises(AccessError, match="secret key is not the one") as told:
-        carried(strict, strict.weights(server=wrong))
-    assert "another-secret" not in f"{told.value} {told.value.hint} {told.value.details}"
-    assert there(strict) == set()
+    with pytest.raises(AccessError, match="secret key is not the one") as error:
+        upload(strict, strict.weights(server=wrong))
+    assert "another-secret" not in f"{error.value} {error.value.hint} {error.value.details}"
+    assert stored_keys(strict) == set()
 
 
 def test_the_owner_is_asked_before_the_engine_starts(strict: Place, tmp_path: Path) -> None:
@@ -190,13 +192,13 @@ def test_the_owner_is_asked_before_the_engine_starts(strict: Place, tmp_path: Pa
         store=strict.server.store(strict.bucket, owner="999999999999"),
     )
     with pytest.raises(AccessError):
-        carried(strict, weights)
+        upload(strict, weights)
     assert not (tmp_path / "started").exists()
 
 
 def test_credentials_go_by_the_environment_alone(place: Place, tmp_path: Path) -> None:
-    seen = wrapped(tmp_path, f'env > {tmp_path}/env; echo "$@" > {tmp_path}/argv; "$S5CMD" "$@"')
-    carried(place, place.weights(program=seen))
+    observed = wrapped(tmp_path, f'env > {tmp_path}/env; echo "$@" > {tmp_path}/argv; "$S5CMD" "$@"')
+    upload(place, place.weights(program=observed))
     environment = (tmp_path / "env").read_text()
     assert f"AWS_SECRET_ACCESS_KEY={place.server.secret}\n" in environment
     assert "AWS_PROFILE" not in environment
@@ -207,19 +209,19 @@ def test_a_killed_engine_leaves_nothing_half_and_the_next_run_ends_it(strict: Pl
     store = strict.store
     dying = wrapped(tmp_path, f'head -1 > {tmp_path}/first; "$S5CMD" "$@" < {tmp_path}/first; kill -9 $$')
     with pytest.raises(TransferFailed, match="was ended by signal 9"):
-        carried(strict, strict.weights(program=dying))
-    kept = there(strict)
+        upload(strict, strict.weights(program=dying))
+    kept = stored_keys(strict)
     assert {key.rpartition("/")[2] for key in kept} == {"model.safetensors"}
     assert store.uploads("") == ()
-    manifest, _ = carried(strict)
+    manifest, _ = upload(strict)
     assert flaws(strict, manifest, deep=True) == ()
 
 
 def test_ended_by_us_it_does_not_run_on(strict: Place, tmp_path: Path) -> None:
     hanging = wrapped(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 600")
-    by = S5cmd(strict.server.session(), Errand(region="us-east-1"), os.environ, program=hanging)
-    load = Load(path=strict.folder / "config.json", key="k", size=8, part=8 << 20)
-    with closing(by.carry([load], bucket=strict.bucket)) as carrying:
+    by = S5cmd(strict.server.session(), UploadTarget(region="us-east-1"), os.environ, program=hanging)
+    load = UploadItem(path=strict.folder / "config.json", key="k", size=8, part=8 << 20)
+    with closing(by.upload_files([load], bucket=strict.bucket)) as carrying:
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
             next(carrying)
         pid = int((tmp_path / "pid").read_text())
@@ -229,14 +231,14 @@ def test_ended_by_us_it_does_not_run_on(strict: Place, tmp_path: Path) -> None:
 
 
 def test_without_credentials_it_does_not_start(tmp_path: Path) -> None:
-    by = S5cmd(boto3.Session, Errand(region="us-east-1"), {}, program=wrapped(tmp_path, "exit 0"))
+    by = S5cmd(boto3.Session, UploadTarget(region="us-east-1"), {}, program=wrapped(tmp_path, "exit 0"))
     with pytest.raises(AccessError, match="there are none"):
-        list(by.carry([], bucket="b"))
+        list(by.upload_files([], bucket="b"))
 
 
 def test_a_program_that_is_not_there(place: Place, tmp_path: Path) -> None:
     with pytest.raises(LmiError, match="No such file"):
-        carried(place, place.weights(program=tmp_path / "absent"))
+        upload(place, place.weights(program=tmp_path / "absent"))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child when its parent is killed")
@@ -244,11 +246,11 @@ def test_killed_with_us(tmp_path: Path) -> None:
     hanging = wrapped(tmp_path, f"echo $$ > {tmp_path}/pid; exec sleep 600")
     program = (
         "import boto3\nfrom pathlib import Path\n"
-        "from lmi_deploy.aws.s3.uploaders.external_program import Errand\n"
+        "from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget\n"
         "from lmi_deploy.aws.s3.uploaders.s5cmd import S5cmd\n"
         "session = lambda: boto3.Session(aws_access_key_id='a', aws_secret_access_key='b')\n"
-        f"by = S5cmd(session, Errand(region='us-east-1'), {{}}, program=Path({str(hanging)!r}))\n"
-        "list(by.carry([], bucket='b'))\n"
+        f"by = S5cmd(session, UploadTarget(region='us-east-1'), {{}}, program=Path({str(hanging)!r}))\n"
+        "list(by.upload_files([], bucket='b'))\n"
     )
     clock = SystemClock()
     with subprocess.Popen([sys.executable, "-c", program]) as parent:

@@ -10,17 +10,19 @@ from pathlib import Path
 
 from lmi_deploy.emulator.faults.rule_files import load_rules
 from lmi_deploy.emulator.faults.rules import BadRule, Rule
-from tests.support.hub.repos import Shelf
+from tests.support.hub.repos import HubModels
 from tests.support.hub.server import run_hub
 from tests.support.hub.state import HubState
 
 
 def main() -> None:
     options = _options()
-    state = HubState(Shelf(options.root), tokens=frozenset(options.token), link_seconds=options.link_seconds)
+    state = HubState(
+        HubModels(options.root), tokens=frozenset(options.token), link_seconds=options.link_seconds
+    )
     if options.faults is not None:
         state.faults.add(*_rules(options.faults))
-    state.shelf.scan()
+    state.models.scan()
     asyncio.run(_serve(state, options))
 
 

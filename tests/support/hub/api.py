@@ -106,8 +106,8 @@ async def paths_info(request: web.Request) -> web.Response:
     repo = visible(request.app[STATE], request)
     snapshot = revision_of(repo, request.match_info["revision"])
     form = await request.post()
-    wanted = {str(path) for path in form.getall("paths", [])}
-    found = [_file_entry(repo, path, blob) for path, blob in snapshot.files.items() if path in wanted]
+    expected = {str(path) for path in form.getall("paths", [])}
+    found = [_file_entry(repo, path, blob) for path, blob in snapshot.files.items() if path in expected]
     return web.json_response(found)
 
 
@@ -115,15 +115,15 @@ async def refs(request: web.Request) -> web.Response:
     repo = visible(request.app[STATE], request)
     tags = {tag: snapshot.commit for tag in repo.settings.tags if (snapshot := repo.at(tag))}
     branches = {name: snapshot.commit for name, snapshot in repo.branches.items()}
-    answer: dict[str, Any] = {"converts": []}
+    response: dict[str, Any] = {"converts": []}
     for kind, at, named in (("branches", "heads", branches), ("tags", "tags", tags)):
-        answer[kind] = [
+        response[kind] = [
             {"name": name, "ref": f"refs/{at}/{name}", "targetCommit": commit}
             for name, commit in named.items()
         ]
     if "include_prs" in request.query:
-        answer["pullRequests"] = []
-    return web.json_response(answer)
+        response["pullRequests"] = []
+    return web.json_response(response)
 
 
 async def whoami(request: web.Request) -> web.Response:

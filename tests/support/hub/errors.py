@@ -35,7 +35,7 @@ def check_token(state: HubState, request: web.Request) -> None:
 
 def visible(state: HubState, request: web.Request) -> Repo:
     """The repository asked for; a private one looks exactly as a missing one."""
-    repo = state.shelf.find(f"{request.match_info['org']}/{request.match_info['name']}")
+    repo = state.models.find(f"{request.match_info['org']}/{request.match_info['name']}")
     token = token_of(request)
     if repo is not None and state.may_see(repo, token):
         return repo

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from lmi_deploy.emulator.faults.middleware import Streamed
+from lmi_deploy.emulator.faults.middleware import FaultyResponse
 from tests.support.hub.errors import Refusal, check_gate, revision_of, visible
 from tests.support.hub.repos import Blob, Repo
 from tests.support.hub.state import STATE, HubState
@@ -73,7 +73,7 @@ async def cdn(request: web.Request) -> web.StreamResponse:
         why = "Request has expired" if good else "Access denied"
         text = f"<?xml version='1.0'?><Error><Code>AccessDenied</Code><Message>{why}</Message></Error>"
         return web.Response(status=403, text=text, content_type="application/xml")
-    blob = state.shelf.large(name)
+    blob = state.models.large(name)
     if blob is None:
         return web.Response(
             status=404, text="<Error><Code>NoSuchKey</Code></Error>", content_type="application/xml"
@@ -83,20 +83,20 @@ async def cdn(request: web.Request) -> web.StreamResponse:
 
 def ranged(request: web.Request, blob: Blob, headers: dict[str, str]) -> web.StreamResponse:
     """The whole file, or the one range asked for (If-Range honoured)."""
-    asked = request.headers.get("Range")
+    requests = request.headers.get("Range")
     if_range = request.headers.get("If-Range")
-    if asked is None or (if_range is not None and if_range != headers["ETag"]):
-        return Streamed(blob.read(0, blob.size), length=blob.size, headers=headers)
-    span = _span(asked, blob.size)
+    if requests is None or (if_range is not None and if_range != headers["ETag"]):
+        return FaultyResponse(blob.read(0, blob.size), length=blob.size, headers=headers)
+    span = _span(requests, blob.size)
     if span is None:
         return web.Response(status=416, headers=headers | {"Content-Range": f"bytes */{blob.size}"})
     start, stop = span
     headers = headers | {"Content-Range": f"bytes {start}-{stop - 1}/{blob.size}"}
-    return Streamed(blob.read(start, stop), length=stop - start, headers=headers, status=206)
+    return FaultyResponse(blob.read(start, stop), length=stop - start, headers=headers, status=206)
 
 
-def _span(asked: str, size: int) -> tuple[int, int] | None:
-    match = _RANGE.fullmatch(asked.strip())
+def _span(requests: str, size: int) -> tuple[int, int] | None:
+    match = _RANGE.fullmatch(requests.strip())
     if match is None or not (match[1] or match[2]):
         return None
     if not match[1]:

@@ -124,7 +124,7 @@ def _git_oid(size: int, chunks: Iterator[bytes]) -> str:
     return digest.hexdigest()
 
 
-class Shelf:
+class HubModels:
     """All the repositories of one local Hub; folders are looked at again on every request."""
 
     def __init__(self, root: Path | None = None) -> None:

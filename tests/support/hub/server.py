@@ -12,11 +12,11 @@ from typing import Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.faults.middleware import FAULTS_PATH, NoAnswer, add_fault_routes, deliver, faulty
+from lmi_deploy.emulator.faults.middleware import FAULTS_PATH, NoResponse, add_fault_routes, deliver, faulty
 from lmi_deploy.emulator.faults.rules import Rule
 from tests.support.hub import api, files
 from tests.support.hub.errors import Refusal, check_token
-from tests.support.hub.repos import Repo, Settings, Shelf, Snapshot, blob_of
+from tests.support.hub.repos import HubModels, Repo, Settings, Snapshot, blob_of
 from tests.support.hub.state import STATE, HubState, Logged, RequestLog
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -58,7 +58,7 @@ async def _logged(request: web.Request, handler: Handler) -> web.StreamResponse:
     request.app[STATE].log.add(entry)
     try:
         entry.response = await handler(request)
-        entry.status = 0 if isinstance(entry.response, NoAnswer) else entry.response.status
+        entry.status = 0 if isinstance(entry.response, NoResponse) else entry.response.status
     except web.HTTPException as exc:
         entry.status = exc.status
         raise
@@ -99,7 +99,7 @@ class LocalHub:
 
     def publish(self, repo_id: str, files: Mapping[str, bytes], *, branch: str = "main") -> Snapshot:
         """A new commit of the branch with exactly these files; the repository is made if need be."""
-        repo = self.state.shelf.find(repo_id) or self.state.shelf.add(Repo(repo_id))
+        repo = self.state.models.find(repo_id) or self.state.models.add(Repo(repo_id))
         return repo.publish({path: blob_of(path, content) for path, content in files.items()}, branch)
 
     def fail(self, *rules: Rule) -> None:
@@ -108,7 +108,7 @@ class LocalHub:
 
     def settings(self, repo_id: str) -> Settings:
         """Who may read the repository; change it in place."""
-        repo = self.state.shelf.find(repo_id)
+        repo = self.state.models.find(repo_id)
         if repo is None:
             raise KeyError(repo_id)
         return repo.settings
@@ -143,7 +143,7 @@ def serve_hub(
     repos: Mapping[str, Mapping[str, bytes]] | None = None, *, state: HubState | None = None
 ) -> Iterator[LocalHub]:
     """A Hub in this process, on a thread and loop of its own; `repos` are files by repository."""
-    hub = LocalHub(state or HubState(Shelf()))
+    hub = LocalHub(state or HubState(HubModels()))
     for repo_id, content in (repos or {}).items():
         hub.publish(repo_id, content)
     started, loop, stop = threading.Event(), asyncio.new_event_loop(), asyncio.Event()

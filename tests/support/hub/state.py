@@ -12,9 +12,9 @@ from typing import Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.faults.middleware import Streamed
+from lmi_deploy.emulator.faults.middleware import FaultyResponse
 from lmi_deploy.emulator.faults.rules import FaultRules
-from tests.support.hub.repos import Repo, Settings, Shelf
+from tests.support.hub.repos import HubModels, Repo, Settings
 
 WallClock = Callable[[], float]
 
@@ -34,7 +34,7 @@ class Logged:
     @property
     def sent(self) -> int:
         """Bytes of body that left the server."""
-        if isinstance(self.response, Streamed):
+        if isinstance(self.response, FaultyResponse):
             return self.response.sent
         body = self.response.body if isinstance(self.response, web.Response) else b""
         return len(body) if isinstance(body, bytes) and self.method != "HEAD" else 0
@@ -100,7 +100,7 @@ class Quota:
 class HubState:
     """The shelf, who may read it, and how long a signed address lives."""
 
-    shelf: Shelf
+    models: HubModels
     tokens: frozenset[str] = frozenset()
     clock: WallClock = time.time
     link_seconds: int = 3600

@@ -5,24 +5,24 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.aws.s3.request_body import Payload
+from lmi_deploy.aws.s3.request_body import RequestBody
 
 _CONTENT = bytes(range(256)) * 12_289
 
 
 @given(st.integers(0, len(_CONTENT)), st.integers(1, 1 << 21))
 def test_from_any_place_in_any_step_it_is_the_same(start: int, step: int) -> None:
-    payload = Payload(memoryview(_CONTENT))
+    payload = RequestBody(memoryview(_CONTENT))
     assert payload.seek(start) == start == payload.tell()
     out = io.BytesIO()
-    while piece := payload.read(step):
-        assert len(piece) >= min(step, len(_CONTENT) - start - out.tell())
-        out.write(piece)
+    while chunk := payload.read(step):
+        assert len(chunk) >= min(step, len(_CONTENT) - start - out.tell())
+        out.write(chunk)
     assert out.getvalue() == _CONTENT[start:]
 
 
 def test_its_length_is_known_whatever_was_read() -> None:
-    payload = Payload(memoryview(_CONTENT)[5:])
+    payload = RequestBody(memoryview(_CONTENT)[5:])
     payload.read(10)
     assert len(payload) == len(_CONTENT) - 5
     assert payload.seek(0, 2) == len(_CONTENT) - 5

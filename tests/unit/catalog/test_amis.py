@@ -22,20 +22,20 @@ def test_every_host_image_that_sagemaker_knows_is_described_and_no_other() -> No
 def test_what_an_image_wants_suits_it(family: str) -> None:
     for version in images.versions(family):
         cuda = images.image(family, version, "us-east-1").cuda
-        assert amis.mismatch(amis.wanted(cuda, "gpu"), cuda, _of("ml.g5.xlarge")) == ""
+        assert amis.mismatch(amis.required_ami(cuda, "gpu"), cuda, _of("ml.g5.xlarge")) == ""
 
 
-def test_what_is_wanted_by_cuda() -> None:
-    assert amis.wanted("13.0", "gpu") == "al2023-ami-sagemaker-inference-gpu-4-1"
-    assert amis.wanted("12.8", "gpu") == "al2-ami-sagemaker-inference-gpu-3-1"
-    assert amis.wanted("11.8", "gpu") == ""
-    assert amis.wanted("", "gpu") == ""
-    assert amis.wanted("13.0", "cpu") == ""
-    assert amis.wanted("", "neuron") == ""
+def test_what_is_desired_by_cuda() -> None:
+    assert amis.required_ami("13.0", "gpu") == "al2023-ami-sagemaker-inference-gpu-4-1"
+    assert amis.required_ami("12.8", "gpu") == "al2-ami-sagemaker-inference-gpu-3-1"
+    assert amis.required_ami("11.8", "gpu") == ""
+    assert amis.required_ami("", "gpu") == ""
+    assert amis.required_ami("13.0", "cpu") == ""
+    assert amis.required_ami("", "neuron") == ""
 
 
 @pytest.mark.parametrize(
-    ("ami", "cuda", "on", "said"),
+    ("ami", "cuda", "on", "output"),
     [
         ("al2-ami-sagemaker-inference-gpu-3-1", "13.0", "ml.g5.xlarge", "the image is built on CUDA 13.0"),
         ("al2023-ami-sagemaker-inference-gpu-4-1", "12.8", "ml.g5.xlarge", "NVIDIA 580 for CUDA 13.0"),
@@ -44,8 +44,8 @@ def test_what_is_wanted_by_cuda() -> None:
         ("al2-ami-sagemaker-inference-gpu-2", "12.2", "ml.inf2.xlarge", "is for GPUs"),
     ],
 )
-def test_what_does_not_go_together(ami: str, cuda: str, on: str, said: str) -> None:
-    assert said in amis.mismatch(ami, cuda, _of(on))
+def test_what_does_not_go_together(ami: str, cuda: str, on: str, output: str) -> None:
+    assert output in amis.mismatch(ami, cuda, _of(on))
 
 
 @pytest.mark.parametrize(

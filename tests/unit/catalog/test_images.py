@@ -76,7 +76,7 @@ def test_a_family_for_one_device_is_taken_whatever_the_instance_has() -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "version", "said"),
+    ("family", "version", "output"),
     [
         ("djl-lmi", "0.37.0", "of 0.37 there is no image"),
         ("djl-lmi", "0.27.0", "older servers are in djl-tensorrtllm"),
@@ -88,8 +88,8 @@ def test_a_family_for_one_device_is_taken_whatever_the_instance_has() -> None:
         ("djl", "0.36.0", "no image family 'djl'"),
     ],
 )
-def test_what_there_is_not_is_explained(family: str, version: str, said: str) -> None:
-    with pytest.raises(Unresolvable, match=said) as caught:
+def test_what_there_is_not_is_explained(family: str, version: str, output: str) -> None:
+    with pytest.raises(Unresolvable, match=output) as caught:
         image(family, version, "us-east-1")
     assert caught.value.hint
 

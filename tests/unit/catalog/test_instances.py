@@ -93,7 +93,7 @@ def test_the_volume_rule_agrees_with_the_disks_of_every_described_type() -> None
     assert [each.name for each in described if each.refuses_volume != bool(each.nvme)] == []
 
 
-def test_graviton_is_told_from_x86() -> None:
+def test_graviton_is_reported_from_x86() -> None:
     arm = {_of(name).family for name in instances.names() if _of(name).architecture == "arm64"}
     assert arm == {family for family in _families() if re.fullmatch(r"[cmr]\dgn?d?", family)} | {"p6e-gb200"}
     assert "c7g" in arm

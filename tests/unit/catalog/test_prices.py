@@ -7,14 +7,14 @@ import pytest
 from lmi_deploy.catalog import instances, limits, prices
 
 
-def test_a_price_says_who_told_it_and_when() -> None:
+def test_a_price_reports_who_reported_it_and_when() -> None:
     found = prices.price("ml.m5.xlarge", "us-east-1")
     assert found is not None
     assert (found.hourly, found.currency) == (0.23, "USD")
     assert found.source == "AWS's price list, as public repositories quote it, 2026-09-28"
 
 
-def test_what_nobody_wrote_down_is_not_guessed() -> None:
+def test_what_no_one_wrote_down_is_not_guessed() -> None:
     assert prices.price("ml.p5en.48xlarge", "us-east-1") is None
     assert prices.price("ml.g5.xlarge", "eu-north-1") is None
     assert prices.price("ml.g9.xlarge", "us-east-1") is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lmi_deploy.domain.java_properties import parse_properties, reads_alike, write_line, write_properties
+from lmi_deploy.domain.java_properties import is_unambiguous, parse_properties, write_line, write_properties
 from tests.support.hypothesis_settings import examples
 from tests.support.java_properties import JavaProperties, java, java_properties
 
@@ -18,7 +18,7 @@ PAIRS = st.dictionaries(TEXT, TEXT, max_size=4)
 FILES = st.lists(
     st.sampled_from([*" \t\f\r\n\\=:#!abu", "\\u00e9", "\\ud83d\\ude00", "\\n", "key", "=value", "\r\n"]),
     max_size=40,
-).map(lambda pieces: "".join(pieces).encode("latin-1"))
+).map(lambda chunks: "".join(chunks).encode("latin-1"))
 MANY = examples(1000)
 
 
@@ -61,10 +61,10 @@ def test_java_reads_what_was_meant(jvm: JavaProperties, pairs: dict[str, str]) -
 @example(b"\\\n#x\n")
 def test_our_reader_reads_any_file_as_java_does(jvm: JavaProperties, raw: bytes) -> None:
     try:
-        ours: dict[str, str] | None = parse_properties(raw)
+        own: dict[str, str] | None = parse_properties(raw)
     except ValueError:
-        ours = None
-    assert ours == jvm.read(raw)
+        own = None
+    assert own == jvm.read(raw)
 
 
 def partition(text: str) -> dict[str, str]:
@@ -88,11 +88,11 @@ def partition(text: str) -> dict[str, str]:
 @example("a", "")
 def test_the_subset_that_reads_alike_reads_alike(key: str, value: str) -> None:
     line = write_line(key, value)
-    if reads_alike(key, value):
+    if is_unambiguous(key, value):
         assert partition(line) == parse_properties(line.encode()) == {key: value}
 
 
 @MANY
 @given(st.text("abcXYZ019._", min_size=1, max_size=20), st.text('abc 0/.:=-{}"', max_size=30).map(str.strip))
 def test_ordinary_pairs_are_in_that_subset(key: str, value: str) -> None:
-    assert reads_alike(key, value)
+    assert is_unambiguous(key, value)

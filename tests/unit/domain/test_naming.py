@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.domain.artifact import Artifact, ArtifactFile
-from lmi_deploy.domain.naming import MAX_NAME, NAME, digest, name_mistake, short
+from lmi_deploy.domain.naming import MAX_NAME, NAME, digest, name_error, short
 
 
 @dataclass(frozen=True)
@@ -47,29 +47,29 @@ def test_an_artifacts_digest_is_this_one_for_ever() -> None:
 
 @given(st.lists(st.tuples(st.text(max_size=4), st.binary(max_size=4)), max_size=3))
 def test_no_two_artifacts_share_a_digest_by_where_a_file_ends(files: list[tuple[str, bytes]]) -> None:
-    made = Artifact(tuple(ArtifactFile(path, content) for path, content in files))
+    created = Artifact(tuple(ArtifactFile(path, content) for path, content in files))
     if files:
         path, content = files[0]
-        moved = [ArtifactFile(path + content.decode("latin-1"), b""), *made.files[1:]]
-        assert (Artifact(tuple(moved)).digest == made.digest) == (tuple(moved) == made.files)
+        moved = [ArtifactFile(path + content.decode("latin-1"), b""), *created.files[1:]]
+        assert (Artifact(tuple(moved)).digest == created.digest) == (tuple(moved) == created.files)
 
 
 @pytest.mark.parametrize("name", ["a", "a1", "tiny-llama-2", "0", "a" * MAX_NAME])
 def test_good_names(name: str) -> None:
-    assert name_mistake(name) == ""
+    assert name_error(name) == ""
 
 
 @pytest.mark.parametrize("name", ["", "-a", "a-", "a--b", "A", "a_b", "a.b", "a/b", "..", "a\n", "ä"])
 def test_bad_names(name: str) -> None:
-    assert "lower case letters, digits and single dashes" in name_mistake(name)
+    assert "lower case letters, digits and single dashes" in name_error(name)
 
 
-def test_a_name_that_is_too_long_says_by_how_much() -> None:
-    assert name_mistake("a" * 49) == "49 characters, at most 48"
+def test_a_name_that_is_too_long_reports_by_how_much() -> None:
+    assert name_error("a" * 49) == "49 characters, at most 48"
 
 
 @given(st.from_regex(NAME, fullmatch=True))
 def test_no_good_name_leaves_its_folder(name: str) -> None:
-    if not name_mistake(name):
+    if not name_error(name):
         assert "/" not in name
         assert not name.startswith(".")

@@ -47,7 +47,7 @@ def test_ordinary_names_pass(path: str) -> None:
         ("/".join(["x" * 200] * 6), "is 1205 bytes long, at most 1024"),
     ],
 )
-def test_hostile_names_are_refused_with_the_reason(path: str, why: str) -> None:
+def test_unsafe_names_are_refused_with_the_reason(path: str, why: str) -> None:
     assert check_relative_path(path) == why
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.emulator.scaling.autoscaling_loop import wanted
-from lmi_deploy.emulator.services.alarm_evaluation import judge
+from lmi_deploy.emulator.scaling.autoscaling_loop import desired_count
+from lmi_deploy.emulator.services.alarm_evaluation import evaluate
 from lmi_deploy.emulator.services.metrics import Metrics, Point
 
 NAME = ("us-east-1", "mine", "errors", (("A", "a"),))
@@ -38,7 +38,7 @@ def test_a_count_that_would_meet_the_target(
     count: int, value: float | None, out: bool, expected: int
 ) -> None:
     policy = {"params": {"TargetTrackingScalingPolicyConfiguration": {"TargetValue": 5.0}}}
-    assert wanted(count, value, policy, out=out) == expected
+    assert desired_count(count, value, policy, out=out) == expected
 
 
 def measured(*values: float | None) -> Metrics:
@@ -66,14 +66,14 @@ def measured(*values: float | None) -> Metrics:
         ((9.0, 9.0, 9.0), {"ComparisonOperator": "GreaterThanUpperThreshold"}, None),
     ],
 )
-def test_what_an_alarm_says(
+def test_what_an_alarm_reports(
     values: tuple[float | None, ...], more: dict[str, Any], state: str | None
 ) -> None:
-    judged = judge({**ALARM, **more}, measured(*values), "us-east-1", 185.0)
-    assert (judged.state if judged is not None else None) == state
+    evaluation = evaluate({**ALARM, **more}, measured(*values), "us-east-1", 185.0)
+    assert (evaluation.state if evaluation is not None else None) == state
 
 
 def test_the_period_that_is_not_over_does_not_count() -> None:
-    judged = judge(ALARM, measured(9.0, 9.0, 9.0, 1.0), "us-east-1", 239.0)
-    assert judged is not None
-    assert (judged.state, judged.value) == ("ALARM", 9.0)
+    evaluation = evaluate(ALARM, measured(9.0, 9.0, 9.0, 1.0), "us-east-1", 239.0)
+    assert evaluation is not None
+    assert (evaluation.state, evaluation.value) == ("ALARM", 9.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.emulator.clock import TurnedClock
+from lmi_deploy.emulator.clock import VirtualClock
 
 
 class Real:
@@ -21,7 +21,7 @@ class Real:
         return self.seconds
 
 
-def passed(clock: TurnedClock, do: Callable[[], None]) -> float:
+def passed(clock: VirtualClock, do: Callable[[], None]) -> float:
     before = clock.now()
     do()
     return clock.now() - before
@@ -33,14 +33,14 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 def test_alone_it_goes_as_the_real_one() -> None:
     real = Real()
-    clock = TurnedClock(speed=100, real=real)
+    clock = VirtualClock(speed=100, real=real)
     assert passed(clock, lambda: setattr(real, "seconds", 3.0)) == pytest.approx(3)
 
 
 def test_waiting_is_shortened_and_work_is_not() -> None:
     async def scene() -> None:
         real = Real()
-        clock = TurnedClock(speed=100, real=real)
+        clock = VirtualClock(speed=100, real=real)
         waiter = asyncio.create_task(clock.sleep(1_000_000))
         await asyncio.sleep(0)
         assert passed(clock, lambda: setattr(real, "seconds", 1.0)) == pytest.approx(100)
@@ -55,7 +55,7 @@ def test_waiting_is_shortened_and_work_is_not() -> None:
 
 def test_turning_wakes_who_is_due_and_only_those() -> None:
     async def scene() -> None:
-        clock = TurnedClock(speed=0.001)
+        clock = VirtualClock(speed=0.001)
         soon, late = (asyncio.create_task(clock.sleep(seconds)) for seconds in (10, 1000))
         await asyncio.sleep(0)
         clock.advance(11)
@@ -74,7 +74,7 @@ def test_work_has_its_limit() -> None:
         return "done"
 
     async def scene() -> None:
-        clock = TurnedClock(speed=1_000_000)
+        clock = VirtualClock(speed=1_000_000)
         assert await clock.within(60, quick()) == "done"
         slow = asyncio.create_task(clock.within(60, asyncio.sleep(60)))
         await asyncio.sleep(0.01)
@@ -87,7 +87,7 @@ def test_work_has_its_limit() -> None:
 
 def test_invocations_are_limited_in_real_seconds_and_hold_nothing_up() -> None:
     async def scene() -> None:
-        clock = TurnedClock(speed=1_000_000)
+        clock = VirtualClock(speed=1_000_000)
         invocation = asyncio.create_task(clock.limited(60, asyncio.sleep(60)))
         await clock.sleep(3600)
         assert not invocation.done()
@@ -100,7 +100,7 @@ def test_invocations_are_limited_in_real_seconds_and_hold_nothing_up() -> None:
 
 def test_a_cancellation_that_comes_with_a_turn_is_not_lost() -> None:
     async def scene() -> None:
-        clock = TurnedClock(speed=0.001)
+        clock = VirtualClock(speed=0.001)
         sleeper = asyncio.create_task(clock.sleep(1000))
         await asyncio.sleep(0)
         clock.advance(1)
@@ -112,4 +112,4 @@ def test_a_cancellation_that_comes_with_a_turn_is_not_lost() -> None:
 
 
 def test_it_starts_ahead_by_what_it_was_ahead_before() -> None:
-    assert TurnedClock(skew=5000).skew() == pytest.approx(5000, abs=5)
+    assert VirtualClock(skew=5000).skew() == pytest.approx(5000, abs=5)

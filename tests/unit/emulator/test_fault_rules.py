@@ -26,7 +26,7 @@ from lmi_deploy.emulator.faults.rules import (
     Send,
     Stall,
     Step,
-    disturb,
+    inject,
 )
 
 GET = Call("GET", "/org/m/resolve/main/model.safetensors", {"Range": "bytes=5-"})
@@ -34,7 +34,7 @@ GET = Call("GET", "/org/m/resolve/main/model.safetensors", {"Range": "bytes=5-"}
 
 def strikes(rule: Rule, count: int, call: Call = GET) -> list[int]:
     rules = FaultRules([rule])
-    return [number for number in range(1, count + 1) if rules.strike(call)]
+    return [number for number in range(1, count + 1) if rules.apply(call)]
 
 
 @pytest.mark.parametrize(
@@ -70,19 +70,19 @@ def test_a_rule_matches_method_path_and_headers(rule: Rule, does: bool) -> None:
 
 def test_of_two_rules_that_are_due_the_first_strikes_and_both_count() -> None:
     rules = FaultRules([Rule(do=Lose(), name="a"), Rule(do=Drop(), name="b", nth=2)])
-    assert [rule.name for rule in (rules.strike(GET), rules.strike(GET)) if rule] == ["a", "b"]
+    assert [rule.name for rule in (rules.apply(GET), rules.apply(GET)) if rule] == ["a", "b"]
     assert [(t.matched, t.fired) for t in rules.tallies()] == [(2, 1), (2, 1)]
 
 
 def test_cleared_rules_never_strike() -> None:
     rules = FaultRules()
     rules.add(Rule(do=Lose(), times=None))
-    assert rules.strike(GET)
+    assert rules.apply(GET)
     rules.clear()
-    assert rules.strike(GET) is None
+    assert rules.apply(GET) is None
 
 
-def whole(steps: Iterable[Step]) -> bytes:
+def join(steps: Iterable[Step]) -> bytes:
     return b"".join(step.content for step in steps if isinstance(step, Send))
 
 
@@ -91,30 +91,30 @@ CHUNKS = st.lists(st.binary(min_size=1, max_size=9), max_size=9)
 
 @given(CHUNKS, st.integers(0, 90))
 def test_cut_sends_exactly_so_much_and_ends(chunks: list[bytes], at: int) -> None:
-    steps = list(disturb(Cut(at, reset=True), chunks))
-    assert whole(steps) == b"".join(chunks)[:at]
+    steps = list(inject(Cut(at, reset=True), chunks))
+    assert join(steps) == b"".join(chunks)[:at]
     assert steps[-1] == End(reset=True)
 
 
 @given(CHUNKS, st.integers(0, 90))
 def test_flip_changes_one_bit_of_one_byte(chunks: list[bytes], at: int) -> None:
-    before, after = b"".join(chunks), whole(list(disturb(Flip(at), chunks)))
+    before, after = b"".join(chunks), join(list(inject(Flip(at), chunks)))
     differing = [n for n, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
     assert differing == ([at] if at < len(before) else [])
 
 
 @given(CHUNKS, st.integers(0, 90))
 def test_stall_pauses_in_the_right_place_and_loses_nothing(chunks: list[bytes], at: int) -> None:
-    steps = list(disturb(Stall(at, 2.5), chunks))
-    assert whole(steps) == b"".join(chunks)
+    steps = list(inject(Stall(at, 2.5), chunks))
+    assert join(steps) == b"".join(chunks)
     if at < len(b"".join(chunks)):
         place = steps.index(Pause(2.5))
-        assert len(whole(steps[:place])) == at
+        assert len(join(steps[:place])) == at
 
 
 def test_pad_adds_and_an_action_without_a_body_leaves_it() -> None:
-    assert whole(list(disturb(Pad(3), [b"ab"]))) == b"ab\0\0\0"
-    assert whole(list(disturb(Lose(), [b"ab", b"c"]))) == b"abc"
+    assert join(list(inject(Pad(3), [b"ab"]))) == b"ab\0\0\0"
+    assert join(list(inject(Lose(), [b"ab", b"c"]))) == b"abc"
 
 
 EXAMPLES = {
@@ -190,7 +190,7 @@ def test_one_rule_a_list_and_an_object_of_rules_are_all_read() -> None:
         ),
     ],
 )
-def test_a_bad_rule_is_refused_and_says_where(text: str, message: str) -> None:
+def test_a_bad_rule_is_refused_and_reports_where(text: str, message: str) -> None:
     with pytest.raises(BadRule) as caught:
         parse_rules(text)
     assert message in caught.value.message

@@ -15,7 +15,7 @@ from lmi_deploy.errors import DeployFailed, UsageRefused
 from lmi_deploy.ports.environments import CacheEntry
 
 
-class Shelf:
+class WorkerFiles:
     """`Environments` of a fresh install of [emulator]: nothing is kept, and `has_network` or not."""
 
     def __init__(self, folder: Path, *, has_network: bool) -> None:
@@ -66,15 +66,15 @@ def bare(folder: Path) -> Path:
 def test_an_environment_is_built_where_none_has_numpy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    shelf = Shelf(tmp_path, has_network=True)
-    assert worker_python(shelf, None) == Path(sys.executable)
-    assert shelf.built == [WORKER_PACKAGES]
+    models = WorkerFiles(tmp_path, has_network=True)
+    assert worker_python(models, None) == Path(sys.executable)
+    assert models.built == [WORKER_PACKAGES]
     assert "building an environment for handlers (numpy" in capsys.readouterr().err
 
 
-def test_one_that_cannot_be_built_is_told_at_the_start(tmp_path: Path) -> None:
+def test_one_that_cannot_be_built_is_reported_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(UsageRefused, match="handlers need a Python with numpy") as refused:
-        worker_python(Shelf(tmp_path, has_network=False), None)
+        worker_python(WorkerFiles(tmp_path, has_network=False), None)
     assert "--python" in refused.value.hint
     assert "--no-containers" in refused.value.hint
 
@@ -82,7 +82,7 @@ def test_one_that_cannot_be_built_is_told_at_the_start(tmp_path: Path) -> None:
 def test_an_interpreter_without_numpy_is_refused_with_the_command(tmp_path: Path) -> None:
     python = bare(tmp_path)
     with pytest.raises(UsageRefused, match="it has no numpy") as refused:
-        worker_python(Shelf(tmp_path, has_network=True), python)
+        worker_python(WorkerFiles(tmp_path, has_network=True), python)
     assert f"{python} -m pip install numpy" in refused.value.hint
 
 

@@ -26,7 +26,7 @@ def test_where_an_object_lies(key: str, prefix: str, place: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "here"),
+    ("text", "path"),
     [
         ("/opt/ml/processing/x", "/r/opt/ml/processing/x"),
         ("--find-links=/opt/ml/processing", "--find-links=/r/opt/ml/processing"),
@@ -35,8 +35,8 @@ def test_where_an_object_lies(key: str, prefix: str, place: str) -> None:
         ("/opt/mlflow /opt/ml-x my/opt/ml", "/opt/mlflow /opt/ml-x my/opt/ml"),
     ],
 )
-def test_places_of_the_container_are_places_here(text: str, here: str) -> None:
-    assert localized(Path("/r"), text) == here
+def test_places_of_the_container_are_places_here(text: str, path: str) -> None:
+    assert localized(Path("/r"), text) == path
 
 
 def host(root: Path, content: bytes) -> Path:
@@ -48,8 +48,8 @@ def host(root: Path, content: bytes) -> Path:
 
 def test_messages_are_put_together_and_cut_between_characters(tmp_path: Path) -> None:
     first, second = host(tmp_path / "1", b"one "), host(tmp_path / "2", "é".encode() * 700)
-    told = exit_message([first, tmp_path / "none", second])
-    assert told == "one " + "é" * 510
+    message = exit_message([first, tmp_path / "none", second])
+    assert message == "one " + "é" * 510
     assert exit_message([tmp_path / "none"]) == ""
 
 

@@ -38,8 +38,8 @@ def test_objects_come_back_with_what_they_share() -> None:
 
     key = AccessKey("ada", "AKIA", "123456789012")
     large = FakeKey("k", b"x" * 10_000, "123456789012", "us-east-1")
-    held = defaultdict(list, {"a": [key, large]})
-    again = loaded(dumped({"one": held, "two": key, "three": re.compile("a+")}), "x")
+    existing = defaultdict(list, {"a": [key, large]})
+    again = loaded(dumped({"one": existing, "two": key, "three": re.compile("a+")}), "x")
     assert again["two"] is again["one"]["a"][0]
     assert vars(again["two"]) == vars(key)
     assert (again["one"]["a"][1].value, again["one"]["new"]) == (b"x" * 10_000, [])
@@ -60,7 +60,7 @@ def test_what_refers_to_itself_does_so_again() -> None:
         *("moto.s3.models:urllib.parse", "moto.iam.models:datetime", "moto.s3.models:get_canned_acl", ""),
     ],
 )
-def test_no_other_class_is_made(name: str) -> None:
+def test_no_other_class_is_created(name: str) -> None:
     objects = [{"class": name, "state": []}]
     document = json.dumps({"format": FORMAT, "root": {"ref": 0}, "objects": objects}).encode()
     with pytest.raises(Refused, match="not the state of an emulator of this version"):

@@ -45,9 +45,9 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("document", "request_", "answer"), CASES)
-def test_policies(document: dict[str, Any], request_: Request, answer: bool) -> None:
-    assert allows([document], request_) is answer
+@pytest.mark.parametrize(("document", "request_", "response"), CASES)
+def test_policies(document: dict[str, Any], request_: Request, response: bool) -> None:
+    assert allows([document], request_) is response
 
 
 TRUSTS = [
@@ -60,7 +60,7 @@ TRUSTS = [
 ]
 
 
-@pytest.mark.parametrize(("principal", "action", "answer"), TRUSTS)
-def test_trust(principal: Any, action: Any, answer: bool) -> None:
+@pytest.mark.parametrize(("principal", "action", "response"), TRUSTS)
+def test_trust(principal: Any, action: Any, response: bool) -> None:
     statement = {"Effect": "Allow", "Principal": principal, "Action": action}
-    assert trusts(policy(statement), "sagemaker.amazonaws.com") is answer
+    assert trusts(policy(statement), "sagemaker.amazonaws.com") is response

@@ -15,7 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.emulator.wire import aws_chunked, signature_check
-from lmi_deploy.emulator.wire.canonical_request import Wire, canonical_request, first_values, version_2
+from lmi_deploy.emulator.wire.canonical_request import (
+    SignableRequest,
+    canonical_request,
+    first_values,
+    version_2,
+)
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.signature import Signature, read_signature
 
@@ -25,7 +30,7 @@ SECRET = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 NOW = datetime(2013, 5, 24, tzinfo=UTC)
 EMPTY = hashlib.sha256(b"").hexdigest()
 SCOPE = "20130524/us-east-1/s3/aws4_request"
-GET = Wire(
+GET = SignableRequest(
     "GET",
     "/test.txt",
     (
@@ -48,14 +53,14 @@ CHUNKS = (
 SEED = "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9"
 
 
-def signature_of(wire: Wire) -> Signature:
+def signature_of(wire: SignableRequest) -> Signature:
     headers = {name.title(): value for name, value in wire.headers}
     found = read_signature(headers, first_values(wire.query))
     assert found is not None
     return found
 
 
-def refusal(wire: Wire, *, secret: str = SECRET, body: bytes = b"", now: datetime = NOW) -> str:
+def refusal(wire: SignableRequest, *, secret: str = SECRET, body: bytes = b"", now: datetime = NOW) -> str:
     """The code with which a request is refused; empty when it is not."""
     try:
         signature = signature_of(wire)
@@ -98,7 +103,7 @@ def test_a_signature_is_good_for_a_quarter_of_an_hour(late: int, code: str) -> N
 
 
 # https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-query-string-auth.html
-PRESIGNED = Wire(
+PRESIGNED = SignableRequest(
     "GET",
     "/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3"
     "%2Faws4_request&X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host"
@@ -115,7 +120,7 @@ def test_the_example_of_a_presigned_url() -> None:
 
 
 # https://docs.aws.amazon.com/AmazonS3/latest/API/RESTAuthentication.html, with the bucket that it was signed for
-OLD = Wire(
+OLD = SignableRequest(
     "GET",
     f"/johnsmith/photos/puppy.jpg?AWSAccessKeyId={KEY}&Signature={{}}&Expires=1175139620",
     (("Host", "s3.us-west-1.amazonaws.com"),),
@@ -132,7 +137,7 @@ def test_a_presigned_url_of_version_2() -> None:
     assert refusal(replace(good, target=good.target + "&acl"), now=before) == "SignatureDoesNotMatch"
 
 
-def streamed(kind: str = aws_chunked.SIGNED) -> Wire:
+def streamed(kind: str = aws_chunked.SIGNED) -> SignableRequest:
     """The example of the page on chunks; for other kinds signed anew."""
     headers = (
         ("Host", "s3.amazonaws.com"),
@@ -146,7 +151,7 @@ def streamed(kind: str = aws_chunked.SIGNED) -> Wire:
     names = sorted(name.lower() for name, _ in headers)
     scope = f"Credential={KEY}/{SCOPE},SignedHeaders={';'.join(names)},Signature="
     authorization = ("Authorization", f"AWS4-HMAC-SHA256 {scope}{SEED}")
-    wire = Wire("PUT", "/examplebucket/chunkObject.txt", (*headers, authorization))
+    wire = SignableRequest("PUT", "/examplebucket/chunkObject.txt", (*headers, authorization))
     if kind == aws_chunked.SIGNED:
         return wire
     (value,) = signature_check._signatures(wire, signature_of(wire), SECRET, None)
@@ -194,7 +199,7 @@ def test_whatever_botocore_signs_is_taken(parts: list[str], query: dict[str, str
         kind(Credentials(KEY, SECRET, "token"), service, "us-east-1").add_auth(request)  # type: ignore[no-untyped-call]
         headers = tuple(request.headers.items())
         target = request.url.removeprefix("http://127.0.0.1:4566")
-        wire = Wire("PUT", target, (("Host", "127.0.0.1:4566"), *headers))
+        wire = SignableRequest("PUT", target, (("Host", "127.0.0.1:4566"), *headers))
         assert refusal(wire, body=body, now=datetime.now(UTC)) == "", (kind, target)
         assert refusal(wire, body=body, secret="x", now=datetime.now(UTC)) == "SignatureDoesNotMatch"
 
@@ -204,13 +209,13 @@ def test_only_s3_takes_a_body_that_is_not_signed() -> None:
         method="POST", url="http://h/", data=b"x", headers={"X-Amz-Content-SHA256": "UNSIGNED-PAYLOAD"}
     )
     SigV4Auth(Credentials(KEY, SECRET), "sagemaker", "us-east-1").add_auth(request)  # type: ignore[no-untyped-call]
-    wire = Wire("POST", "/", (("Host", "h"), *request.headers.items()))
+    wire = SignableRequest("POST", "/", (("Host", "h"), *request.headers.items()))
     assert refusal(wire, body=b"y", now=datetime.now(UTC)) == "SignatureDoesNotMatch"
 
 
 def test_the_canonical_form_is_the_documents() -> None:
-    said = canonical_request(GET, "/test.txt", ("host", "range"), EMPTY)
+    output = canonical_request(GET, "/test.txt", ("host", "range"), EMPTY)
     assert (
-        said
+        output
         == f"GET\n/test.txt\n\nhost:examplebucket.s3.amazonaws.com\nrange:bytes=0-9\n\nhost;range\n{EMPTY}"
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.emulator.hosting.traffic_shifting import Shift, shifts, termination_wait
+from lmi_deploy.emulator.hosting.traffic_shifting import TrafficStep, shifts, termination_wait
 
 
 def routed(**routing: Any) -> dict[str, Any]:
@@ -20,23 +20,23 @@ def percent(value: int) -> dict[str, Any]:
 
 
 CASES = [
-    (None, [Shift(1.0, 0.0)]),
-    (routed(Type="ALL_AT_ONCE"), [Shift(1.0, 60.0)]),
-    (routed(Type="CANARY", CanarySize=percent(25)), [Shift(0.25, 60.0), Shift(1.0, 60.0)]),
+    (None, [TrafficStep(1.0, 0.0)]),
+    (routed(Type="ALL_AT_ONCE"), [TrafficStep(1.0, 60.0)]),
+    (routed(Type="CANARY", CanarySize=percent(25)), [TrafficStep(0.25, 60.0), TrafficStep(1.0, 60.0)]),
     (
         routed(Type="CANARY", CanarySize={"Type": "INSTANCE_COUNT", "Value": 1}),
-        [Shift(0.5, 60.0), Shift(1.0, 60.0)],
+        [TrafficStep(0.5, 60.0), TrafficStep(1.0, 60.0)],
     ),
-    (routed(Type="LINEAR", LinearStepSize=percent(50)), [Shift(0.5, 60.0), Shift(1.0, 60.0)]),
+    (routed(Type="LINEAR", LinearStepSize=percent(50)), [TrafficStep(0.5, 60.0), TrafficStep(1.0, 60.0)]),
     (
         {"RollingUpdatePolicy": {"MaximumBatchSize": percent(50), "WaitIntervalInSeconds": 30}},
-        [Shift(0.5, 30.0), Shift(1.0, 30.0)],
+        [TrafficStep(0.5, 30.0), TrafficStep(1.0, 30.0)],
     ),
 ]
 
 
 @pytest.mark.parametrize(("guard", "steps"), CASES)
-def test_steps(guard: Any, steps: list[Shift]) -> None:
+def test_steps(guard: Any, steps: list[TrafficStep]) -> None:
     assert list(shifts(guard, 2)) == steps
 
 

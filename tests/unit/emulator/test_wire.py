@@ -56,10 +56,10 @@ def test_cbor_as_botocore_reads_it() -> None:
 
     from botocore.parsers import RpcV2CBORParser
 
-    written = cbor.dumps({"a": [1, -2, 1.5, "x", b"y", None, True], "b": cbor.Moment(1.5e9)})
-    told = RpcV2CBORParser().parse_data_item(io.BufferedReader(io.BytesIO(written)))  # type: ignore[no-untyped-call]
-    assert told["a"] == [1, -2, 1.5, "x", b"y", None, True]
-    assert told["b"].timestamp() == 1.5e9
+    written = cbor.dumps({"a": [1, -2, 1.5, "x", b"y", None, True], "b": cbor.CborTimestamp(1.5e9)})
+    description = RpcV2CBORParser().parse_data_item(io.BufferedReader(io.BytesIO(written)))  # type: ignore[no-untyped-call]
+    assert description["a"] == [1, -2, 1.5, "x", b"y", None, True]
+    assert description["b"].timestamp() == 1.5e9
 
 
 PATTERNS = [
@@ -101,7 +101,7 @@ BEYOND: dict[str, list[str]] = {
 }
 
 
-def test_several_mistakes_are_told_at_once() -> None:
+def test_several_errors_are_reported_at_once() -> None:
     shape = service_model("sagemaker").operation_model("CreateEndpoint").input_shape
     with pytest.raises(ApiError) as refusal:
         check(shape, {"EndpointName": "-", "Tags": [{"Key": "k"}]})

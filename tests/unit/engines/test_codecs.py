@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.domain.inference_http import Head, Piece, Question
+from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import accelerate, custom, huggingface
 from lmi_deploy.engines.engine import Decoder
@@ -21,33 +21,35 @@ BUILTIN = HandlerSpec(entry_point=huggingface.MODULE, template=None)
 THEIRS = HandlerSpec(entry_point="model.py", template=None)
 
 
-def head(status: int = 200, kind: str = "application/json") -> Head:
-    return Head(status=status, reason="whatever", headers=(("Content-Type", kind),))
+def head(status: int = 200, kind: str = "application/json") -> ResponseHead:
+    return ResponseHead(status=status, reason="whatever", headers=(("Content-Type", kind),))
 
 
 def lines(*values: Any) -> bytes:
     return "".join(json.dumps(value, ensure_ascii=False) + "\n" for value in values).encode()
 
 
-def pieces(decoder: Decoder, *parts: bytes) -> list[Piece]:
-    return [piece for part in parts for piece in decoder.feed(part)] + decoder.close()
+def chunks_of(decoder: Decoder, *parts: bytes) -> list[Chunk]:
+    return [chunk for part in parts for chunk in decoder.feed(part)] + decoder.close()
 
 
-def sent(question: Question, handler: HandlerSpec = OURS) -> Any:
-    request = accelerate.encode(question, handler, "text-generation")
+def sent(inference_request: InferenceRequest, handler: HandlerSpec = OURS) -> Any:
+    request = accelerate.encode(inference_request, handler, "text-generation")
     assert request.headers == (("Content-Type", "application/json"),)
     return json.loads(request.body)
 
 
 def read(
     body: bytes, *, handler: HandlerSpec = OURS, kind: str = "application/json", prompt: str = ""
-) -> list[Piece]:
-    return pieces(accelerate.decoder(head(kind=kind), Question(prompt=prompt), handler), body)
+) -> list[Chunk]:
+    return chunks_of(accelerate.decoder(head(kind=kind), InferenceRequest(prompt=prompt), handler), body)
 
 
 def test_a_prompt_becomes_a_chat_with_the_system_prompt_first() -> None:
-    question = Question(prompt="Hi", system="Be short.", parameters={"max_new_tokens": 5, "seed": 1})
-    assert sent(question) == {
+    inference_request = InferenceRequest(
+        prompt="Hi", system="Be short.", parameters={"max_new_tokens": 5, "seed": 1}
+    )
+    assert sent(inference_request) == {
         "messages": [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Hi"}],
         "max_tokens": 5,
         "seed": 1,
@@ -55,48 +57,52 @@ def test_a_prompt_becomes_a_chat_with_the_system_prompt_first() -> None:
 
 
 def test_without_chat_it_is_a_completion() -> None:
-    assert sent(Question(prompt="Hi", chat=False)) == {"prompt": "Hi"}
+    assert sent(InferenceRequest(prompt="Hi", chat=False)) == {"prompt": "Hi"}
 
 
-def test_a_stream_asks_for_the_usage_at_its_end() -> None:
-    body = sent(Question(prompt="Hi", chat=False, stream=True))
+def test_a_stream_requests_the_usage_at_its_end() -> None:
+    body = sent(InferenceRequest(prompt="Hi", chat=False, stream=True))
     assert body == {"prompt": "Hi", "stream": True, "stream_options": {"include_usage": True}}
 
 
 def test_the_builtin_handler_never_gets_a_chat_body() -> None:
-    body = sent(Question(prompt="Hi", stream=True, parameters={"max_tokens": 5, "temperature": 0}), BUILTIN)
+    body = sent(
+        InferenceRequest(prompt="Hi", stream=True, parameters={"max_tokens": 5, "temperature": 0}), BUILTIN
+    )
     assert body == {"inputs": "Hi", "parameters": {"max_new_tokens": 5, "do_sample": False}}
 
 
 def test_sampling_is_switched_on_for_the_builtin_handler() -> None:
-    body = sent(Question(prompt="Hi", parameters={"temperature": 0.5}), BUILTIN)
+    body = sent(InferenceRequest(prompt="Hi", parameters={"temperature": 0.5}), BUILTIN)
     assert body == {"inputs": "Hi", "parameters": {"temperature": 0.5, "do_sample": True}}
 
 
 @pytest.mark.parametrize(
-    ("question", "what"),
+    ("inference_request", "what"),
     [
-        (Question(prompt="Hi", system="Be short."), "a system prompt"),
-        (Question(prompt="Hi", parameters={"seed": 1}), "the parameter seed"),
-        (Question(prompt="Hi", parameters={"stop": ["."]}), "the parameter stop"),
+        (InferenceRequest(prompt="Hi", system="Be short."), "a system prompt"),
+        (InferenceRequest(prompt="Hi", parameters={"seed": 1}), "the parameter seed"),
+        (InferenceRequest(prompt="Hi", parameters={"stop": ["."]}), "the parameter stop"),
     ],
 )
-def test_what_the_builtin_handler_would_fail_on_is_refused_here(question: Question, what: str) -> None:
+def test_what_the_builtin_handler_would_fail_on_is_refused_here(
+    inference_request: InferenceRequest, what: str
+) -> None:
     with pytest.raises(UsageRefused, match=f"djl_python.huggingface cannot take {what}") as caught:
-        accelerate.encode(question, BUILTIN, "text-generation")
+        accelerate.encode(inference_request, BUILTIN, "text-generation")
     assert "template text-generation" in caught.value.hint
 
 
 @pytest.mark.parametrize("handler", [OURS, BUILTIN])
 def test_a_whole_body_goes_as_it_is(handler: HandlerSpec) -> None:
-    request = accelerate.encode(Question(body=b"\0", content_type="image/png"), handler, None)
+    request = accelerate.encode(InferenceRequest(body=b"\0", content_type="image/png"), handler, None)
     assert (request.body, request.headers) == (b"\0", (("Content-Type", "image/png"),))
 
 
 def test_a_custom_engine_takes_whole_bodies_only() -> None:
-    assert custom.encode(Question(body=b"x"), THEIRS, None).body == b"x"
+    assert custom.encode(InferenceRequest(body=b"x"), THEIRS, None).body == b"x"
     with pytest.raises(UsageRefused) as caught:
-        custom.encode(Question(prompt="Hi"), THEIRS, None)
+        custom.encode(InferenceRequest(prompt="Hi"), THEIRS, None)
     assert "--body" in caught.value.hint
 
 
@@ -108,30 +114,30 @@ def test_a_custom_engine_takes_whole_bodies_only() -> None:
                 "choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}],
                 "usage": {"completion_tokens": 3},
             },
-            Piece(text="Hi", tokens=3, finish="stop"),
+            Chunk(text="Hi", tokens=3, finish="stop"),
         ),
-        ({"choices": [{"text": "a"}, {"text": "b"}]}, Piece(text="a\nb")),
-        ({"generated_text": "Hi"}, Piece(text="Hi")),
+        ({"choices": [{"text": "a"}, {"text": "b"}]}, Chunk(text="a\nb")),
+        ({"generated_text": "Hi"}, Chunk(text="Hi")),
         (
             {"generated_text": "Hi", "details": {"finish_reason": "length", "generated_tokens": 2}},
-            Piece(text="Hi", tokens=2, finish="length"),
+            Chunk(text="Hi", tokens=2, finish="length"),
         ),
-        ([{"generated_text": "a"}, {"generated_text": "b"}], Piece(text="a\nb")),
-        ([[0.5, 1]], Piece(text="[[0.5, 1]]")),
-        ({"error": {"message": "no"}}, Piece(error="no")),
+        ([{"generated_text": "a"}, {"generated_text": "b"}], Chunk(text="a\nb")),
+        ([[0.5, 1]], Chunk(text="[[0.5, 1]]")),
+        ({"error": {"message": "no"}}, Chunk(error="no")),
     ],
 )
-def test_an_answer_in_one_piece(body: Any, expected: Piece) -> None:
+def test_a_response_in_one_chunk(body: Any, expected: Chunk) -> None:
     assert read(json.dumps(body).encode()) == [expected]
 
 
-def test_an_empty_answer_has_no_pieces() -> None:
+def test_an_empty_answer_has_no_chunks() -> None:
     assert read(b"") == []
     assert read(b"", kind="application/jsonlines") == []
 
 
 def test_what_is_not_json_is_shown_as_it_is() -> None:
-    assert read(b"hello") == [Piece(text="hello")]
+    assert read(b"hello") == [Chunk(text="hello")]
 
 
 CHAT = lines(
@@ -141,10 +147,10 @@ CHAT = lines(
     {"choices": [], "usage": {"completion_tokens": 4}},
 )
 CHAT_PIECES = [
-    Piece(text="Grü", tokens=1),
-    Piece(text="ße 😀", tokens=1),
-    Piece(finish="stop"),
-    Piece(tokens=2),
+    Chunk(text="Grü", tokens=1),
+    Chunk(text="ße 😀", tokens=1),
+    Chunk(finish="stop"),
+    Chunk(tokens=2),
 ]
 
 
@@ -152,8 +158,8 @@ CHAT_PIECES = [
 def test_chunks_read_the_same_wherever_they_are_cut(cuts: list[int]) -> None:
     edges = [0, *sorted(cuts), len(CHAT)]
     parts = [CHAT[start:end] for start, end in pairwise(edges)]
-    decoder = accelerate.decoder(head(kind="application/jsonlines"), Question(), OURS)
-    assert pieces(decoder, *parts) == CHAT_PIECES
+    decoder = accelerate.decoder(head(kind="application/jsonlines"), InferenceRequest(), OURS)
+    assert chunks_of(decoder, *parts) == CHAT_PIECES
 
 
 def test_lines_grouped_under_a_unary_content_type_are_lines() -> None:
@@ -166,8 +172,8 @@ def test_token_lines() -> None:
         {"token": {"id": 2, "text": "b"}, "generated_text": "ab", "details": {"finish_reason": "length"}},
     )
     assert read(body, kind="application/jsonlines") == [
-        Piece(text="a", tokens=1),
-        Piece(text="b", tokens=1, finish="length"),
+        Chunk(text="a", tokens=1),
+        Chunk(text="b", tokens=1, finish="length"),
     ]
 
 
@@ -175,42 +181,44 @@ def test_token_lines() -> None:
 def test_a_stream_that_breaks_ends_with_the_reason(end: bytes) -> None:
     first = lines({"choices": [{"text": "a"}]})
     assert read(first + b"out of luck" + end, kind="application/jsonlines") == [
-        Piece(text="a", tokens=1),
-        Piece(error="out of luck"),
+        Chunk(text="a", tokens=1),
+        Chunk(error="out of luck"),
     ]
     assert read(first + b'{"error": {"message": "no"}}' + end, kind="application/jsonlines")[1:] == [
-        Piece(error="no")
+        Chunk(error="no")
     ]
 
 
 def test_the_builtin_handler_repeats_the_prompt_and_we_do_not() -> None:
-    whole = json.dumps([{"generated_text": "The sky is blue"}]).encode()
-    assert read(whole, handler=BUILTIN, prompt="The sky") == [Piece(text=" is blue")]
+    content = json.dumps([{"generated_text": "The sky is blue"}]).encode()
+    assert read(content, handler=BUILTIN, prompt="The sky") == [Chunk(text=" is blue")]
     stream = lines({"outputs": ["The sky"]}, {"outputs": [" is"]}, {"outputs": "seed is not used"})
     assert read(stream, handler=BUILTIN, kind="application/jsonlines", prompt="The sky") == [
-        Piece(text=" is", tokens=1),
-        Piece(error="seed is not used"),
+        Chunk(text=" is", tokens=1),
+        Chunk(error="seed is not used"),
     ]
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "output"),
     [
         ({"code": 424, "message": "invoke handler failure", "error": "KeyError('x')"}, "424: KeyError('x')"),
         ({"code": 424, "type": "ModelException", "message": "busy"}, "424: busy"),
         ({"error": {"message": "n: only 1", "param": "n"}}, "424: n: only 1"),
     ],
 )
-def test_an_error_says_its_status_and_the_reason(body: Any, said: str) -> None:
+def test_an_error_reports_its_status_and_the_reason(body: Any, output: str) -> None:
     for module in (accelerate, custom):
-        decoder = module.decoder(head(424), Question(), THEIRS)
-        assert pieces(decoder, json.dumps(body).encode()) == [Piece(error=said)]
+        decoder = module.decoder(head(424), InferenceRequest(), THEIRS)
+        assert chunks_of(decoder, json.dumps(body).encode()) == [Chunk(error=output)]
 
 
 def test_an_error_without_a_body_has_the_reason_of_its_head() -> None:
-    assert pieces(accelerate.decoder(head(413), Question(), OURS)) == [Piece(error="413: whatever")]
+    assert chunks_of(accelerate.decoder(head(413), InferenceRequest(), OURS)) == [
+        Chunk(error="413: whatever")
+    ]
 
 
 def test_a_custom_answer_is_text_as_it_comes() -> None:
-    decoder = custom.decoder(head(kind="text/plain"), Question(), THEIRS)
-    assert pieces(decoder, "ü".encode()[:1], "ü".encode()[1:]) == [Piece(text="ü")]
+    decoder = custom.decoder(head(kind="text/plain"), InferenceRequest(), THEIRS)
+    assert chunks_of(decoder, "ü".encode()[:1], "ü".encode()[1:]) == [Chunk(text="ü")]

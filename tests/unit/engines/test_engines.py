@@ -25,18 +25,18 @@ def test_each_engine_is_registered_under_its_own_name() -> None:
     assert {name: module.name for name, module in ENGINES.items()} == {name: name for name in ENGINES}
 
 
-def test_an_engine_that_is_not_built_says_which_are() -> None:
+def test_an_engine_that_is_not_built_reports_which_are() -> None:
     with pytest.raises(Unresolvable, match="triton is not built yet") as caught:
         engine("triton")
     assert "accelerate" in caught.value.hint
 
 
 @pytest.mark.parametrize("template", [each for module in ENGINES.values() for each in module.templates])
-def test_every_template_is_there(template: str) -> None:
+def test_every_template_exists(template: str) -> None:
     assert (TEMPLATES / template / "model.py").is_file()
 
 
-def test_text_generation_runs_on_our_handler_unless_the_recipe_says_otherwise() -> None:
+def test_text_generation_runs_on_our_handler_unless_the_recipe_reports_otherwise() -> None:
     assert accelerate.handler(Handler(), "text-generation") == OURS
     assert accelerate.handler(Handler(builtin=huggingface.MODULE), "text-generation") == BUILTIN
     assert accelerate.handler(Handler(), "question-answering") == BUILTIN
@@ -90,7 +90,7 @@ def test_options_replace_ours_in_place_and_follow_otherwise() -> None:
     assert len(dict(found)) == len(found)
 
 
-def test_the_builtin_handler_is_told_its_task_and_to_leave_rolling_batch() -> None:
+def test_the_builtin_handler_is_reported_its_task_and_to_leave_rolling_batch() -> None:
     found = dict(accelerate.properties(BUILTIN, (), task="text2text-generation", tensor_parallel_degree=1))
     assert found["option.task"] == "text2text-generation"
     assert found["option.rolling_batch"] == "disable"
@@ -105,8 +105,8 @@ def test_an_asynchronous_handler_of_the_user_keeps_rolling_batch() -> None:
 
 
 def test_a_probe_by_task() -> None:
-    question = accelerate.probe(OURS, "text-generation")
-    assert question is not None
-    assert question.prompt == "Say OK"
+    inference_request = accelerate.probe(OURS, "text-generation")
+    assert inference_request is not None
+    assert inference_request.prompt == "Say OK"
     assert accelerate.probe(OURS, "question-answering") is None
     assert custom.probe(OURS, "text-generation") is None

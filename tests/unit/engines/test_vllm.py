@@ -9,7 +9,7 @@ import pytest
 
 from lmi_deploy.catalog import images, options
 from lmi_deploy.domain.artifact import SLOT
-from lmi_deploy.domain.inference_http import Head, Piece, Question
+from lmi_deploy.domain.inference_http import Chunk, InferenceRequest, ResponseHead
 from lmi_deploy.domain.recipe import Handler, Task
 from lmi_deploy.domain.spec import HandlerSpec
 from lmi_deploy.engines import vllm
@@ -25,17 +25,19 @@ def lines_of(handler: HandlerSpec, *given: tuple[str, str], task: Task | None = 
     return vllm.properties(handler, given, task=task, tensor_parallel_degree=4)
 
 
-def sent(question: Question, handler: HandlerSpec = SERVICE, task: Task | None = "text-generation") -> Any:
-    request = vllm.encode(question, handler, task)
+def sent(
+    inference_request: InferenceRequest, handler: HandlerSpec = SERVICE, task: Task | None = "text-generation"
+) -> Any:
+    request = vllm.encode(inference_request, handler, task)
     assert request.headers == (("Content-Type", "application/json"),)
     return json.loads(request.body)
 
 
-def read(body: bytes, kind: str, *, status: int = 200, cut: int = 7) -> list[Piece]:
-    head = Head(status=status, reason="whatever", headers=(("Content-Type", kind),))
-    decoder = vllm.decoder(head, Question(), SERVICE)
+def read(body: bytes, kind: str, *, status: int = 200, cut: int = 7) -> list[Chunk]:
+    head = ResponseHead(status=status, reason="whatever", headers=(("Content-Type", kind),))
+    decoder = vllm.decoder(head, InferenceRequest(), SERVICE)
     parts = [body[at : at + cut] for at in range(0, len(body), cut)]
-    return [piece for part in parts for piece in decoder.feed(part)] + decoder.close()
+    return [chunk for part in parts for chunk in decoder.feed(part)] + decoder.close()
 
 
 @pytest.mark.parametrize(
@@ -59,7 +61,7 @@ def test_every_published_version_has_a_handler_and_options_that_it_knows() -> No
     for version in images.versions(vllm.family):
         chosen = vllm.handler(Handler(), "text-generation", version=version)
         written = [key.removeprefix("option.") for key, _ in lines_of(chosen) if key.startswith("option.")]
-        known = {name: options.standing("vllm", name, version).state for name in written}
+        known = {name: options.option_status("vllm", name, version).state for name in written}
         assert set(known.values()) == {"known"}, (version, known)
 
 
@@ -117,15 +119,15 @@ def test_options_that_contradict_the_handler_are_refused(given: tuple[str, str])
     assert dict(lines_of(OWN, given))[f"option.{given[0]}"] == given[1]
 
 
-def test_an_embedding_model_is_told_so() -> None:
+def test_an_embedding_model_is_reported_so() -> None:
     assert dict(lines_of(SERVICE, task="text-embedding"))["option.task"] == "text-embedding"
-    assert sent(Question(prompt="OK"), task="text-embedding") == {"inputs": "OK"}
+    assert sent(InferenceRequest(prompt="OK"), task="text-embedding") == {"inputs": "OK"}
     probe = vllm.probe(SERVICE, "text-embedding")
     assert probe is not None
     assert sent(probe, task="text-embedding") == {"inputs": "OK"}
 
 
-def test_the_image_brings_all_packages() -> None:
+def test_the_image_transfers_all_packages() -> None:
     assert vllm.packages(SERVICE) == ()
 
 
@@ -139,8 +141,8 @@ def test_the_probe_is_a_short_chat_without_chance() -> None:
     }
 
 
-def test_a_stream_of_a_chat_asks_for_the_usage() -> None:
-    assert sent(Question(prompt="Hi", stream=True, parameters={"max_new_tokens": 5})) == {
+def test_a_stream_of_a_chat_requests_the_usage() -> None:
+    assert sent(InferenceRequest(prompt="Hi", stream=True, parameters={"max_new_tokens": 5})) == {
         "messages": [{"role": "user", "content": "Hi"}],
         "max_tokens": 5,
         "stream": True,
@@ -149,13 +151,13 @@ def test_a_stream_of_a_chat_asks_for_the_usage() -> None:
 
 
 def test_what_is_no_chat_is_a_completion_and_for_the_rolling_batch_lmis_own_form() -> None:
-    asked = Question(prompt="Hi", chat=False, stream=True, parameters={"max_tokens": 5})
-    assert sent(asked)["prompt"] == "Hi"
-    assert sent(asked, ROLLING) == {"inputs": "Hi", "parameters": {"max_new_tokens": 5}, "stream": True}
+    requests = InferenceRequest(prompt="Hi", chat=False, stream=True, parameters={"max_tokens": 5})
+    assert sent(requests)["prompt"] == "Hi"
+    assert sent(requests, ROLLING) == {"inputs": "Hi", "parameters": {"max_new_tokens": 5}, "stream": True}
 
 
 def test_a_whole_body_goes_as_it_is() -> None:
-    request = vllm.encode(Question(body=b"{}", content_type="text/x"), SERVICE, None)
+    request = vllm.encode(InferenceRequest(body=b"{}", content_type="text/x"), SERVICE, None)
     assert (request.body, request.headers) == (b"{}", (("Content-Type", "text/x"),))
 
 
@@ -165,7 +167,7 @@ CHUNKS = [
     {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": "!"}, "finish_reason": "stop"}]},
     {"object": "chat.completion.chunk", "choices": [], "usage": {"completion_tokens": 3}},
 ]  # fmt: skip
-SHOWN = [Piece(text="Grüße", tokens=1), Piece(text="!", tokens=1, finish="stop"), Piece(tokens=1)]
+SHOWN = [Chunk(text="Grüße", tokens=1), Chunk(text="!", tokens=1, finish="stop"), Chunk(tokens=1)]
 
 
 def test_a_stream_of_a_chat_as_the_service_writes_it() -> None:
@@ -183,8 +185,8 @@ def test_a_stream_of_server_sent_events() -> None:
 def test_events_that_break_end_with_the_reason() -> None:
     first = json.dumps({"choices": [{"delta": {"content": "a"}}]})
     assert read(f"data: {first}\n\nout of memory".encode(), "text/event-stream") == [
-        Piece(text="a", tokens=1),
-        Piece(error="out of memory"),
+        Chunk(text="a", tokens=1),
+        Chunk(error="out of memory"),
     ]
 
 
@@ -201,27 +203,27 @@ def test_lines_of_tokens() -> None:
     ]
     body = "".join(json.dumps(token) + "\n" for token in tokens).encode()
     assert read(body, "application/jsonlines") == [
-        Piece(text="a", tokens=1),
-        Piece(text="b", tokens=1, finish="length"),
+        Chunk(text="a", tokens=1),
+        Chunk(text="b", tokens=1, finish="length"),
     ]
 
 
-def test_a_whole_answer() -> None:
+def test_a_whole_response() -> None:
     chat = {
         "object": "chat.completion",
         "choices": [{"message": {"role": "assistant", "content": "OK."}, "finish_reason": "stop"}],
         "usage": {"completion_tokens": 2},
     }
-    assert read(json.dumps(chat).encode(), "application/json") == [Piece(text="OK.", tokens=2, finish="stop")]
+    assert read(json.dumps(chat).encode(), "application/json") == [Chunk(text="OK.", tokens=2, finish="stop")]
     generated = {"generated_text": "OK", "details": {"finish_reason": "length", "generated_tokens": 1}}
     assert read(json.dumps(generated).encode(), "application/json") == [
-        Piece(text="OK", tokens=1, finish="length")
+        Chunk(text="OK", tokens=1, finish="length")
     ]
 
 
 def test_an_error_of_the_service() -> None:
     body = json.dumps({"error": "max_tokens must be at least 1", "code": 424}).encode()
-    assert read(body, "application/json", status=424) == [Piece(error="424: max_tokens must be at least 1")]
+    assert read(body, "application/json", status=424) == [Chunk(error="424: max_tokens must be at least 1")]
 
 
 def test_a_record_finds_the_codec_again() -> None:

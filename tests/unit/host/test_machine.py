@@ -58,11 +58,11 @@ def test_no_driver_tool_means_no_devices(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_bound_or_spoken_for_is_passed_over() -> None:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        holder.listen()
-        port = holder.getsockname()[1]
-        found = free_port("127.0.0.1", start=port, taken=frozenset({port + 1}))
+    with socket.socket() as owner:
+        owner.bind(("127.0.0.1", 0))
+        owner.listen()
+        port = owner.getsockname()[1]
+        found = free_port("127.0.0.1", start=port, used=frozenset({port + 1}))
     assert found > port + 1
 
 
@@ -73,4 +73,4 @@ def test_an_address_of_another_machine_is_an_error() -> None:
 
 def test_no_free_port_at_all_is_an_error() -> None:
     with pytest.raises(LmiError, match="65535"):
-        free_port("127.0.0.1", start=65535, taken=frozenset({65535}))
+        free_port("127.0.0.1", start=65535, used=frozenset({65535}))

@@ -37,7 +37,7 @@ def _await_text(path: Path) -> str:
     return path.read_text().strip()
 
 
-def _await_gone(pid: int) -> None:
+def _wait_until_ended(pid: int) -> None:
     deadline = CLOCK.monotonic() + 60
     while identity(pid) is not None:
         assert CLOCK.monotonic() < deadline
@@ -48,7 +48,7 @@ def test_a_detached_program_has_its_own_session_log_folder_and_environment(tmp_p
     (tmp_path / "log").write_text("before\n")
     code = "import os,sys; print(os.getsid(0)==os.getpid(), os.getcwd(), os.environ['MARK'], sys.stdin.read()=='')"
     process = _start(tmp_path, code, MARK="m")
-    _await_gone(process.pid)
+    _wait_until_ended(process.pid)
     assert (tmp_path / "log").read_text() == f"before\nTrue {tmp_path} m True\n"
     assert not alive(process)
 
@@ -75,26 +75,26 @@ def test_children_that_outlive_their_leader_end_too(tmp_path: Path) -> None:
     child = int(_await_text(tmp_path / "log"))
     assert session_members(process) == (child,)
     end(process, grace=5, clock=CLOCK)
-    _await_gone(child)
+    _wait_until_ended(child)
 
 
-def test_what_a_killed_leader_left_is_found_and_ended_but_never_a_strangers(tmp_path: Path) -> None:
+def test_what_a_killed_leader_left_is_found_and_ended_but_never_a_foreign(tmp_path: Path) -> None:
     process = _start(tmp_path, PARENT)
     child = int(_await_text(tmp_path / "log"))
     os.kill(process.pid, signal.SIGKILL)
-    _await_gone(process.pid)
+    _wait_until_ended(process.pid)
     boot, _, start = process.started.rpartition("/")
-    for stranger in ("another-boot/1", f"{boot}/{float(start) + 1e9}"):
-        assert session_members(replace(process, started=stranger)) == ()
+    for foreign in ("another-boot/1", f"{boot}/{float(start) + 1e9}"):
+        assert session_members(replace(process, started=foreign)) == ()
     end(process, grace=5, clock=CLOCK)
-    _await_gone(child)
+    _wait_until_ended(child)
 
 
 def test_a_zombie_is_gone(tmp_path: Path) -> None:
     code = "import os, time; pid = os.fork() or os._exit(0); print(pid, flush=True); time.sleep(60)"
     process = _start(tmp_path, code)
     zombie = int(_await_text(tmp_path / "log"))
-    _await_gone(zombie)
+    _wait_until_ended(zombie)
     os.kill(zombie, 0)  # its number is taken still
     end(process, grace=5, clock=CLOCK)
 
@@ -102,13 +102,13 @@ def test_a_zombie_is_gone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("started", ["", "another-boot/1"])
 def test_another_process_of_that_number_is_left_alone(tmp_path: Path, started: str) -> None:
     process = _start(tmp_path, CHILD)
-    stranger = replace(process, started=started)
-    assert not alive(stranger)
-    end(stranger, grace=0, clock=CLOCK)
-    assert session_members(stranger) == ()
+    foreign = replace(process, started=started)
+    assert not alive(foreign)
+    end(foreign, grace=0, clock=CLOCK)
+    assert session_members(foreign) == ()
     assert alive(process)
     end(process, grace=5, clock=CLOCK)
 
 
-def test_a_number_that_nobody_has_is_no_process() -> None:
+def test_a_number_that_no_one_has_is_no_process() -> None:
     assert identity(2**22 + 1) is None

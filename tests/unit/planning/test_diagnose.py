@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lmi_deploy.catalog.failures import failures, noise
-from lmi_deploy.planning.diagnose import Surroundings, diagnose
+from lmi_deploy.planning.diagnose import DiagnosisContext, diagnose
 from tools.generate_failures import SAMPLES, TABLE, table
 
 WRITTEN = json.loads(SAMPLES.read_text(encoding="utf-8"))
@@ -21,8 +21,8 @@ SHARED = {
 FRAME = '  File "/usr/lib/python3/x.py", line 12, in {}'
 
 
-def around(entry: dict[str, object]) -> Surroundings:
-    return Surroundings(
+def around(entry: dict[str, object]) -> DiagnosisContext:
+    return DiagnosisContext(
         where=str(entry["where"]), engine=str(entry.get("engine", "")), facts=entry.get("given", {})
     )  # type: ignore[arg-type]
 
@@ -38,8 +38,8 @@ def stream(entry: dict[str, str], lines: list[str]) -> list[str]:
     ]
 
 
-def told(lines: list[str], surroundings: Surroundings) -> str | None:
-    found = diagnose(lines, surroundings)
+def diagnosed(lines: list[str], context: DiagnosisContext) -> str | None:
+    found = diagnose(lines, context)
     return found.id if found else None
 
 
@@ -83,20 +83,22 @@ def test_the_table_is_the_one_that_the_samples_make() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=[entry["id"] for entry in ENTRIES])
-def test_an_entry_is_told_from_its_own_lines(entry: dict[str, object]) -> None:
+def test_an_entry_is_reported_from_its_own_lines(entry: dict[str, object]) -> None:
     lines: list[str] = entry["lines"]  # type: ignore[assignment]
-    assert told(stream(entry, lines), around(entry)) == entry["id"]  # type: ignore[arg-type]
+    assert diagnosed(stream(entry, lines), around(entry)) == entry["id"]  # type: ignore[arg-type]
     for line in lines:
         if line not in SHARED or entry.get("given") or entry.get("frames"):
-            assert told(stream(entry, [line]), around(entry)) == entry["id"], line  # type: ignore[arg-type]
-            assert told(stream(entry, [other_values(line)]), around(entry)) == entry["id"], other_values(line)  # type: ignore[arg-type]
+            assert diagnosed(stream(entry, [line]), around(entry)) == entry["id"], line  # type: ignore[arg-type]
+            assert diagnosed(stream(entry, [other_values(line)]), around(entry)) == entry["id"], other_values(
+                line
+            )  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=[entry["id"] for entry in ENTRIES])
-def test_it_is_told_without_knowing_where_it_comes_from(entry: dict[str, object]) -> None:
+def test_it_is_reported_without_knowing_where_it_comes_from(entry: dict[str, object]) -> None:
     lines: list[str] = entry["lines"]  # type: ignore[assignment]
-    plain = Surroundings(facts=entry.get("given", {}))  # type: ignore[arg-type]
-    assert told(stream(entry, lines), plain) == entry["id"]  # type: ignore[arg-type]
+    plain = DiagnosisContext(facts=entry.get("given", {}))  # type: ignore[arg-type]
+    assert diagnosed(stream(entry, lines), plain) == entry["id"]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("each", WRITTEN["noise"], ids=range(len(WRITTEN["noise"])))
@@ -104,7 +106,7 @@ def test_noise_is_no_diagnosis(each: dict[str, str]) -> None:
     assert diagnose([each["line"]]) is None
 
 
-def test_every_entry_says_what_to_do_and_names_its_source() -> None:
+def test_every_entry_reports_what_to_do_and_names_its_source() -> None:
     for failure in failures():
         assert failure.cause.endswith((".", "?")), failure.id
         assert failure.remedy.endswith("."), failure.id
@@ -144,12 +146,12 @@ LOOK_ALIKE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("lines", "wanted"), LOOK_ALIKE, ids=[wanted for _, wanted in LOOK_ALIKE])
-def test_look_alikes_are_told_apart(lines: list[str], wanted: str) -> None:
-    assert told(lines, Surroundings()) == wanted
+@pytest.mark.parametrize(("lines", "expected"), LOOK_ALIKE, ids=[expected for _, expected in LOOK_ALIKE])
+def test_look_alikes_are_distinguished(lines: list[str], expected: str) -> None:
+    assert diagnosed(lines, DiagnosisContext()) == expected
 
 
-def test_a_wrapper_says_that_it_is_one() -> None:
+def test_a_wrapper_reports_that_it_is_one() -> None:
     found = diagnose(["RuntimeError: Engine core initialization failed. See root cause above."])
     assert found is not None
     assert found.wrapper
@@ -164,7 +166,7 @@ def test_the_values_of_the_line_stand_in_the_words() -> None:
 
 
 def test_a_fact_beside_the_log_may_be_the_evidence() -> None:
-    found = diagnose([], Surroundings(facts={"EndpointStatus": "Failed"}))
+    found = diagnose([], DiagnosisContext(facts={"EndpointStatus": "Failed"}))
     assert found is not None
     assert (found.id, found.evidence, found.line) == (
         "endpoint-status-failed-only-delete",
@@ -179,11 +181,11 @@ def test_a_long_log_is_read_with_few_patterns_tried() -> None:
         f"INFO {number} Python process: step {number} of model took {number * 3} ms"
         for number in range(10_000)
     ]
-    begun = time.process_time()
+    started = time.process_time()
     found = diagnose([*lines, "ValueError: Unknown kv cache dtype: x"])
     assert found is not None
     assert found.line == 10_001
-    assert time.process_time() - begun < 5, "a tenth of it is usual"
+    assert time.process_time() - started < 5, "a tenth of it is usual"
 
 
 def test_every_literal_is_in_what_its_pattern_matches() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.planning.handler_check import Wanted, check_handler
+from lmi_deploy.planning.handler_check import HandlerRequirements, check_handler
 
 ROOT = Path(__file__).resolve().parents[3]
 FINE = """\
@@ -41,11 +41,11 @@ FATAL = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("source", "wanted", "line", "what"), FATAL, ids=[what[:50] for *_, what in FATAL])
+@pytest.mark.parametrize(("source", "expected", "line", "what"), FATAL, ids=[what[:50] for *_, what in FATAL])
 def test_what_the_server_would_refuse_is_an_error_at_its_line(
-    source: str, wanted: dict[str, object], line: int, what: str
+    source: str, expected: dict[str, object], line: int, what: str
 ) -> None:
-    found = [each for each in check_handler(source.encode(), Wanted(**wanted)) if each.fatal]  # type: ignore[arg-type]
+    found = [each for each in check_handler(source.encode(), HandlerRequirements(**expected)) if each.fatal]  # type: ignore[arg-type]
     assert [each.line for each in found] == [line]
     assert what in found[0].what
     assert found[0].hint
@@ -67,39 +67,41 @@ GOOD = [
 
 @pytest.mark.parametrize("source", GOOD)
 def test_what_works_is_let_through(source: str) -> None:
-    assert check_handler(source.encode(), Wanted()) == ()
+    assert check_handler(source.encode(), HandlerRequirements()) == ()
 
 
 def test_a_wrong_answer_in_one_branch_is_no_reason_to_refuse() -> None:
-    (found,) = check_handler(FINE.replace("return None", "return {}").encode(), Wanted())
+    (found,) = check_handler(FINE.replace("return None", "return {}").encode(), HandlerRequirements())
     assert (found.line, found.fatal) == (5, False)
 
 
-def test_an_asynchronous_handler_is_fine_where_it_is_asked_for() -> None:
-    assert check_handler(ASYNC.encode(), Wanted(async_mode=True)) == ()
+def test_an_asynchronous_handler_is_fine_where_it_is_requested() -> None:
+    assert check_handler(ASYNC.encode(), HandlerRequirements(async_mode=True)) == ()
     gives_awaitable = b"def handle(x):\n    return work(x)\n"
-    assert check_handler(gives_awaitable, Wanted(async_mode=True)) == ()
+    assert check_handler(gives_awaitable, HandlerRequirements(async_mode=True)) == ()
 
 
-def test_heavy_work_at_import_is_told() -> None:
+def test_heavy_work_at_import_is_reported() -> None:
     code = f"from transformers import AutoModel\nmodel = AutoModel.from_pretrained('x')\n{FINE}"
-    (found,) = check_handler(code.encode(), Wanted(packages=("transformers==4.57.6",)))
+    (found,) = check_handler(code.encode(), HandlerRequirements(packages=("transformers==4.57.6",)))
     assert (found.line, found.fatal) == (2, False)
     assert "from_pretrained(...) runs at import" in found.what
     main = f"{FINE}\nif __name__ == '__main__':\n    load_model()\n"
-    assert check_handler(main.encode(), Wanted()) == ()
+    assert check_handler(main.encode(), HandlerRequirements()) == ()
 
 
-def test_imports_that_nothing_brings_are_told_once() -> None:
+def test_imports_that_nothing_transfers_are_reported_once() -> None:
     code = f"import cv2\nfrom PIL import Image\nimport cv2.aruco\nimport torch, os\n{FINE}"
-    told = check_handler(code.encode(), Wanted(packages=("torch==2.13.0",)))
-    assert [(each.line, each.what.split(",")[0], each.fatal) for each in told] == [
+    results = check_handler(code.encode(), HandlerRequirements(packages=("torch==2.13.0",)))
+    assert [(each.line, each.what.split(",")[0], each.fatal) for each in results] == [
         (1, "imports cv2", False),
         (2, "imports PIL", False),
     ]
-    brought = Wanted(packages=("torch==2.13.0",), requirements="opencv-python>=4\nPillow  # images\n")
-    assert check_handler(code.encode(), brought) == ()
-    unknown = Wanted(requirements="git+https://example.org/x.git\n")
+    uploaded = HandlerRequirements(
+        packages=("torch==2.13.0",), requirements="opencv-python>=4\nPillow  # images\n"
+    )
+    assert check_handler(code.encode(), uploaded) == ()
+    unknown = HandlerRequirements(requirements="git+https://example.org/x.git\n")
     assert check_handler(code.encode(), unknown) == ()
 
 
@@ -108,4 +110,4 @@ def test_imports_that_nothing_brings_are_told_once() -> None:
 )
 def test_our_own_templates_pass(template: Path) -> None:
     packages = ("torch==2.13.0", "transformers==4.57.6")
-    assert check_handler(template.read_bytes(), Wanted(packages=packages)) == ()
+    assert check_handler(template.read_bytes(), HandlerRequirements(packages=packages)) == ()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.domain.facts import FileEntry, ModelListing
-from lmi_deploy.domain.naming import name_mistake
+from lmi_deploy.domain.naming import name_error
 from lmi_deploy.planning.recipe_template import choose, name_for
 from lmi_deploy.recipe.model.declaration import TEMPLATES
 from lmi_deploy.recipe.parse import parse
@@ -50,11 +50,11 @@ def test_a_chat_model_gets_our_template_and_its_arithmetic() -> None:
         ({"architectures": ["BertForSequenceClassification"]}, ("endpoint:",), "accelerate"),
     ],
 )
-def test_what_it_says_of_sagemaker_validates(
+def test_what_it_reports_of_sagemaker_validates(
     config: dict[str, Any], replaced: tuple[str, ...], engine: str
 ) -> None:
-    here, _, cloud = choose(listing(*SAFE), config).partition("# On SageMaker, in place of ")
-    kept = [line for line in here.splitlines() if not line.startswith(replaced)]
+    path, _, cloud = choose(listing(*SAFE), config).partition("# On SageMaker, in place of ")
+    kept = [line for line in path.splitlines() if not line.startswith(replaced)]
     recipe = parse("\n".join([*kept, *(line[2:] for line in cloud.splitlines()[1:])]), "r.yaml")
     assert (recipe.endpoint.target, recipe.engine) == ("sagemaker", engine)
     assert recipe.instance_type == ("ml.g5.xlarge",)
@@ -73,7 +73,7 @@ def test_each_template_is_chosen_for_its_task() -> None:
         assert parse(choose(listing(*SAFE, pipeline_tag=task), {}), "r.yaml").handler.template == task
 
 
-def test_what_nobody_tells_is_left_to_the_user() -> None:
+def test_what_no_one_reports_is_left_to_the_user() -> None:
     recipe = parse(choose(listing(*SAFE), {}), "r.yaml")
     assert recipe.task is None
 
@@ -119,12 +119,12 @@ def test_start_up_time_grows_with_the_weights_within_sagemakers_limits() -> None
 @given(st.text(max_size=120))
 def test_any_name_becomes_one_that_can_be_a_deployments(model_id: str) -> None:
     name = name_for(model_id)
-    assert name_mistake(name) == ""
+    assert name_error(name) == ""
     assert len(name) <= 40
 
 
 @given(st.text(max_size=40), st.text(max_size=20), st.sampled_from([None, "text-generation", "x\ny: z"]))
-def test_a_hostile_repository_adds_no_line_to_the_recipe(
+def test_a_unsafe_repository_adds_no_line_to_the_recipe(
     architecture: str, tag: str, pipeline: str | None
 ) -> None:
     config = {"architectures": [f"{architecture}\nendpoint: {tag}"], "num_attention_heads": tag}

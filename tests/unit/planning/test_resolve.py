@@ -18,8 +18,8 @@ from lmi_deploy.planning.resolve import resolve
 from tests.support.factories import facts, listing, recipe
 
 
-def resolved(extra: str = "", *, seen: Facts | None = None) -> Spec:
-    return resolve(recipe(extra), seen or facts())
+def resolved(extra: str = "", *, observed: Facts | None = None) -> Spec:
+    return resolve(recipe(extra), observed or facts())
 
 
 def test_what_the_recipe_leaves_open_is_chosen() -> None:
@@ -34,7 +34,7 @@ def test_what_the_recipe_leaves_open_is_chosen() -> None:
     assert spec == resolved()
 
 
-def test_what_the_recipe_says_is_kept() -> None:
+def test_what_the_recipe_reports_is_kept() -> None:
     extra = (
         "task: text-classification\ntensor_parallel_degree: 2\ntrust_remote_code: true\n"
         "timeouts: {predict: 9, model_loading: 8, container_startup: 70}\n"
@@ -53,7 +53,9 @@ def test_what_the_recipe_says_is_kept() -> None:
 
 
 def test_accelerators_are_what_the_model_can_live_in() -> None:
-    spec = resolved(seen=facts(machine=Machine(memory=1, cores=1, accelerators=(("A10G", 24), ("A10G", 24)))))
+    spec = resolved(
+        observed=facts(machine=Machine(memory=1, cores=1, accelerators=(("A10G", 24), ("A10G", 24))))
+    )
     assert (spec.place.device, spec.place.device_memory) == ("2 x A10G", 48)
 
 
@@ -73,7 +75,7 @@ def test_a_probe_of_the_recipe_keeps_the_engines_parameters() -> None:
     ],
 )
 def test_the_task_follows_from_the_architecture(architecture: str, task: str) -> None:
-    assert resolved(seen=facts({"architectures": [architecture]})).model.task == task
+    assert resolved(observed=facts({"architectures": [architecture]})).model.task == task
 
 
 def _with_runtime(given: Recipe) -> Recipe:
@@ -114,12 +116,12 @@ REFUSED: list[tuple[str, Facts, Callable[[Recipe], Recipe], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("extra", "seen", "change", "words", "hint"), REFUSED)
+@pytest.mark.parametrize(("extra", "observed", "change", "words", "hint"), REFUSED)
 def test_what_does_not_follow_is_refused(
-    extra: str, seen: Facts, change: Callable[[Recipe], Recipe], words: str, hint: str
+    extra: str, observed: Facts, change: Callable[[Recipe], Recipe], words: str, hint: str
 ) -> None:
     with pytest.raises(Unresolvable) as refused:
-        resolve(change(recipe(extra)), seen)
+        resolve(change(recipe(extra)), observed)
     assert words in refused.value.message
     assert hint in refused.value.hint
 
@@ -146,7 +148,7 @@ CONFIG = st.dictionaries(
 
 
 @given(CONFIG)
-def test_no_config_of_a_stranger_is_a_bug_of_ours(config: dict[str, Any]) -> None:
+def test_no_config_of_a_foreign_user_is_a_bug_of_ours(config: dict[str, Any]) -> None:
     try:
         spec = resolve(recipe("probe: {body: '{}'}"), facts(config))
     except Unresolvable:

@@ -54,10 +54,10 @@ def test_the_error_that_ends_the_first_traceback(log: str, line: str) -> None:
     assert error_line(log.splitlines()) == line
 
 
-def test_it_leads_where_sagemaker_says_no_more_than_that_a_ping_failed() -> None:
+def test_it_leads_where_sagemaker_reports_no_more_than_that_a_ping_failed() -> None:
     failed, reason = f"tiny: the endpoint is Failed: {PING}", f"FailureReason: {PING}"
-    told = lead_with_error(failed, [*PLAIN.splitlines(), reason])
-    assert told.startswith(
+    output = lead_with_error(failed, [*PLAIN.splitlines(), reason])
+    assert output.startswith(
         "tiny: the endpoint is Failed: ValueError: pooling: no such mode (SageMaker: The primary container"
     )
     assert lead_with_error(failed, [reason]) == failed

@@ -13,8 +13,8 @@ import pytest
 from lmi_deploy.errors import RecipeError
 from lmi_deploy.recipe.parse import parse
 
-BAD = Path(__file__).parent / "bad"
-FILES = sorted(BAD.glob("*.yaml"))
+INVALID = Path(__file__).parent / "bad"
+FILES = sorted(INVALID.glob("*.yaml"))
 
 
 def refused(raw: bytes, origin: str, command: str) -> list[str]:
@@ -46,7 +46,7 @@ def test_line_ends_and_byte_order_marks_change_no_message(file: Path) -> None:
 
 
 def test_the_table_is_complete() -> None:
-    assert {file.stem for file in FILES} == {file.stem for file in BAD.glob("*.txt")}
+    assert {file.stem for file in FILES} == {file.stem for file in INVALID.glob("*.txt")}
     assert len(FILES) > 60
 
 

@@ -46,7 +46,9 @@ def leaves() -> list[tuple[str, Key]]:
     ("path", "group"), list(groups(RECIPE)), ids=lambda value: value if value else "recipe"
 )
 def test_the_declaration_and_core_have_the_same_fields(path: str, group: Group) -> None:
-    fields = {field.name for field in dataclasses.fields(group.noun)} - set(NOT_WRITTEN if not path else ())
+    fields = {field.name for field in dataclasses.fields(group.dataclass_type)} - set(
+        NOT_WRITTEN if not path else ()
+    )
     assert {key.name for key in group.keys} == fields
     assert len(group.keys) == len(fields)
 
@@ -57,7 +59,7 @@ def test_the_declaration_and_core_have_the_same_fields(path: str, group: Group) 
 def test_what_core_requires_the_declaration_requires(path: str, group: Group) -> None:
     bare = {
         field.name
-        for field in dataclasses.fields(group.noun)
+        for field in dataclasses.fields(group.dataclass_type)
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     }
     assert {key.name for key in group.keys if key.required} == bare
@@ -69,11 +71,11 @@ def test_every_key_has_words_and_an_example_that_reads(path: str, key: Key) -> N
     assert key.example
     # Read and found good, but not built yet, or at odds with the small recipe around it.
     apart = ("not yet", "is missing", "endpoint.target is local")
-    mistakes = told(f"{path}={key.example}")
-    assert all(any(word in line for word in apart) for line in mistakes), mistakes
+    errors = problems_of(f"{path}={key.example}")
+    assert all(any(word in line for word in apart) for line in errors), errors
 
 
-def told(assignment: str) -> tuple[str, ...]:
+def problems_of(assignment: str) -> tuple[str, ...]:
     try:
         parse(BASE, "r.yaml", sets=[assignment])
     except RecipeError as error:
@@ -167,14 +169,14 @@ def test_our_templates_say_themselves_what_options_they_read() -> None:
 
 
 def test_an_option_is_judged_by_the_server_version() -> None:
-    standing = options.standing("accelerate", "is_mpi", "0.25.0")
-    assert (standing.state, standing.kind) == ("known", "bool")
-    assert options.standing("accelerate", "is_mpi", "0.34.0").state == "removed"
-    assert options.standing("accelerate", "mpi_mode", "0.34.0").state == "known"
-    assert options.standing("vllm", "lmcache_auto_config", "0.36.0/lmi18").state == "later"
-    assert options.standing("vllm", "lmcache_auto_config", "0.36.0").state == "known"
-    assert options.standing("vllm", "enable_prefix_cache", "0.36.0").state == "unknown"
-    assert options.standing("lmi-dist", "rolling_batch", "0.32.0").values == (
+    option_status = options.option_status("accelerate", "is_mpi", "0.25.0")
+    assert (option_status.state, option_status.kind) == ("known", "bool")
+    assert options.option_status("accelerate", "is_mpi", "0.34.0").state == "removed"
+    assert options.option_status("accelerate", "mpi_mode", "0.34.0").state == "known"
+    assert options.option_status("vllm", "lmcache_auto_config", "0.36.0/lmi18").state == "later"
+    assert options.option_status("vllm", "lmcache_auto_config", "0.36.0").state == "known"
+    assert options.option_status("vllm", "enable_prefix_cache", "0.36.0").state == "unknown"
+    assert options.option_status("lmi-dist", "rolling_batch", "0.32.0").values == (
         "vllm",
         "tnx",
         "lmi-dist",
@@ -183,7 +185,7 @@ def test_an_option_is_judged_by_the_server_version() -> None:
         "disable",
         "trtllm",
     )
-    assert options.standing("lmi-dist", "rolling_batch", "0.36.0").values == (
+    assert options.option_status("lmi-dist", "rolling_batch", "0.36.0").values == (
         "vllm",
         "auto",
         "disable",

@@ -13,8 +13,8 @@ from lmi_deploy.errors import RecipeError
 from lmi_deploy.recipe.parse import parse
 from lmi_deploy.recipe.yaml import composer
 from lmi_deploy.recipe.yaml.composer import Composer
-from lmi_deploy.recipe.yaml.source import Source, opened
-from lmi_deploy.recipe.yaml.tree import Table
+from lmi_deploy.recipe.yaml.source import Source, decode
+from lmi_deploy.recipe.yaml.tree import MappingNode
 
 BASE = "name: q\nmodel_id: a/b\nengine: accelerate\nendpoint: {target: local}\n"
 
@@ -186,7 +186,7 @@ def test_too_much_is_refused_before_it_is_read() -> None:
     assert "40000 characters" in problems(BASE + "revision: " + "a" * 40_000)[0]
 
 
-def test_many_mistakes_are_counted_not_listed() -> None:
+def test_many_errors_are_counted_not_listed() -> None:
     with pytest.raises(RecipeError) as caught:
         parse(BASE + "".join(f"qq{i}: 1\n" for i in range(150)), "r.yaml")
     assert len(caught.value.problems) == 100
@@ -206,11 +206,11 @@ def test_deep_towers_are_stopped_at_the_fifty_first_level() -> None:
 @pytest.mark.parametrize("loader", [yaml.Loader, composer.LOADER])
 def test_both_of_yamls_parsers_give_the_same_tree(loader: type[yaml.Loader]) -> None:
     text = BASE + "options: {a: 012, 'b': \"x\\ty\"}\nrevision: |\n  a\n  b\n"
-    source = opened(text, "r.yaml")
+    source = decode(text, "r.yaml")
     assert isinstance(source, Source)
     first, second = Composer(source, loader), Composer(source)
     tree = first.compose()
-    assert isinstance(tree, Table)
+    assert isinstance(tree, MappingNode)
     assert tree == second.compose()
     assert not first.problems
 

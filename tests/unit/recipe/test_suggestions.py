@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from lmi_deploy.domain.recipe import Engine, RuntimeName, TargetName, Task
-from lmi_deploy.recipe.suggestions import guess
+from lmi_deploy.recipe.suggestions import suggestion_text
 
 LISTS = (
     *(get_args(kind) for kind in (Engine, RuntimeName, TargetName, Task)),
@@ -29,15 +29,15 @@ def _slips(word: str) -> Iterator[str]:
 )
 def test_what_people_typed(slip: str, word: str) -> None:
     known = next(names for names in LISTS if word in names)
-    assert guess(slip, known) == f"did you mean {word}?"
+    assert suggestion_text(slip, known) == f"did you mean {word}?"
 
 
 @pytest.mark.parametrize("known", LISTS, ids=lambda names: names[0])
 def test_one_slip_is_known_again(known: tuple[str, ...]) -> None:
     slips = chain.from_iterable(_slips(word) for word in known if len(word) > 3)
-    missed = [slip for slip in slips if slip not in known and not guess(slip, known)]
+    missed = [slip for slip in slips if slip not in known and not suggestion_text(slip, known)]
     assert missed == []
 
 
 def test_nothing_is_guessed_of_what_is_far() -> None:
-    assert guess("sglang", get_args(Engine)) == ""
+    assert suggestion_text("sglang", get_args(Engine)) == ""

@@ -19,7 +19,7 @@ def test_weights_can_be_moved_before_an_instance_is_chosen() -> None:
     assert [problem.key for problem in caught.value.problems] == ["instance_type"]
 
 
-def test_every_other_mistake_is_still_one() -> None:
+def test_every_other_error_is_still_one() -> None:
     with pytest.raises(RecipeError) as caught:
         parse(CLOUD + b"modl_id: x\n", "r.yaml", purpose=MOVING)
     assert [problem.key for problem in caught.value.problems] == ["modl_id"]

@@ -10,8 +10,8 @@ import pytest
 
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
-from lmi_deploy.ports.processes import Process, Report, Said
-from lmi_deploy.runtimes.container.engine_cli import ContainerEngine, Talk, find_engine
+from lmi_deploy.ports.processes import CommandResult, Process, Report
+from lmi_deploy.runtimes.container.engine_cli import ContainerCli, ContainerEngine, find_engine
 from lmi_deploy.runtimes.container.layout import command, weight_folders
 
 DOCKER = ContainerEngine(kind="docker", program="/usr/bin/docker", flags=())
@@ -33,8 +33,8 @@ def launch(root: Path, *, devices: int = 0, **environment: str) -> Launch:
 
 
 def test_the_whole_command(tmp_path: Path) -> None:
-    told = command(launch(tmp_path, A="b", HOME="/x"), DOCKER, 9000, client={"HOME": "/root"})
-    assert told.argv == [
+    container_command = command(launch(tmp_path, A="b", HOME="/x"), DOCKER, 9000, client={"HOME": "/root"})
+    assert container_command.argv == [
         *("/usr/bin/docker", "run", "--pull", "never", "--name", "lmi-tiny-abc"),
         *("--cidfile", f"{tmp_path}/home/container.id"),
         *(
@@ -49,7 +49,7 @@ def test_the_whole_command(tmp_path: Path) -> None:
         *("-e", "A", "-e", "HF_HUB_OFFLINE", "-e", "HOME=/x", "-e", "TRANSFORMERS_OFFLINE"),
         *("-p", "127.0.0.1:9000:8080", "repo/image:1", "serve"),
     ]
-    assert told.environment == {"A": "b", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    assert container_command.environment == {"A": "b", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 @pytest.mark.parametrize("flags", [("--network=host",), ("--net", "host"), ("--network", "host", "--rm")])
@@ -57,10 +57,10 @@ def test_on_the_hosts_network_the_server_itself_takes_the_address(
     tmp_path: Path, flags: tuple[str, ...]
 ) -> None:
     engine = ContainerEngine(kind="podman", program="podman", flags=flags)
-    told = command(launch(tmp_path), engine, 9000, client={}, settings={"job_queue_size": "5"})
-    assert "-p" not in told.argv
-    assert told.environment["SERVING_INFERENCE_ADDRESS"] == "http://127.0.0.1:9000"
-    assert told.environment["SERVING_JOB_QUEUE_SIZE"] == "5"
+    container_command = command(launch(tmp_path), engine, 9000, client={}, settings={"job_queue_size": "5"})
+    assert "-p" not in container_command.argv
+    assert container_command.environment["SERVING_INFERENCE_ADDRESS"] == "http://127.0.0.1:9000"
+    assert container_command.environment["SERVING_JOB_QUEUE_SIZE"] == "5"
     assert not ContainerEngine(kind="podman", program="podman", flags=("--network", "mine")).on_host_network
 
 
@@ -106,13 +106,13 @@ def test_the_first_engine_found_is_used_unless_one_is_named(tmp_path: Path) -> N
 
 
 class Scripted:
-    """The port Processes, of which only `ask` is asked: it says what it was given."""
+    """The port Processes, of which only `run` is asked: it says what it was given."""
 
-    def __init__(self, said: Said) -> None:
-        self.said = said
+    def __init__(self, result: CommandResult) -> None:
+        self.output = result
 
-    def ask(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> Said:
-        return self.said
+    def run(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> CommandResult:
+        return self.output
 
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
         raise NotImplementedError
@@ -135,12 +135,12 @@ class Scripted:
         raise NotImplementedError
 
 
-def talk(said: Said) -> Talk:
-    return Talk(processes=Scripted(said), engine=DOCKER, environment={})
+def talk(result: CommandResult) -> ContainerCli:
+    return ContainerCli(processes=Scripted(result), engine=DOCKER, environment={})
 
 
-def inspected(**settings: object) -> Said:
-    return Said(code=0, out=json.dumps([{"Config": settings}]), err="")
+def inspected(**settings: object) -> CommandResult:
+    return CommandResult(code=0, out=json.dumps([{"Config": settings}]), err="")
 
 
 def test_an_image_for_cuda_needs_a_gpu() -> None:
@@ -151,27 +151,29 @@ def test_an_image_for_cuda_needs_a_gpu() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "result",
     [
-        Said(code=1, out="[]\n", err="Error response from daemon: No such image: i"),
-        Said(code=125, out="[]", err="Error: inspecting object: i: image not known"),
-        Said(code=1, out="", err="no image found"),
+        CommandResult(code=1, out="[]\n", err="Error response from daemon: No such image: i"),
+        CommandResult(code=125, out="[]", err="Error: inspecting object: i: image not known"),
+        CommandResult(code=1, out="", err="no image found"),
     ],
 )
-def test_an_image_that_is_not_here_is_never_pulled(said: Said) -> None:
-    assert talk(said).lacking("i", devices=0).startswith("docker has no image i; `docker pull i` brings it")
+def test_an_image_that_is_not_here_is_never_pulled(result: CommandResult) -> None:
+    assert talk(result).lacking("i", devices=0).startswith("docker has no image i; `docker pull i` brings it")
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("result", "why"),
     [
         (
-            Said(code=1, out="", err="Cannot connect to the Docker daemon"),
+            CommandResult(code=1, out="", err="Cannot connect to the Docker daemon"),
             "could not look at i: Cannot connect",
         ),
-        (Said(code=124, out="", err="too slow"), "does not answer: too slow"),
+        (CommandResult(code=124, out="", err="too slow"), "does not answer: too slow"),
     ],
 )
-def test_an_engine_that_does_not_work_is_not_taken_for_an_absent_image(said: Said, why: str) -> None:
+def test_an_engine_that_does_not_work_is_not_taken_for_an_absent_image(
+    result: CommandResult, why: str
+) -> None:
     with pytest.raises(DeployFailed, match=why):
-        talk(said).container("i")
+        talk(result).container("i")

@@ -10,12 +10,12 @@ import pytest
 from lmi_deploy.domain.events import Line, Progress
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.errors.url_credentials import mask_urls
-from lmi_deploy.host.process_output import Running
+from lmi_deploy.host.process_output import ProcessOutput
 from lmi_deploy.runtimes.environments.environment_install import (
-    Installation,
+    EnvironmentInstall,
     choose,
     from_wheelhouse,
-    require_room,
+    require_space,
 )
 from lmi_deploy.runtimes.environments.uv import Install, Uv, settings
 from tests.support.wheels import make_wheel
@@ -28,7 +28,7 @@ def _uv(folder: Path, environ: dict[str, str]) -> Uv:
     return Uv({**environ, "HOME": str(folder), "UV_CACHE_DIR": str(folder / "uv")}, folder)
 
 
-def test_without_torch_nobody_is_asked(tmp_path: Path) -> None:
+def test_without_torch_no_one_is_asked(tmp_path: Path) -> None:
     assert choose(("six",), "idna\n", NOWHERE, _uv(tmp_path, NOWHERE)).backend == ""
 
 
@@ -50,7 +50,7 @@ def test_the_users_own_backend_stands(tmp_path: Path) -> None:
     assert (chosen.backend, chosen.words) == ("", "torch as UV_TORCH_BACKEND says")
 
 
-def test_a_missing_wheelhouse_is_said(tmp_path: Path) -> None:
+def test_a_missing_wheelhouse_is_reported(tmp_path: Path) -> None:
     with pytest.raises(DeployFailed, match="no such folder") as caught:
         from_wheelhouse(tmp_path / "none")
     assert "LMI_WHEELHOUSE" in caught.value.hint
@@ -58,11 +58,11 @@ def test_a_missing_wheelhouse_is_said(tmp_path: Path) -> None:
 
 def test_what_the_disk_cannot_hold_is_refused_with_the_numbers(tmp_path: Path) -> None:
     with pytest.raises(DeployFailed, match=r"GB free, the serving environment needs about \d+ GB"):
-        require_room(10**15, tmp_path / "environments", linked=lambda: False)
+        require_space(10**15, tmp_path / "environments", linked=lambda: False)
 
 
 def test_what_is_on_the_disk_already_needs_no_room(tmp_path: Path) -> None:
-    require_room(10**15, tmp_path / "environments", linked=lambda: True)
+    require_space(10**15, tmp_path / "environments", linked=lambda: True)
 
 
 def test_pips_settings_count_where_uv_has_none() -> None:
@@ -99,29 +99,32 @@ def test_uv_knows_what_it_would_have_to_fetch(tmp_path: Path) -> None:
     uv = _uv(tmp_path, {"PATH": os.environ["PATH"]})
     make_wheel(tmp_path / "wheels", "tinyone")
     (tmp_path / "r.txt").write_text("tinyone\n")
-    wanted = Install(requirements=tmp_path / "r.txt", wheelhouse=tmp_path / "wheels")
+    install = Install(requirements=tmp_path / "r.txt", wheelhouse=tmp_path / "wheels")
     uv.create(tmp_path / "venv", sys.executable)
-    assert not uv.has_all(tmp_path / "venv", wanted)
-    with uv.install(tmp_path / "venv", wanted) as running:
+    assert not uv.has_all(tmp_path / "venv", install)
+    with uv.install(tmp_path / "venv", install) as running:
         assert list(running.lines(tick=9))
         assert running.exit_code() == 0
     uv.create(tmp_path / "again", sys.executable)
-    assert uv.has_all(tmp_path / "again", wanted)
+    assert uv.has_all(tmp_path / "again", install)
 
 
 def test_what_an_installer_prints_is_masked_before_it_is_shown_or_kept(tmp_path: Path) -> None:
     log = io.StringIO()
-    seen = Installation(key="k", expected=0, log=log)
-    with Running(["echo", "https://ann:s3cret@host/simple"], environ={}, cwd=tmp_path) as running:
-        events = list(seen.follow(running))
+    observed = EnvironmentInstall(key="k", expected=0, log=log)
+    with ProcessOutput(["echo", "https://ann:s3cret@host/simple"], environ={}, cwd=tmp_path) as running:
+        events = list(observed.follow(running))
     assert events == [Line(key="k", text="https://***@host/simple")]
-    assert (seen.last_words(), log.getvalue()) == (["https://***@host/simple"], "https://***@host/simple\n")
+    assert (observed.last_words(), log.getvalue()) == (
+        ["https://***@host/simple"],
+        "https://***@host/simple\n",
+    )
 
 
 def test_a_silent_installer_still_shows_that_it_works(tmp_path: Path) -> None:
-    seen = Installation(key="k", expected=10**9, log=io.StringIO())
-    with Running(["sleep", "60"], environ=os.environ, cwd=tmp_path) as running:
-        beat = next(seen.follow(running))
+    observed = EnvironmentInstall(key="k", expected=10**9, log=io.StringIO())
+    with ProcessOutput(["sleep", "60"], environ=os.environ, cwd=tmp_path) as running:
+        beat = next(observed.follow(running))
     assert isinstance(beat, Progress)
     assert (beat.key, beat.unit, beat.total) == ("k", "bytes", 10**9)
 

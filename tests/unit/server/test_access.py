@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.access import Access, is_loopback
 from lmi_deploy.server.http.parser import Request
 
@@ -26,7 +26,7 @@ def origin_refused(access: Access, origin: str, host: str = "localhost:8080") ->
 def refused(check: Callable[[Request], None], **headers: str) -> bool:
     try:
         check(Request("POST", "/models", list(headers.items())))
-    except Refusal as refusal:
+    except ErrorReply as refusal:
         return refusal.status == 403
     return False
 
@@ -52,7 +52,7 @@ def test_a_host_that_may_be_this_machine(host: str) -> None:
         "a.internal.example",
     ],
 )
-def test_a_host_that_is_elsewhere_is_refused_on_loopback_alone(host: str) -> None:
+def test_a_host_that_is_in_another_location_is_refused_on_loopback_alone(host: str) -> None:
     assert host_refused(LOCAL, host)
     assert not host_refused(OPEN, host)
 

@@ -132,8 +132,8 @@ def test_what_is_no_archive(archives: ModelArchives, tmp_path: Path, content: by
     path.write_bytes(content)
     with pytest.raises(BadArchive):
         archives.extract(path)
-    whole = tar(tmp_path / "whole.tar.gz", entry("a", 100_000)).read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
+    data = tar(tmp_path / "whole.tar.gz", entry("a", 100_000)).read_bytes()
+    path.write_bytes(data[: len(data) // 2])
     with pytest.raises(BadArchive):
         archives.extract(path)
 

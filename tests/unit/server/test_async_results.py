@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from lmi_deploy.server.async_results import Results
-from lmi_deploy.server.error_responses import Refusal
-from lmi_deploy.server.http.responses import Reply
+from lmi_deploy.server.error_responses import ErrorReply
+from lmi_deploy.server.http.responses import Response
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.workers.job_queue import Frame, Job
-from lmi_deploy.server.workers.protocol import Answer
+from lmi_deploy.server.workers.protocol import WorkerResponse
 
 
 def new_job() -> Job:
@@ -20,11 +20,11 @@ def new_job() -> Job:
 
 def keep(results: Results) -> tuple[str, Job]:
     job = new_job()
-    return dict(results.keep(job).receipt().headers)["x-next-token"], job
+    return dict(results.add(job).receipt().headers)["x-next-token"], job
 
 
 async def settle(job: Job, size: int) -> None:
-    job.settle(Answer(200, "OK", content=(("data", bytes(size)),)))
+    job.settle(WorkerResponse(200, "OK", content=(("data", bytes(size)),)))
     for _ in range(3):
         await asyncio.sleep(0)
 
@@ -32,7 +32,7 @@ async def settle(job: Job, size: int) -> None:
 def forgotten(results: Results, token: str) -> bool:
     try:
         results.poll(token)
-    except Refusal as refusal:
+    except ErrorReply as refusal:
         return refusal.status == 400
     return False
 
@@ -56,19 +56,19 @@ def test_the_oldest_results_are_given_up_when_all_are_too_large() -> None:
 
 def test_too_many_results_give_up_the_oldest_which_is_not_run_any_more() -> None:
     async def go() -> None:
-        results = Results(Log(), most_kept=2)
+        results = Results(Log(), max_results=2)
         tokens = [keep(results) for _ in range(3)]
         assert [forgotten(results, token) for token, _ in tokens] == [True, False, False]
-        assert [job.gone() for _, job in tokens] == [True, False, False]
+        assert [job.is_disconnected() for _, job in tokens] == [True, False, False]
 
     asyncio.run(go())
 
 
-def test_a_stream_that_nobody_will_fetch_does_not_hold_its_worker(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stream_that_no_one_will_fetch_does_not_hold_its_worker(capsys: pytest.CaptureFixture[str]) -> None:
     async def go() -> None:
         results = Results(Log(), most_bytes=100)
         token, job = keep(results)
-        job.settle(Answer(200, "OK", streamed=True))
+        job.settle(WorkerResponse(200, "OK", streamed=True))
         async with asyncio.timeout(10):
             for _ in range(200):
                 await job.deliver(Frame(bytes(10)))
@@ -84,7 +84,7 @@ async def turns() -> None:
         await asyncio.sleep(0)
 
 
-def told(reply: Reply) -> tuple[int, bytes, str | None, str | None]:
+def told(reply: Response) -> tuple[int, bytes, str | None, str | None]:
     """Status, body, and what the two headers say of the next token, without the token itself."""
     headers = {name.lower(): value for name, value in reply.headers}
     following = headers.get("x-next-token")
@@ -97,7 +97,7 @@ def test_each_poll_gets_what_has_come_so_far() -> None:
         results = Results(Log())
         token, job = keep(results)
         assert told(results.poll(token)) == (202, b"", "", "x-next-token=")
-        job.settle(Answer(200, "OK", (("X-Own", "1"),), streamed=True))
+        job.settle(WorkerResponse(200, "OK", (("X-Own", "1"),), streamed=True))
         await job.deliver(Frame(b"c0"))
         await turns()
         assert told(results.poll(token)) == (200, b"c0", "1", "x-next-token=")
@@ -117,11 +117,11 @@ def test_each_poll_gets_what_has_come_so_far() -> None:
     asyncio.run(go())
 
 
-def test_a_stream_that_is_asked_for_when_it_is_over_has_no_next_token() -> None:
+def test_a_stream_that_is_requested_when_it_is_over_has_no_next_token() -> None:
     async def go() -> None:
         results = Results(Log())
         token, job = keep(results)
-        job.settle(Answer(200, "OK", streamed=True))
+        job.settle(WorkerResponse(200, "OK", streamed=True))
         for frame in (Frame(b"a"), Frame(last=True)):
             await job.deliver(frame)
         await turns()
@@ -130,7 +130,7 @@ def test_a_stream_that_is_asked_for_when_it_is_over_has_no_next_token() -> None:
     asyncio.run(go())
 
 
-def test_a_whole_answer_is_followed_by_nothing_and_says_otherwise() -> None:
+def test_a_whole_response_is_followed_by_nothing_and_reports_otherwise() -> None:
     async def go() -> None:
         results = Results(Log())
         token, job = keep(results)
@@ -145,10 +145,10 @@ def test_an_asynchronous_answer_has_its_head_before_it_has_come() -> None:
     async def go() -> None:
         results = Results(Log())
         job = new_job()
-        result = results.keep(job)
+        result = results.add(job)
         result.stream()
         assert told(results.poll(result.token)) == (200, b"", "0", "x-next-token=")
-        job.settle(Answer(424, "no", (("X-Late", "1"),), streamed=True))
+        job.settle(WorkerResponse(424, "no", (("X-Late", "1"),), streamed=True))
         await job.deliver(Frame(b"failed", last=True))
         await turns()
         reply = results.poll(result.token)
@@ -165,7 +165,7 @@ def test_a_token_with_a_bad_number(suffix: str, why: str) -> None:
     async def go() -> None:
         results = Results(Log())
         token, _ = keep(results)
-        with pytest.raises(Refusal, match=why):
+        with pytest.raises(ErrorReply, match=why):
             results.poll(token + suffix)
 
     asyncio.run(go())

@@ -13,11 +13,11 @@ import pytest
 from lmi_deploy.server.http.connection import Application, Exchange
 from lmi_deploy.server.http.listener import Listener
 from lmi_deploy.server.http.request_reader import TimeLimits
-from lmi_deploy.server.http.responses import Reply
+from lmi_deploy.server.http.responses import Response
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.settings import ServerSettings
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 SHORT = 0.1
 LONG = 60.0
 
@@ -41,70 +41,72 @@ async def listening(application: Application, settings: ServerSettings) -> Async
 
 
 async def echo(exchange: Exchange) -> None:
-    await exchange.reply(Reply(200, body=exchange.request.body or b"none"))
+    await exchange.reply(Response(200, body=exchange.request.body or b"none"))
 
 
-async def until_closed(listener: Listener, *pieces: bytes, pause: float = 0.0) -> bytes:
+async def until_closed(listener: Listener, *chunks: bytes, pause: float = 0.0) -> bytes:
     """All that the server sends until it closes the connection, which it is given these pieces on."""
     reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
     reading = asyncio.create_task(received(reader))
-    for piece in pieces:
+    for chunk in chunks:
         if not reading.done():
-            writer.write(piece)
+            writer.write(chunk)
             await asyncio.sleep(pause)
-    async with asyncio.timeout(PATIENCE):
-        told = await reading
+    async with asyncio.timeout(TIMEOUT):
+        body = await reading
     writer.close()
-    return told
+    return body
 
 
 async def received(reader: asyncio.StreamReader) -> bytes:
     """All that comes; a reset by a server that was not done reading is an end, too."""
-    told = b""
+    body = b""
     with contextlib.suppress(ConnectionError):
-        while piece := await reader.read(65536):
-            told += piece
-    return told
+        while chunk := await reader.read(65536):
+            body += chunk
+    return body
 
 
 async def abandoned(listener: Listener) -> None:
     """Until the server keeps no connection."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while listener.connections:
             await asyncio.sleep(0.01)
 
 
-def asked(settings: ServerSettings, *pieces: bytes, pause: float = 0.0, by: Application = echo) -> bytes:
+def send_bytes(settings: ServerSettings, *chunks: bytes, pause: float = 0.0, by: Application = echo) -> bytes:
     async def go() -> bytes:
         async with listening(by, settings) as listener:
-            told = await until_closed(listener, *pieces, pause=pause)
+            body = await until_closed(listener, *chunks, pause=pause)
             await abandoned(listener)
-            return told
+            return body
 
     return asyncio.run(go())
 
 
 def test_a_silent_client_is_closed_when_its_time_is_over() -> None:
-    assert asked(limits(idle=SHORT)) == b""
-    told = asked(limits(idle=SHORT), b"GET / HTTP/1.1\r\n\r\n")
-    assert told.startswith(b"HTTP/1.1 200 OK")
-    assert told.endswith(b"none")
+    assert send_bytes(limits(idle=SHORT)) == b""
+    body = send_bytes(limits(idle=SHORT), b"GET / HTTP/1.1\r\n\r\n")
+    assert body.startswith(b"HTTP/1.1 200 OK")
+    assert body.endswith(b"none")
 
 
 def test_line_ends_do_not_keep_a_connection() -> None:
-    assert asked(limits(idle=SHORT), *[b"\r\n"] * 8, pause=SHORT / 4) == b""
+    assert send_bytes(limits(idle=SHORT), *[b"\r\n"] * 8, pause=SHORT / 4) == b""
 
 
 def test_a_head_that_does_not_end_is_408() -> None:
     drip = [b"GET / HTTP/1.1\r\n", *[b"X: y\r\n"] * 8]
-    assert asked(limits(head=SHORT), *drip, pause=SHORT / 4).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    assert send_bytes(limits(head=SHORT), *drip, pause=SHORT / 4).startswith(
+        b"HTTP/1.1 408 Request Timeout\r\n"
+    )
 
 
 @pytest.mark.parametrize("head", [b"Content-Length: 9", b"Transfer-Encoding: chunked"])
 def test_a_body_that_does_not_come_is_408(head: bytes) -> None:
     settings = dataclasses.replace(limits(body=SHORT), max_request_size=1000)
-    told = asked(settings, b"POST / HTTP/1.1\r\n" + head + b"\r\n\r\n")
-    assert told.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+    body = send_bytes(settings, b"POST / HTTP/1.1\r\n" + head + b"\r\n\r\n")
+    assert body.startswith(b"HTTP/1.1 408 Request Timeout\r\n")
 
 
 def test_a_refused_body_that_does_not_come_is_not_waited_for() -> None:
@@ -112,8 +114,8 @@ def test_a_refused_body_that_does_not_come_is_not_waited_for() -> None:
     settings = dataclasses.replace(settings, time_limits=TimeLimits(body=SHORT))
     # However long it is said to be: a time that grew with this would never be over.
     for length in (b"999999999", b"9223372036854775807"):
-        told = asked(settings, b"POST / HTTP/1.1\r\nContent-Length: " + length + b"\r\n\r\n")
-        assert told.startswith(b"HTTP/1.1 413 ")
+        body = send_bytes(settings, b"POST / HTTP/1.1\r\nContent-Length: " + length + b"\r\n\r\n")
+        assert body.startswith(b"HTTP/1.1 413 ")
 
 
 def test_who_sends_no_more_but_listens_is_answered() -> None:
@@ -124,24 +126,24 @@ def test_who_sends_no_more_but_listens_is_answered() -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
             writer.write(b"GET / HTTP/1.1\r\n\r\n")
             writer.write_eof()
-            async with asyncio.timeout(PATIENCE):
-                told = await reader.read()
+            async with asyncio.timeout(TIMEOUT):
+                body = await reader.read()
             writer.close()
-            return told
+            return body
 
     assert asyncio.run(go()).endswith(b"none")
 
 
 def test_chunks_that_trickle_do_not_gain_time_without_end() -> None:
     head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
-    told = asked(limits(body=4 * SHORT), head, *[b"1\r\na\r\n"] * 40, pause=SHORT / 4)
-    assert told.startswith(b"HTTP/1.1 408")
+    body = send_bytes(limits(body=4 * SHORT), head, *[b"1\r\na\r\n"] * 40, pause=SHORT / 4)
+    assert body.startswith(b"HTTP/1.1 408")
 
 
 def test_a_large_body_has_more_time() -> None:
     settings = dataclasses.replace(limits(), time_limits=TimeLimits(body=0.0, idle=SHORT, slowest=1))
-    told = asked(settings, b"POST / HTTP/1.1\r\nContent-Length: 6\r\n\r\n", b"abc", b"def", pause=SHORT)
-    assert told.endswith(b"abcdef")
+    body = send_bytes(settings, b"POST / HTTP/1.1\r\nContent-Length: 6\r\n\r\n", b"abc", b"def", pause=SHORT)
+    assert body.endswith(b"abcdef")
 
 
 def test_a_long_answer_is_no_idle_connection() -> None:
@@ -150,13 +152,13 @@ def test_a_long_answer_is_no_idle_connection() -> None:
         await echo(exchange)
 
     # The second one came in one piece with the first, so both are answered beside what is read on.
-    told = asked(limits(idle=SHORT), b"GET / HTTP/1.1\r\n\r\n" * 2, by=slow)
-    assert told.count(b"HTTP/1.1 200 OK") == 2
+    body = send_bytes(limits(idle=SHORT), b"GET / HTTP/1.1\r\n\r\n" * 2, by=slow)
+    assert body.count(b"HTTP/1.1 200 OK") == 2
 
 
 def test_a_client_that_reads_nothing_is_given_up() -> None:
     async def large(exchange: Exchange) -> None:
-        await exchange.reply(Reply(400, body=bytes(20_000_000)))
+        await exchange.reply(Response(400, body=bytes(20_000_000)))
 
     async def go() -> None:
         async with listening(large, limits(body=SHORT)) as listener:
@@ -174,14 +176,14 @@ def test_a_client_that_reads_nothing_is_given_up() -> None:
 def test_an_unexpected_exception_closes_the_connection_and_is_logged(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    async def broken(exchange: Exchange) -> None:
+    async def invalid(exchange: Exchange) -> None:
         raise KeyError("nobody thought of this")
 
-    assert asked(limits(), b"GET / HTTP/1.1\r\n\r\n", by=broken) == b""
-    assert "KeyError: 'nobody thought of this'" in (told := capsys.readouterr().out)
-    assert "Traceback" in told
-    assert asked(limits(), b"GET / HTTP/1.1\r\n\r\n" * 2, by=broken) == b""
+    assert send_bytes(limits(), b"GET / HTTP/1.1\r\n\r\n", by=invalid) == b""
+    assert "KeyError: 'nobody thought of this'" in (output := capsys.readouterr().out)
+    assert "Traceback" in output
+    assert send_bytes(limits(), b"GET / HTTP/1.1\r\n\r\n" * 2, by=invalid) == b""
     assert "KeyError" in capsys.readouterr().out
     unreadable = dataclasses.replace(limits(), max_request_size="much")  # type: ignore[arg-type]
-    assert asked(unreadable, b"GET / HTTP/1.1\r\nContent-Length: 1\r\n\r\n") == b""
+    assert send_bytes(unreadable, b"GET / HTTP/1.1\r\nContent-Length: 1\r\n\r\n") == b""
     assert "TypeError" in capsys.readouterr().out

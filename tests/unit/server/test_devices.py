@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.server.models.properties import ModelSettings, Surroundings, resolve
-from lmi_deploy.server.models.property_values import BadSettings
+from lmi_deploy.server.models.properties import ModelSettings, ServerDefaults, resolve
+from lmi_deploy.server.models.property_values import InvalidSettings
 from lmi_deploy.server.workers.command import WORKER_ENTRY, Command, Engine
-from lmi_deploy.server.workers.devices import gpus_here
+from lmi_deploy.server.workers.devices import detect_gpus
 
 
 def settings(
@@ -20,7 +20,7 @@ def settings(
 ) -> ModelSettings:
     (folder / "model.py").touch()
     (folder / "serving.properties").write_text(text)
-    return resolve(folder, name="m", around=Surroundings(defaults={}, environ=environ or {}, gpus=gpus))
+    return resolve(folder, name="m", around=ServerDefaults(defaults={}, environ=environ or {}, gpus=gpus))
 
 
 def shown(found: ModelSettings) -> list[tuple[str, int, int, int]]:
@@ -87,7 +87,7 @@ def test_a_worker_that_is_a_whole_engine_is_alone_unless_more_are_stated(
     ],
 )
 def test_what_there_are_no_devices_for(tmp_path: Path, text: str, gpus: int, why: str) -> None:
-    with pytest.raises(BadSettings, match=why):
+    with pytest.raises(InvalidSettings, match=why):
         settings(tmp_path, text, gpus=gpus)
 
 
@@ -112,18 +112,20 @@ def test_a_command_on_the_cpu_and_on_a_port(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_a_worker_on_one_device_is_told_its_number(tmp_path: Path) -> None:
+def test_a_worker_on_one_device_is_reported_its_number(tmp_path: Path) -> None:
     found = command(tmp_path, "", gpus=3)
     assert found.argv()[found.argv().index("--device-id") + 1] == "2"
     assert "CUDA_VISIBLE_DEVICES" not in found.environment()
 
 
-@pytest.mark.parametrize(("stated", "seen"), [(None, "2,3"), ("4,1,7,5", "7,5")])
-def test_a_worker_over_several_devices_sees_only_those(tmp_path: Path, stated: str | None, seen: str) -> None:
+@pytest.mark.parametrize(("stated", "observed"), [(None, "2,3"), ("4,1,7,5", "7,5")])
+def test_a_worker_over_several_devices_sees_only_those(
+    tmp_path: Path, stated: str | None, observed: str
+) -> None:
     environ = {} if stated is None else {"CUDA_VISIBLE_DEVICES": stated}
     found = command(tmp_path, "option.tensor_parallel_degree=2\n", gpus=4, environ=environ)
     assert found.argv()[found.argv().index("--device-id") + 1] == "0"
-    assert found.environment()["CUDA_VISIBLE_DEVICES"] == seen
+    assert found.environment()["CUDA_VISIBLE_DEVICES"] == observed
 
 
 def test_a_worker_on_neuron_cores(tmp_path: Path) -> None:
@@ -165,7 +167,7 @@ def test_devices_are_counted_as_a_process_would_see_them(
     tool.write_text(f"#!{sys.executable}\nprint('0\\n1\\n2')\n")
     tool.chmod(0o755)
     environ = {"PATH": str(tmp_path)} | ({} if stated is None else {"CUDA_VISIBLE_DEVICES": stated})
-    assert gpus_here(environ) == count
+    assert detect_gpus(environ) == count
     tool.write_text("#!/bin/sh\nexit 9\n")
-    assert gpus_here(environ) == 0
-    assert gpus_here({"PATH": "/nowhere"}) == 0
+    assert detect_gpus(environ) == 0
+    assert detect_gpus({"PATH": "/nowhere"}) == 0

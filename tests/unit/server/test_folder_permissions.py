@@ -61,11 +61,11 @@ def test_what_belongs_to_another_user_is_not_safe(folder: Path) -> None:
 
 
 def test_a_link_counts_as_what_it_leads_to(folder: Path, tmp_path: Path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "weights.bin").touch()
-    (folder / "weights.bin").symlink_to(elsewhere / "weights.bin")
-    (folder / "gone").symlink_to(elsewhere / "gone")
+    other_location = tmp_path / "elsewhere"
+    other_location.mkdir()
+    (other_location / "weights.bin").touch()
+    (folder / "weights.bin").symlink_to(other_location / "weights.bin")
+    (folder / "gone").symlink_to(other_location / "gone")
     assert unsafe_reason(folder, uid=ME) == ""
-    elsewhere.chmod(0o777)
-    assert f"{elsewhere.resolve()} can be written" in unsafe_reason(folder, uid=ME)
+    other_location.chmod(0o777)
+    assert f"{other_location.resolve()} can be written" in unsafe_reason(folder, uid=ME)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from lmi_deploy.server.http.parser import Malformed, Request
+from lmi_deploy.server.http.parser import MalformedRequest, Request
 from lmi_deploy.server.http.request_reader import BadExpectation, RequestReader, TooLarge
 from tests.support.stream_pair import stream_of
 
@@ -75,7 +75,7 @@ def test_a_folded_header_is_one_value() -> None:
     ],
 )
 def test_what_is_malformed(raw: bytes) -> None:
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedRequest):
         read(raw)
 
 
@@ -92,7 +92,7 @@ def test_a_chunked_body_with_a_trailer_beats_content_length() -> None:
 )
 def test_a_transfer_encoding_that_is_not_chunked_once_is_malformed(codings: tuple[str, ...]) -> None:
     head = "".join(f"Transfer-Encoding: {coding}\r\n" for coding in codings).encode()
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedRequest):
         read(b"POST / HTTP/1.1\r\nContent-Length: 1\r\n" + head + b"\r\n1\r\na\r\n0\r\n\r\n")
 
 

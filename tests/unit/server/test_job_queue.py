@@ -7,14 +7,16 @@ from collections.abc import Callable
 
 import pytest
 
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.workers.batches import request_of, split
-from lmi_deploy.server.workers.job_queue import ClientGone, Frame, Job, JobQueue
-from lmi_deploy.server.workers.protocol import Answer
+from lmi_deploy.server.workers.job_queue import ClientDisconnected, Frame, Job, JobQueue
+from lmi_deploy.server.workers.protocol import WorkerResponse
 
 
-def job(name: str = "x", gone: Callable[[], bool] = lambda: False) -> Job:
-    return Job([("name", name)], [("data", name.encode())], gone, asyncio.get_running_loop().create_future())
+def job(name: str = "x", missing: Callable[[], bool] = lambda: False) -> Job:
+    return Job(
+        [("name", name)], [("data", name.encode())], missing, asyncio.get_running_loop().create_future()
+    )
 
 
 def names(jobs: list[Job]) -> list[str]:
@@ -27,7 +29,7 @@ def test_first_come_first_served() -> None:
         for name in "abc":
             queue.put(job(name))
         assert names(await queue.take(most=2, delay=0, idle=None)) == ["a", "b"]
-        assert queue.room == 9
+        assert queue.capacity_left == 9
 
     asyncio.run(go())
 
@@ -35,11 +37,11 @@ def test_first_come_first_served() -> None:
 def test_a_full_batch_does_not_wait_for_the_delay() -> None:
     async def go() -> None:
         queue = JobQueue(10)
-        taken = asyncio.create_task(queue.take(most=2, delay=60, idle=None))
+        used = asyncio.create_task(queue.take(most=2, delay=60, idle=None))
         for name in "ab":
             await asyncio.sleep(0)
             queue.put(job(name))
-        assert names(await taken) == ["a", "b"]
+        assert names(await used) == ["a", "b"]
 
     asyncio.run(go())
 
@@ -75,8 +77,8 @@ def test_two_takers_never_get_the_same_job() -> None:
         takers = [asyncio.create_task(queue.take(most=1, delay=0, idle=1)) for _ in range(20)]
         for number in range(20):
             queue.put(job(str(number)))
-        taken = [name for batch in await asyncio.gather(*takers) for name in names(batch)]
-        assert sorted(taken, key=int) == [str(number) for number in range(20)]
+        used = [name for batch in await asyncio.gather(*takers) for name in names(batch)]
+        assert sorted(used, key=int) == [str(number) for number in range(20)]
 
     asyncio.run(go())
 
@@ -84,17 +86,17 @@ def test_two_takers_never_get_the_same_job() -> None:
 def test_a_job_whose_client_left_is_skipped_and_settled() -> None:
     async def go() -> None:
         queue = JobQueue(10)
-        left = job("left", gone=lambda: True)
+        left = job("left", missing=lambda: True)
         queue.put(left)
         queue.put(job("here"))
         assert names(await queue.take(most=1, delay=0, idle=None)) == ["here"]
-        with pytest.raises(ClientGone):
-            await left.answer
+        with pytest.raises(ClientDisconnected):
+            await left.response
 
     asyncio.run(go())
 
 
-def test_an_abandoned_stream_holds_nobody_up() -> None:
+def test_an_abandoned_stream_holds_no_one_up() -> None:
     async def go() -> None:
         one = job()
 
@@ -127,9 +129,11 @@ def test_one_job_is_an_ordinary_request_and_two_are_a_batch() -> None:
 
 
 def test_a_batch_answer_is_taken_apart() -> None:
-    answer = Answer(201, "Made", (("k", "v"),), (("batch_1.", b"second"), ("batch_0.data", b"first")))
-    assert [part.body() for part in split(answer, 2)] == [b"first", b"second"]
-    assert {(part.code, part.message, part.properties) for part in split(answer, 2)} == {
+    response = WorkerResponse(
+        201, "Made", (("k", "v"),), (("batch_1.", b"second"), ("batch_0.data", b"first"))
+    )
+    assert [part.body() for part in split(response, 2)] == [b"first", b"second"]
+    assert {(part.code, part.message, part.properties) for part in split(response, 2)} == {
         (201, "Made", (("k", "v"),))
     }
 
@@ -143,6 +147,6 @@ def test_a_batch_answer_is_taken_apart() -> None:
     ],
 )
 def test_a_batch_answer_that_does_not_match(content: tuple[tuple[str, bytes], ...], why: str) -> None:
-    with pytest.raises(Refusal) as caught:
-        split(Answer(200, "OK", (), content), 2)
+    with pytest.raises(ErrorReply) as caught:
+        split(WorkerResponse(200, "OK", (), content), 2)
     assert caught.value.message == why

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmi_deploy.server.models.model_store import startup_models
-from lmi_deploy.server.models.property_values import BadSettings
+from lmi_deploy.server.models.property_values import InvalidSettings
 
 
 def store(folder: Path, *models: str) -> Path:
@@ -56,5 +56,5 @@ def test_a_name_with_version_engine_and_devices(tmp_path: Path) -> None:
 
 
 def test_an_address_without_a_folder_ends_the_server(tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match="load_models=x=nothere: no folder nothere in"):
+    with pytest.raises(InvalidSettings, match="load_models=x=nothere: no folder nothere in"):
         loaded(store(tmp_path, "a"), "x=nothere")

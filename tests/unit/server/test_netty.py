@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.connection import Connection, Exchange
 from lmi_deploy.server.http.handler_input import read_input
 from lmi_deploy.server.log import Log
@@ -55,34 +55,34 @@ def choices() -> list[str]:
 
 def answered(raw: bytes, *, max_body: int = 64 * 1024 * 1024) -> tuple[list[Exchange], bytes]:
     """The requests that are understood, and what is written to a client that sent them and nothing more."""
-    asked: list[Exchange] = []
+    requests: list[Exchange] = []
 
     async def note(exchange: Exchange) -> None:
-        asked.append(exchange)
+        requests.append(exchange)
 
     async def go() -> bytes:
-        here, there = socket.socketpair()
-        with there:
-            there.sendall(raw)
-            there.shutdown(socket.SHUT_WR)
+        local, existing = socket.socketpair()
+        with existing:
+            existing.sendall(raw)
+            existing.shutdown(socket.SHUT_WR)
             settings = ServerSettings(keys={}, max_request_size=max_body)
             connection = Connection(settings, note, lambda opened: None, Log())
-            await asyncio.get_running_loop().create_connection(lambda: connection, sock=here)
+            await asyncio.get_running_loop().create_connection(lambda: connection, sock=local)
             async with asyncio.timeout(30):
                 await connection.run()
             written = b""
-            while piece := there.recv(65536):
-                written += piece
+            while chunk := existing.recv(65536):
+                written += chunk
             return written
 
-    return asked, asyncio.run(go())
+    return requests, asyncio.run(go())
 
 
 def understood(exchange: Exchange) -> dict[str, Any]:
     request = exchange.request
     try:
         found = read_input(request, "id")
-    except Refusal as refusal:
+    except ErrorReply as refusal:
         return {"refused": {"type": refusal.kind, "message": refusal.message}}
     properties = sorted([name, value] for name, value in found.properties() if name != "requestId")
     content = [[name, blob.decode("latin-1")] for name, blob in found.content]
@@ -90,9 +90,9 @@ def understood(exchange: Exchange) -> dict[str, Any]:
 
 
 def ours(case: dict[str, Any]) -> dict[str, Any]:
-    asked, written = answered(case["bytes"].encode("latin-1"))
+    requested, written = answered(case["bytes"].encode("latin-1"))
     requests: list[dict[str, Any]] = [
-        {"line": f"{one.request.method} {one.request.target}", **understood(one)} for one in asked
+        {"line": f"{one.request.method} {one.request.target}", **understood(one)} for one in requested
     ]
     before, malformed, _ = written.partition(MALFORMED)
     if malformed:
@@ -154,7 +154,7 @@ NEXT = b"GET /next HTTP/1.1\r\n\r\n"
 
 
 @pytest.mark.parametrize(
-    ("head", "body", "told", "goes_on"),
+    ("head", "body", "output", "goes_on"),
     [
         (b"POST / HTTP/1.1\r\nContent-Length: 11\r\n", b"x" * 11, LARGE + b"\r\n", True),
         (
@@ -177,12 +177,12 @@ NEXT = b"GET /next HTTP/1.1\r\n\r\n"
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n", b"6\r\n123456\r\n6\r\n12345", CLOSING, False),
     ],
 )
-def test_a_body_over_the_limit_is_413_as_netty_says_it(
-    head: bytes, body: bytes, told: bytes, goes_on: bool
+def test_a_body_over_the_limit_is_413_as_netty_reports_it(
+    head: bytes, body: bytes, output: bytes, goes_on: bool
 ) -> None:
-    asked, written = answered(head + b"\r\n" + body + NEXT, max_body=10)
-    assert written == told
-    assert [exchange.request.target for exchange in asked] == ["/next"] * goes_on
+    requests, written = answered(head + b"\r\n" + body + NEXT, max_body=10)
+    assert written == output
+    assert [exchange.request.target for exchange in requests] == ["/next"] * goes_on
 
 
 def test_a_malformed_request_is_answered_under_its_own_id() -> None:

@@ -85,7 +85,7 @@ def test_a_number_that_belongs_to_a_later_process_is_left_alone() -> None:
         assert leftovers("nobody", [Leader(leader.pid, 1.0)]) == []
 
 
-def test_the_watchdog_is_told_who_has_not_ended() -> None:
+def test_the_watchdog_is_reported_who_has_not_ended() -> None:
     lines = ["+1 1.5\n", "+2 2.25\n", "-1 1.5\n", "+1 3.5\n"]
     assert unfinished(lines) == [Leader(1, 3.5), Leader(2, 2.25)]
     assert unfinished([f"+{leader_of(os.getpid())}"]) == [leader_of(os.getpid())]

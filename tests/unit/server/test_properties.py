@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lmi_deploy.server.models.properties import ModelSettings, Surroundings, resolve
-from lmi_deploy.server.models.property_values import BadSettings
+from lmi_deploy.server.models.properties import ModelSettings, ServerDefaults, resolve
+from lmi_deploy.server.models.property_values import InvalidSettings
 from lmi_deploy.server.settings import read_settings
 
 
@@ -18,7 +18,7 @@ def settings(
     (folder / "model.py").touch()
     (folder / "serving.properties").write_bytes(text.encode("latin-1"))
     defaults = read_settings(None, environ or {}).keys
-    return resolve(folder, name="m", around=Surroundings(defaults=defaults, environ=environ or {}))
+    return resolve(folder, name="m", around=ServerDefaults(defaults=defaults, environ=environ or {}))
 
 
 def test_options_reach_the_handler_without_their_prefix_and_defaults_do_not(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_options_reach_the_handler_without_their_prefix_and_defaults_do_not(tmp_
 
 def test_no_file_at_all(tmp_path: Path) -> None:
     (tmp_path / "model.py").touch()
-    found = resolve(tmp_path, name="m", around=Surroundings(defaults={}, environ={}))
+    found = resolve(tmp_path, name="m", around=ServerDefaults(defaults={}, environ={}))
     assert dict(found.initialise) == {"handler": "handle"}
 
 
@@ -69,7 +69,7 @@ def test_the_file_beats_options_of_the_environment_and_sagemaker_beats_the_file(
     assert (found.limits.predict_timeout, found.places[0].high) == (44, 7)
 
 
-def test_the_servers_own_keys_apply_where_the_model_says_nothing(tmp_path: Path) -> None:
+def test_the_servers_own_keys_apply_where_the_model_is_silent(tmp_path: Path) -> None:
     environ = {"SERVING_JOB_QUEUE_SIZE": "77", "SERVING_BATCH_SIZE": "4"}
     found = settings(tmp_path, "engine=Python\nbatch_size=2\n", environ=environ)
     assert (found.limits.job_queue_size, found.limits.batch_size) == (77, 2)
@@ -105,7 +105,7 @@ def test_entry_points(tmp_path: Path) -> None:
 def test_a_handler_may_have_the_models_name(tmp_path: Path) -> None:
     (tmp_path / "serving.properties").write_text("option.pythonExecutable=/own/python\n")
     (tmp_path / "m.py").touch()
-    found = resolve(tmp_path, name="m", around=Surroundings(defaults={}, environ={}))
+    found = resolve(tmp_path, name="m", around=ServerDefaults(defaults={}, environ={}))
     assert (found.entry_point, found.python) == ("m.py", "/own/python")
 
 
@@ -125,13 +125,13 @@ def test_time_limits_that_are_none_are_passed_over(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_served(tmp_path: Path, text: str, why: str) -> None:
-    with pytest.raises(BadSettings, match=why):
+    with pytest.raises(InvalidSettings, match=why):
         settings(tmp_path, text)
 
 
 def test_a_folder_without_a_handler(tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match=r"\.py file not found"):
-        resolve(tmp_path, name="m", around=Surroundings(defaults={}, environ={}))
+    with pytest.raises(InvalidSettings, match=r"\.py file not found"):
+        resolve(tmp_path, name="m", around=ServerDefaults(defaults={}, environ={}))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,9 @@ def test_an_image_with_vllm_turns_text_generation_to_async_mode(
 )
 def test_a_blank_after_a_number_ends_the_server_as_it_ends_the_real_one(tmp_path: Path, line: str) -> None:
     key, _, value = line.partition("=")
-    with pytest.raises(BadSettings, match=f'{key}={value}: For input string: "{value}"; remove the blank'):
+    with pytest.raises(
+        InvalidSettings, match=f'{key}={value}: For input string: "{value}"; remove the blank'
+    ):
         settings(tmp_path, line + "\n")
 
 
@@ -168,19 +170,19 @@ def test_numbers_that_the_real_server_reads_with_a_blank_are_read(tmp_path: Path
 
 @pytest.mark.parametrize("text", ["1_000", "2147483648", "١", "0x10", ""])
 def test_a_number_that_java_does_not_read_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(BadSettings, match="For input string"):
+    with pytest.raises(InvalidSettings, match="For input string"):
         settings(tmp_path, f"max_idle_time={text.encode('unicode_escape').decode()}\n")
 
 
 def test_a_queue_without_room_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match="job_queue_size=0: the queue needs room for 1 request or more"):
+    with pytest.raises(InvalidSettings, match="job_queue_size=0: the queue needs room for 1 request or more"):
         settings(tmp_path, "job_queue_size=0\n")
 
 
 def test_worker_counts_of_config_properties_are_ignored(tmp_path: Path) -> None:
     (tmp_path / "model.py").touch()
     defaults = {"minWorkers": "3", "maxWorkers": "5"}
-    places = resolve(tmp_path, name="m", around=Surroundings(defaults=defaults, environ={})).places
+    places = resolve(tmp_path, name="m", around=ServerDefaults(defaults=defaults, environ={})).places
     assert [(place.low, place.high) for place in places] == [(1, 2)]
 
 

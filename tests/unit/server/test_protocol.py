@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.server.workers.protocol import (
-    Answer,
     WireError,
     WireReader,
+    WorkerResponse,
     pack_request,
     pack_text,
     unpack_map,
@@ -34,18 +34,18 @@ def packed_answer(
     return struct.pack(">h", code) + pack_text(message) + pack_request(properties, content)
 
 
-def read(raw: bytes, *, largest: int = 1000) -> Answer:
-    async def go() -> Answer:
+def read(raw: bytes, *, largest: int = 1000) -> WorkerResponse:
+    async def go() -> WorkerResponse:
         async with stream_of(raw) as (stream, _):
-            return await WireReader(stream, largest=largest).answer()
+            return await WireReader(stream, largest=largest).read_response()
 
     return asyncio.run(go())
 
 
 @given(st.integers(-32768, 32767), texts, pairs, entries)
-def test_an_answer_is_read_back(code: int, message: str, properties: Pairs, content: Entries) -> None:
-    answer = read(packed_answer(code, message, properties, content))
-    assert answer == Answer(code, message, tuple(properties), tuple(content))
+def test_a_response_is_read_back(code: int, message: str, properties: Pairs, content: Entries) -> None:
+    response = read(packed_answer(code, message, properties, content))
+    assert response == WorkerResponse(code, message, tuple(properties), tuple(content))
 
 
 def test_the_worked_example_of_a_request() -> None:
@@ -62,7 +62,7 @@ def test_frames_follow_a_streamed_answer() -> None:
         head = struct.pack(">h", 200) + pack_text("OK") + struct.pack(">hh", 0, -1)
         async with stream_of(head + b"\x01" + pack_text("one") + b"\x00" + pack_text("")) as (stream, _):
             reader = WireReader(stream)
-            assert (await reader.answer()).streamed
+            assert (await reader.read_response()).streamed
             return [await reader.frame(), await reader.frame()]
 
     assert asyncio.run(go()) == [(True, b"one"), (False, b"")]
@@ -79,9 +79,9 @@ def test_more_entries_than_the_protocol_counts() -> None:
 
 
 def test_the_body_is_the_entry_called_data_or_the_first() -> None:
-    assert Answer(200, "OK", (), ((None, b"a"), ("data", b"b"))).body() == b"b"
-    assert Answer(200, "OK", (), (("k", b"a"), ("l", b"b"))).body() == b"a"
-    assert Answer(204, "No content").body() == b""
+    assert WorkerResponse(200, "OK", (), ((None, b"a"), ("data", b"b"))).body() == b"b"
+    assert WorkerResponse(200, "OK", (), (("k", b"a"), ("l", b"b"))).body() == b"a"
+    assert WorkerResponse(204, "No content").body() == b""
 
 
 @given(st.dictionaries(texts, texts, max_size=5))

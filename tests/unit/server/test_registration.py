@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.parser import Request
 from lmi_deploy.server.models.registration import Registration, read_registration
 
 JSON = [("Content-Type", "application/json; charset=utf-8")]
 
 
-def asked(body: object, query: dict[str, str] | None = None) -> Registration:
+def register(body: object, query: dict[str, str] | None = None) -> Registration:
     return read_registration(Request("POST", "/models", JSON, json.dumps(body).encode()), query or {})
 
 
@@ -28,7 +28,7 @@ def test_a_query() -> None:
 
 
 def test_a_json_body_is_taken_instead_of_the_query() -> None:
-    found = asked(
+    found = register(
         {"url": "file:///m/x", "max_worker": 3, "synchronous": True}, {"model_name": "of the query"}
     )
     assert (str(found.folder), found.name, found.synchronous) == ("/m/x", "x", True)
@@ -45,23 +45,23 @@ def test_a_json_body_is_taken_instead_of_the_query() -> None:
     ],
 )
 def test_the_name_in_a_url(url: str, name: str) -> None:
-    assert asked({"url": url}).name == name
+    assert register({"url": url}).name == name
 
 
 def test_what_is_refused() -> None:
-    with pytest.raises(Refusal, match="Parameter url is required") as missing:
+    with pytest.raises(ErrorReply, match="Parameter url is required") as missing:
         read_registration(Request("POST", "/models", []), {})
-    with pytest.raises(Refusal, match="startsWith") as null:
-        asked({})
-    with pytest.raises(Refusal, match='For input string: "abc"') as number:
-        asked({"url": "file:/m", "batch_size": "abc"})
+    with pytest.raises(ErrorReply, match="startsWith") as null:
+        register({})
+    with pytest.raises(ErrorReply, match='For input string: "abc"') as number:
+        register({"url": "file:/m", "batch_size": "abc"})
     assert [found.value.status for found in (missing, null, number)] == [400, 500, 409]
 
 
 @pytest.mark.parametrize(
     "raw", [b"[" * 200_000, b'{"url": ' * 200_000, b'{"batch_size": ' + b"9" * 5000 + b"}"]
 )
-def test_a_hostile_body_is_refused_as_any_other_that_is_no_json(raw: bytes) -> None:
-    with pytest.raises(Refusal) as caught:
+def test_a_unsafe_body_is_refused_as_any_other_that_is_no_json(raw: bytes) -> None:
+    with pytest.raises(ErrorReply) as caught:
         read_registration(Request("POST", "/models", JSON, raw), {})
     assert (caught.value.status, caught.value.kind) == (500, "JsonSyntaxException")

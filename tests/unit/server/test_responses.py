@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from lmi_deploy.server.error_rate import Rates
-from lmi_deploy.server.error_responses import Refusal, at_capacity
+from lmi_deploy.server.error_responses import ErrorReply, at_capacity
 from lmi_deploy.server.http import form_parsing, responses
 from lmi_deploy.server.http.handler_input import read_input
 from lmi_deploy.server.http.parser import Request
-from lmi_deploy.server.models.property_values import BadSettings
+from lmi_deploy.server.models.property_values import InvalidSettings
 
 
 def test_a_refusal_is_html_safe_json() -> None:
-    reply = responses.refusal_reply(Refusal(400, "BadRequestException", "can't <b>&=</b>"), 400)
+    reply = responses.error_response(ErrorReply(400, "BadRequestException", "can't <b>&=</b>"), 400)
     assert reply.body == (
         b'{\n  "code": 400,\n  "type": "BadRequestException",\n'
         b'  "message": "can\\u0027t \\u003cb\\u003e\\u0026\\u003d\\u003c/b\\u003e"\n}\n'
@@ -27,7 +27,7 @@ def test_a_handlers_headers_are_sorted_and_never_ours() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("X-NL", "a\nb"), ("", "x"), ("a b", "x"), ("Ünder", "x")])
 def test_a_header_that_http_cannot_carry_is_refused(name: str, value: str) -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ErrorReply) as caught:
         responses.handler_headers([(name, value)])
     assert caught.value.status == 500
 
@@ -44,19 +44,19 @@ def test_properties_of_a_request() -> None:
         ("X-DUP", "2"),
         ("X-Amzn-SageMaker-Custom-Attributes", "a=b; content-type = application/json ;junk"),
     ]
-    asked = read_input(Request("POST", "/invocations?q=1&r=2&q=3", headers, b"body", sized=False), "id-1")
-    assert asked.properties() == [
+    requests = read_input(Request("POST", "/invocations?q=1&r=2&q=3", headers, b"body", sized=False), "id-1")
+    assert requests.properties() == [
         ("a", "b"),
         ("content-length", "4"),
         ("Content-Type", "application/json"),
         ("requestId", "id-1"),
         ("x-dup", "2"),
     ]
-    assert asked.content == [("q", b"1"), ("q", b"3"), ("r", b"2"), ("data", b"body")]
+    assert requests.content == [("q", b"1"), ("q", b"3"), ("r", b"2"), ("data", b"body")]
 
 
 def test_a_handler_is_not_for_the_client_to_choose() -> None:
-    with pytest.raises(Refusal, match="can't be overridden"):
+    with pytest.raises(ErrorReply, match="can't be overridden"):
         read_input(Request("POST", "/", [("Handler", "x")]), "id")
 
 
@@ -87,7 +87,7 @@ def test_a_multipart_form_keeps_its_bytes() -> None:
 
 
 def test_a_bad_escape_in_a_query_is_409() -> None:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(ErrorReply) as caught:
         form_parsing.split_target("/x?a=%zz")
     assert caught.value.status == 409
 
@@ -100,5 +100,5 @@ def test_an_error_rate_trips_once_for_good() -> None:
     rates.error("model", 102.0)
     rates.error("model", 1000.0)
     assert rates.tripped
-    with pytest.raises(BadSettings, match="ISO-8601"):
+    with pytest.raises(InvalidSettings, match="ISO-8601"):
         Rates({"error_rate_server": "2/1m"})

@@ -27,16 +27,16 @@ async def pair() -> AsyncIterator[tuple[Stream, Stream]]:
             await end.closed()
 
 
-def test_bytes_are_waited_for_until_enough_are_there() -> None:
+def test_bytes_are_waited_for_until_enough_exist() -> None:
     async def go() -> None:
-        async with pair() as (here, there):
-            reading = asyncio.create_task(here.exactly(4))
-            there.write(b"ab")
+        async with pair() as (local, existing):
+            reading = asyncio.create_task(local.exactly(4))
+            existing.write(b"ab")
             await asyncio.sleep(0.02)
             assert not reading.done()
-            there.write(b"cdef")
+            existing.write(b"cdef")
             assert await reading == b"abcd"
-            assert here.have == b"ef"
+            assert local.have == b"ef"
 
     asyncio.run(go())
 
@@ -46,27 +46,27 @@ def test_what_never_comes_is_an_end_or_a_time_out() -> None:
         async with stream_of(b"abc") as (stream, _):
             with pytest.raises(EOFError, match="3 of 4"):
                 await stream.more(4)
-        async with pair() as (here, there):
+        async with pair() as (local, existing):
             loop = asyncio.get_running_loop()
             for wait in (0.05, 0.01, 0.03):
                 with pytest.raises(TimeoutError):
-                    await here.more(until=loop.time() + wait)
-            there.write(b"x")
-            assert await here.exactly(1) == b"x"
+                    await local.more(until=loop.time() + wait)
+            existing.write(b"x")
+            assert await local.exactly(1) == b"x"
 
     asyncio.run(go())
 
 
 def test_a_wait_after_a_short_one_keeps_its_own_limit() -> None:
     async def go() -> None:
-        async with pair() as (here, there):
+        async with pair() as (local, existing):
             loop = asyncio.get_running_loop()
-            there.write(b"a")
-            await here.more(until=loop.time() + 0.05)
-            here.used(1)
-            loop.call_later(0.15, there.write, b"b")
-            await here.more(until=loop.time() + 10)
-            assert here.have == b"b"
+            existing.write(b"a")
+            await local.more(until=loop.time() + 0.05)
+            local.used(1)
+            loop.call_later(0.15, existing.write, b"b")
+            await local.more(until=loop.time() + 10)
+            assert local.have == b"b"
 
     asyncio.run(go())
 
@@ -74,25 +74,25 @@ def test_a_wait_after_a_short_one_keeps_its_own_limit() -> None:
 def test_a_sender_that_is_not_read_is_held_back_and_loses_nothing() -> None:
     async def go() -> None:
         size = 20 * READ_AHEAD
-        async with pair() as (here, there):
-            there.write(b"x" * size)
-            await here.more()
+        async with pair() as (local, existing):
+            existing.write(b"x" * size)
+            await local.more()
             await asyncio.sleep(0.05)
-            assert len(here.have) < size
-            assert there.full
-            drained = asyncio.create_task(there.drain())
-            assert len(await here.exactly(size)) == size
+            assert len(local.have) < size
+            assert existing.full
+            drained = asyncio.create_task(existing.drain())
+            assert len(await local.exactly(size)) == size
             await drained
 
     asyncio.run(go())
 
 
-def test_nobody_waits_for_who_left() -> None:
+def test_no_one_waits_for_who_left() -> None:
     async def go() -> None:
-        async with pair() as (here, there):
-            there.write(b"x" * 20 * READ_AHEAD)
-            here.abort()
+        async with pair() as (local, existing):
+            existing.write(b"x" * 20 * READ_AHEAD)
+            local.abort()
             with pytest.raises(ConnectionError):
-                await there.drain()
+                await existing.drain()
 
     asyncio.run(go())

@@ -144,7 +144,7 @@ def test_options_that_make_no_sense_are_unknown(options: dict[str, str], missing
     assert missing in found.reason
 
 
-def test_without_a_device_nothing_is_said() -> None:
+def test_without_a_device_nothing_is_reported() -> None:
     assert "--gpu NAME --gpus N" in fit(LLAMA_8B, None).reason
 
 
@@ -347,11 +347,11 @@ def test_more_memory_and_shorter_sequences_never_make_it_worse(
     request = Request(engine=ENGINES[engine], vllm=(0, 11), context=context)
     devices = replace(H100, memory=gib * GIB, count=8, name="A100")
     checkpoint = Checkpoint(table=table)
-    here = order.index(assess(checkpoint, request, devices, limits=False).verdict)
+    offset = order.index(assess(checkpoint, request, devices, limits=False).verdict)
     larger = replace(devices, memory=(gib + 10) * GIB)
-    assert order.index(assess(checkpoint, request, larger, limits=False).verdict) >= here
+    assert order.index(assess(checkpoint, request, larger, limits=False).verdict) >= offset
     shorter = replace(request, context=max(1, context // 2))
-    assert order.index(assess(checkpoint, shorter, devices, limits=False).verdict) >= here
+    assert order.index(assess(checkpoint, shorter, devices, limits=False).verdict) >= offset
 
 
 @pytest.mark.hypothesis
@@ -361,5 +361,5 @@ def test_longest_context_is_one_that_does_not_fail(table: Table, sequences: int,
     request = Request(vllm=(0, 11), sequences=sequences, degree=degree, context=1024)
     found = assess(Checkpoint(table=table), request, devices)
     if found.max_context:
-        there = assess(Checkpoint(table=table), replace(request, context=found.max_context), devices)
-        assert there.verdict != "does-not-fit"
+        existing = assess(Checkpoint(table=table), replace(request, context=found.max_context), devices)
+        assert existing.verdict != "does-not-fit"

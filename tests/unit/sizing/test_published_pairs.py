@@ -7,47 +7,47 @@ import json
 
 import pytest
 
-from tools.sizing_score import Judged, figures, judge, read_pairs, tally
+from tools.sizing_score import AlarmEvaluation, figures, judge, read_pairs, tally
 
 
 @pytest.fixture(scope="module")
-def judged() -> list[Judged]:
+def judged() -> list[AlarmEvaluation]:
     table = read_pairs()
     return [judge(pair, table["models"]) for pair in table["pairs"]]
 
 
-def part(judged: list[Judged], name: str) -> list[Judged]:
-    return [one for one in judged if one.pair["part"] == name]
+def part(evaluation: list[AlarmEvaluation], name: str) -> list[AlarmEvaluation]:
+    return [one for one in evaluation if one.pair["part"] == name]
 
 
-def test_verdicts_of_the_pairs_used_while_building(judged: list[Judged]) -> None:
+def test_verdicts_of_the_pairs_used_while_building(judged: list[AlarmEvaluation]) -> None:
     _, count, right, false_fits = tally(part(judged, "build"))
     assert count >= 64
     assert right / count >= 0.95
     assert false_fits == 0
 
 
-def test_verdicts_of_the_pairs_left_out_do_not_get_worse(judged: list[Judged]) -> None:
+def test_verdicts_of_the_pairs_left_out_do_not_get_worse(judged: list[AlarmEvaluation]) -> None:
     _, count, right, false_fits = tally(part(judged, "left-out"))
     assert count >= 40
     assert right >= 37
     assert false_fits <= 1
 
 
-def test_tokens_follow_from_the_gib_of_the_line(judged: list[Judged]) -> None:
+def test_tokens_follow_from_the_gib_of_the_line(judged: list[AlarmEvaluation]) -> None:
     counted = [one for found in judged for one in figures(found) if one.counted and "tokens" in one.what]
     assert len(counted) >= 3
     assert [one.pair["said"] for one in counted if not one.right] == []
 
 
-def test_gib_where_gpu_and_utilization_are_named(judged: list[Judged]) -> None:
+def test_gib_where_gpu_and_utilization_are_named(judged: list[AlarmEvaluation]) -> None:
     counted = [one for found in judged for one in figures(found) if one.counted and one.what == "KV GiB"]
     assert len(counted) >= 15
     # The printed parts of gpt-oss-120b add up at 0.95, not at the 0.9 that its source names.
     assert [one.pair["said"] for one in counted if not one.right] == ["gpt-oss-120b"]
 
 
-def test_each_pair_says_where_it_comes_from(judged: list[Judged]) -> None:
+def test_each_pair_reports_where_it_comes_from(judged: list[AlarmEvaluation]) -> None:
     assert all(one.pair["source"] for one in judged)
     ids = [one.pair["id"] for one in judged]
     assert len(ids) == len({*ids})

@@ -153,8 +153,8 @@ def test_layers_that_are_not_converted_stay_as_they_are() -> None:
         "quantization_config": {"quant_method": "fp8", "modules_to_not_convert": ["self_attn"]},
     }
     attention = 32 * (2 * 4096 * 4096 + 2 * 1024 * 4096)
-    whole = {**LLAMA_8B, "quantization_config": {"quant_method": "fp8"}}
-    assert on_device(table, Cut()) - on_device(whole, Cut()) == pytest.approx(attention, rel=0.01)
+    full = {**LLAMA_8B, "quantization_config": {"quant_method": "fp8"}}
+    assert on_device(table, Cut()) - on_device(full, Cut()) == pytest.approx(attention, rel=0.01)
 
 
 def test_hybrid_model_needs_headers() -> None:

@@ -72,8 +72,8 @@ def test_where_the_token_comes_from(tmp_path: Path) -> None:
 def test_the_rest_of_the_environment() -> None:
     plain = read({})
     assert (plain.endpoint, plain.offline, plain.symlinks) == ("https://huggingface.co", False, True)
-    assert (plain.answer_seconds, plain.stall_seconds, plain.ca_bundle) == (10.0, 10.0, None)
-    told = read(
+    assert (plain.response_seconds, plain.stall_seconds, plain.ca_bundle) == (10.0, 10.0, None)
+    result = read(
         {
             "HF_ENDPOINT": "https://mirror.example/hf/",
             "HF_HUB_OFFLINE": "yes",
@@ -83,10 +83,10 @@ def test_the_rest_of_the_environment() -> None:
             "HF_HUB_DISABLE_SYMLINKS": "true",
         }
     )
-    assert (told.endpoint, told.offline, told.symlinks) == ("https://mirror.example/hf", True, False)
-    assert (told.answer_seconds, told.stall_seconds, told.ca_bundle) == (3.0, 60.0, Path("/ca.pem"))
+    assert (result.endpoint, result.offline, result.symlinks) == ("https://mirror.example/hf", True, False)
+    assert (result.response_seconds, result.stall_seconds, result.ca_bundle) == (3.0, 60.0, Path("/ca.pem"))
     assert read({"TRANSFORMERS_OFFLINE": "1"}).offline
-    assert read({"HF_HUB_ETAG_TIMEOUT": "soon", "HF_HUB_DOWNLOAD_TIMEOUT": "0"}).answer_seconds == 10.0
+    assert read({"HF_HUB_ETAG_TIMEOUT": "soon", "HF_HUB_DOWNLOAD_TIMEOUT": "0"}).response_seconds == 10.0
     assert read({"REQUESTS_CA_BUNDLE": "/a", "SSL_CERT_FILE": "/b"}).ca_bundle is None
 
 

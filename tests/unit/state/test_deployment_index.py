@@ -11,11 +11,11 @@ import pytest
 from lmi_deploy.domain.dataclass_json import dump
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.state.deployment_index import RememberedFolder
+from lmi_deploy.state.deployment_index import DeploymentIndexFolder
 
 ONE, TWO = "111122223333", "444455556666"
 HERE = DeploymentRef(name="chat", target="sagemaker", region="us-east-1", bucket="b", account=ONE)
-THERE = replace(HERE, region="eu-west-1")
+OTHER_REGION = replace(HERE, region="eu-west-1")
 OTHER = replace(HERE, account=TWO)
 
 
@@ -28,52 +28,52 @@ def older(root: Path, ref: DeploymentRef) -> Path:
 
 
 def test_one_a_name_region_and_account(tmp_path: Path) -> None:
-    kept = RememberedFolder(tmp_path / "elsewhere")
+    kept = DeploymentIndexFolder(tmp_path / "elsewhere")
     assert kept.all() == ()
-    for ref in (HERE, THERE, OTHER, HERE):
-        kept.keep(ref)
-    assert kept.all() == (THERE, HERE, OTHER)
-    kept.drop(THERE)
-    kept.drop(THERE)
+    for ref in (HERE, OTHER_REGION, OTHER, HERE):
+        kept.add(ref)
+    assert kept.all() == (OTHER_REGION, HERE, OTHER)
+    kept.discard(OTHER_REGION)
+    kept.discard(OTHER_REGION)
     assert kept.all() == (HERE, OTHER)
-    kept.drop(HERE)
+    kept.discard(HERE)
     assert kept.all() == (OTHER,)
 
 
 def test_an_older_file_is_of_the_account_that_its_bucket_names(tmp_path: Path) -> None:
-    kept = RememberedFolder(tmp_path)
+    kept = DeploymentIndexFolder(tmp_path)
     path = older(tmp_path, replace(HERE, bucket=f"lmi-{ONE}-us-east-1-an"))
     (ref,) = kept.all()
     assert ref.account == ONE
-    kept.drop(OTHER)
+    kept.discard(OTHER)
     assert kept.all() == (ref,)
-    kept.keep(ref)
+    kept.add(ref)
     assert kept.all() == (ref,)
     assert not path.exists()
 
 
 def test_an_older_file_of_an_unknown_account_goes_with_its_bucket_alone(tmp_path: Path) -> None:
-    kept = RememberedFolder(tmp_path)
+    kept = DeploymentIndexFolder(tmp_path)
     older(tmp_path, HERE)
     (ref,) = kept.all()
     assert ref.account == ""
-    kept.drop(replace(HERE, bucket="another"))
+    kept.discard(replace(HERE, bucket="another"))
     assert kept.all() == (ref,)
-    kept.drop(HERE)
+    kept.discard(HERE)
     assert kept.all() == ()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"name": 1}'])
 def test_what_cannot_be_read_is_passed_over(tmp_path: Path, content: str) -> None:
-    kept = RememberedFolder(tmp_path)
-    kept.keep(HERE)
+    kept = DeploymentIndexFolder(tmp_path)
+    kept.add(HERE)
     (tmp_path / "other.us-east-1.json").write_text(content)
     assert kept.all() == (HERE,)
 
 
 @pytest.mark.parametrize("ref", [("../x", "us-east-1"), ("x", "../us"), ("x", "")])
 @pytest.mark.parametrize("account", ["", ONE, "../1"])
-def test_no_path_is_made_of_what_is_no_name(tmp_path: Path, ref: tuple[str, str], account: str) -> None:
-    strange = DeploymentRef(name=ref[0], target="sagemaker", region=ref[1], account=account)
+def test_no_path_is_created_of_what_is_no_name(tmp_path: Path, ref: tuple[str, str], account: str) -> None:
+    unsupported = DeploymentRef(name=ref[0], target="sagemaker", region=ref[1], account=account)
     with pytest.raises(UsageRefused):
-        RememberedFolder(tmp_path).keep(strange)
+        DeploymentIndexFolder(tmp_path).add(unsupported)

@@ -42,7 +42,7 @@ def people() -> People:
     return People()
 
 
-def told(*events: Event) -> list[dict[str, Any]]:
+def json_lines(*events: Event) -> list[dict[str, Any]]:
     out = io.StringIO()
     view = MachineView(out)
     for event in events:
@@ -66,7 +66,7 @@ def test_events_are_the_story(people: People) -> None:
 
 
 def test_events_are_lines_for_programs() -> None:
-    lines = told(*EVENTS)
+    lines = json_lines(*EVENTS)
     assert [line["event"] for line in lines] == [
         "started",
         "progress",
@@ -86,13 +86,13 @@ def test_events_are_lines_for_programs() -> None:
     assert lines[3]["seconds"] == 1.25
 
 
-def test_progress_without_a_terminal_is_told_in_tenths(people: People) -> None:
+def test_progress_without_a_terminal_is_reported_in_tenths(people: People) -> None:
     for done in range(0, 101):
         people.view.show(Progress(key=KEY, done=done, total=100, unit="bytes"))
     assert people.story.getvalue().count("\n") == 10
 
 
-def test_waiting_without_a_terminal_is_told_now_and_then(people: People) -> None:
+def test_waiting_without_a_terminal_is_reported_now_and_then(people: People) -> None:
     for tick in range(0, 200):
         people.view.show(Progress(key=KEY, done=tick / 10, total=None, unit="seconds", note="loading"))
     assert people.story.getvalue().splitlines() == [f"    {seconds}.0 s  loading" for seconds in (5, 10, 15)]
@@ -104,7 +104,7 @@ def test_a_result_is_all_that_is_on_stdout(people: People) -> None:
     assert (people.out.getvalue(), people.story.getvalue()) == ("http://x\n", "a note\n")
 
 
-def test_a_table_of_costs_leaves_out_how_they_are_made_up(people: People) -> None:
+def test_a_table_of_costs_leaves_out_how_they_are_created_up(people: People) -> None:
     people.view.rows(
         [{"name": "a", "costs": "$0.23 an hour (1 x ml.m5.xlarge; AWS's price list, 2026-09-28)"}]
     )
@@ -160,13 +160,13 @@ def test_rows_are_a_table(people: People) -> None:
     people.view.rows([])
 
 
-def test_a_failure_says_what_why_and_what_next(people: People) -> None:
+def test_a_failure_reports_what_why_and_what_next(people: People) -> None:
     people.view.fail(DeployFailed("it failed: why", hint="do this", details=["line\x1b[0m 1", "line 2"]))
     assert people.story.getvalue() == "  line 1\n  line 2\nerror: it failed: why\n  next: do this\n"
     assert people.out.getvalue() == ""
 
 
-def test_people_are_not_told_again_what_went_by_and_programs_are(people: People) -> None:
+def test_people_are_not_reported_again_what_went_by_and_programs_are(people: People) -> None:
     people.view.show(Line(key=KEY, text="Traceback"))
     assert people.view.untold(["an older line", "Traceback"]) == ("an older line",)
     assert MachineView(io.StringIO()).untold(["Traceback"]) == ("Traceback",)
@@ -179,7 +179,7 @@ def test_many_figures_of_a_plan_are_a_line_each(people: People) -> None:
     assert people.story.getvalue().splitlines()[-2:] == ["  cost: $1.41 an hour", f"  image: {'x' * 100}"]
 
 
-def test_an_answer_of_many_lines_is_told_in_one(people: People) -> None:
+def test_a_response_of_many_lines_is_reported_in_one(people: People) -> None:
     people.view.show(Answered(prompt="{}", answer='{\n  "echo": {}\n}', seconds=1.0))
     assert people.story.getvalue() == '    asked: {}\n    answered: { "echo": {} }\n'
 
@@ -190,7 +190,7 @@ def test_a_notice_for_programs_has_no_layout() -> None:
     assert json.loads(out.getvalue())["text"] == "by the way"
 
 
-def test_mistakes_in_a_recipe_stand_at_the_left_where_editors_find_them(people: People) -> None:
+def test_errors_in_a_recipe_stand_at_the_left_where_editors_find_them(people: People) -> None:
     people.view.fail(BROKEN)
     assert people.story.getvalue().splitlines() == [
         "a.yaml:3:1: enigne: unknown key, engine?",
@@ -198,7 +198,7 @@ def test_mistakes_in_a_recipe_stand_at_the_left_where_editors_find_them(people: 
     ]
 
 
-def test_mistakes_in_a_recipe_are_data_for_programs() -> None:
+def test_errors_in_a_recipe_are_data_for_programs() -> None:
     out = io.StringIO()
     MachineView(out).fail(BROKEN)
     result = json.loads(out.getvalue())
@@ -215,7 +215,7 @@ def test_mistakes_in_a_recipe_are_data_for_programs() -> None:
     ]
 
 
-def test_a_plan_for_people_says_what_changes(people: People) -> None:
+def test_a_plan_for_people_reports_what_changes(people: People) -> None:
     changes = (Change(field="model", before="a", after="b"), Change(field="option.x", before="", after="1"))
     actions = (StopServer(server="s1"),)
     people.view.plan(Plan(deployment="m", actions=actions, changes=changes, figures=(("weights", "1500"),)))
@@ -224,11 +224,11 @@ def test_a_plan_for_people_says_what_changes(people: People) -> None:
     )
 
 
-def test_an_empty_plan_says_so(people: People) -> None:
+def test_an_empty_plan_reports_it(people: People) -> None:
     people.view.plan(Plan(deployment="m", actions=()))
     assert people.story.getvalue() == "m: nothing to do, it is as the recipe says\n"
 
 
-@pytest.mark.parametrize(("name", "said"), [("FetchWeights", "fetch-weights"), ("Line", "line")])
-def test_names_for_programs(name: str, said: str) -> None:
-    assert kebab(name) == said
+@pytest.mark.parametrize(("name", "output"), [("FetchWeights", "fetch-weights"), ("Line", "line")])
+def test_names_for_programs(name: str, output: str) -> None:
+    assert kebab(name) == output

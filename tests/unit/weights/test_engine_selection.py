@@ -4,7 +4,7 @@ import pytest
 
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.weights.engine_selection import choose_carrier
+from lmi_deploy.weights.engine_selection import choose_engine
 
 
 def files(count: int, size: int) -> list[FileEntry]:
@@ -16,7 +16,7 @@ BOTH = ("s5cmd", "obstore")
 
 
 @pytest.mark.parametrize(
-    ("chosen", "here", "present", "engine"),
+    ("chosen", "is_local", "present", "engine"),
     [
         (LARGE + FEW, True, BOTH, "own"),
         (MANY, True, BOTH, "obstore"),
@@ -26,19 +26,19 @@ BOTH = ("s5cmd", "obstore")
     ],
     ids=["large", "many small", "not installed", "streamed", "mixed"],
 )
-def test_auto(chosen: list[FileEntry], here: bool, present: tuple[str, ...], engine: str) -> None:
-    found = choose_carrier("auto", chosen, here=here, present=present)
+def test_auto(chosen: list[FileEntry], is_local: bool, present: tuple[str, ...], engine: str) -> None:
+    found = choose_engine("auto", chosen, is_local=is_local, present=present)
     assert found.engine == engine
-    assert choose_carrier(None, chosen, here=here, present=present) == found
+    assert choose_engine(None, chosen, is_local=is_local, present=present) == found
     assert bool(found.why) == (engine != "own")
 
 
-def test_what_is_said_is_done() -> None:
-    assert choose_carrier("obstore", LARGE, here=True, present=()).engine == "obstore"
-    assert choose_carrier("own", MANY, here=True, present=BOTH).engine == "own"
+def test_what_is_reported_is_done() -> None:
+    assert choose_engine("obstore", LARGE, is_local=True, present=()).engine == "obstore"
+    assert choose_engine("own", MANY, is_local=True, present=BOTH).engine == "own"
 
 
 def test_an_outside_engine_sends_files_of_this_machine() -> None:
-    with pytest.raises(Unresolvable, match="obstore sends files of this machine") as told:
-        choose_carrier("obstore", MANY, here=False, present=BOTH)
-    assert "snapshot" in told.value.hint
+    with pytest.raises(Unresolvable, match="obstore sends files of this machine") as error:
+        choose_engine("obstore", MANY, is_local=False, present=BOTH)
+    assert "snapshot" in error.value.hint

@@ -12,9 +12,9 @@ import pytest
 from lmi_deploy.domain.events import Event
 from lmi_deploy.domain.weights import Manifest, weights_prefix
 from lmi_deploy.errors import Refused, TransferFailed, UsageRefused
-from lmi_deploy.ports.external_uploader import Load, Sent
-from lmi_deploy.ports.object_store import Stored
-from lmi_deploy.sources.local_folder import ModelFolder
+from lmi_deploy.ports.external_uploader import UploadedFile, UploadItem
+from lmi_deploy.ports.object_store import StoredObject
+from lmi_deploy.sources.local_folder import LocalModel
 from lmi_deploy.weights.bucket_weights import BucketWeights
 from lmi_deploy.weights.settings import TransferSettings
 from tests.support.fake_store import FakeStore
@@ -25,39 +25,41 @@ FILES = {"a.bin": b"a" * 1000, "config.json": b"{}"}
 
 
 @dataclass
-class Porter:
+class ScriptedUploader:
     """An engine in this process; `takes` says which files it brings."""
 
     store: FakeStore
-    takes: Callable[[Load], bool] = lambda load: True
+    accepts: Callable[[UploadItem], bool] = lambda load: True
     name: str = "porter 1"
     present: bool = True
     hashes: bool = False
 
-    def carry(self, loads: Sequence[Load], *, bucket: str) -> Generator[Sent | None, None, None]:
+    def upload_files(
+        self, loads: Sequence[UploadItem], *, bucket: str
+    ) -> Generator[UploadedFile | None, None, None]:
         assert bucket == self.store.bucket
         for load in loads:
             yield None
-            if self.takes(load):
+            if self.accepts(load):
                 self.store.put(load.key, load.path.read_bytes())
-                yield Sent(key=load.key)
+                yield UploadedFile(key=load.key)
 
 
 class Encrypting(FakeStore):
     """Its ETags are no hashes, as with a key of KMS, and it keeps no checksums."""
 
-    def _stored(self, key: str) -> Stored:
+    def _stored(self, key: str) -> StoredObject:
         return replace(super()._stored(key), etag=f'"{len(key):032x}"', checksum="", algorithm="")
 
 
-def weights(store: FakeStore, takes: Callable[[Load], bool] = lambda load: True) -> BucketWeights:
+def weights(store: FakeStore, takes: Callable[[UploadItem], bool] = lambda load: True) -> BucketWeights:
     return BucketWeights(
         store=store,
         owner="111122223333",
         clock=FakeClock(),
         settings=TransferSettings(),
         where=store.bucket,
-        carriers={"porter": Porter(store, takes)},
+        carriers={"porter": ScriptedUploader(store, takes)},
     )
 
 
@@ -68,24 +70,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def carry(there: BucketWeights, folder: Path) -> tuple[Manifest, list[Event]]:
-    listing = ModelFolder().listing(str(folder), "main")
-    return ended(there.carry(listing, listing.files, folder, engine="porter", key="push"))
+def upload(manifests: BucketWeights, folder: Path) -> tuple[Manifest, list[Event]]:
+    listing = LocalModel().listing(str(folder), "main")
+    return ended(manifests.upload_files(listing, listing.files, folder, engine="porter", key="push"))
 
 
 def ended(moving: Generator[Event, None, T]) -> tuple[T, list[Event]]:
-    said: list[Event] = []
+    events: list[Event] = []
     try:
         while True:
-            said.append(next(moving))
+            events.append(next(moving))
     except StopIteration as end:
-        return end.value, said
+        return end.value, events
 
 
 def test_with_kms_it_is_read_back_and_can_be_verified(folder: Path) -> None:
     store = Encrypting()
-    manifest, said = carry(weights(store), folder)
-    assert [note for event in said if "back" in (note := getattr(event, "note", ""))] == [
+    manifest, events = upload(weights(store), folder)
+    assert [note for event in events if "back" in (note := getattr(event, "note", ""))] == [
         "reading a.bin back",
         "reading config.json back",
     ]
@@ -95,25 +97,25 @@ def test_with_kms_it_is_read_back_and_can_be_verified(folder: Path) -> None:
     assert ended(weights(store).verify(manifest, deep=True, key="v"))[0] == ()
 
 
-def test_what_it_forgot_is_told(folder: Path) -> None:
+def test_what_it_forgot_is_reported(folder: Path) -> None:
     store = FakeStore()
     with pytest.raises(TransferFailed, match=r"config\.json: it was sent, and S3 does not have it"):
-        carry(weights(store, takes=lambda load: load.size > 2), folder)
+        upload(weights(store, takes=lambda load: load.size > 2), folder)
     assert not [key for key in store.objects if key.startswith("manifests/")]
 
 
-def test_a_stranger_under_the_prefix_is_refused_first(folder: Path) -> None:
+def test_a_foreign_user_under_the_prefix_is_refused_first(folder: Path) -> None:
     store = FakeStore()
-    manifest, _ = carry(weights(store), folder)
+    manifest, _ = upload(weights(store), folder)
     store.objects.pop(f"manifests/{manifest.name}.json")
     store.put(f"{weights_prefix(manifest.name)}stranger", b"x")
     with pytest.raises(Refused, match="not of this model"):
-        carry(weights(store, takes=lambda load: pytest.fail("nothing is to be sent")), folder)
+        upload(weights(store, takes=lambda load: pytest.fail("nothing is to be sent")), folder)
 
 
-def test_weights_that_it_brought_can_be_copied_on(folder: Path) -> None:
+def test_weights_that_it_transferred_can_be_copied_on(folder: Path) -> None:
     store = FakeStore()
-    manifest, _ = carry(weights(store), folder)
+    manifest, _ = upload(weights(store), folder)
     assert all(file.etag for file in manifest.files)
     other = FakeStore(bucket="other", others={"fake": store})
     copied, _ = ended(weights(other).copy_from(weights(store), manifest.name, key="copy"))
@@ -122,6 +124,6 @@ def test_weights_that_it_brought_can_be_copied_on(folder: Path) -> None:
     assert ended(weights(other).verify(copied, deep=False, key="v"))[0] == ()
 
 
-def test_without_an_engine_it_says_so(folder: Path) -> None:
+def test_without_an_engine_it_reports_it(folder: Path) -> None:
     with pytest.raises(UsageRefused, match="no porter here"):
-        carry(replace(weights(FakeStore()), carriers={}), folder)
+        upload(replace(weights(FakeStore()), carriers={}), folder)

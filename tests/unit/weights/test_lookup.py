@@ -24,39 +24,39 @@ def manifest(model_id: str, commit: str) -> Manifest:
 
 SMALL = manifest("HuggingFaceTB/SmolLM2-135M-Instruct", "a")
 OLD, NEW = manifest("google/flan-t5-xxl", "b"), manifest("google/flan-t5-xxl", "c")
-THERE = (SMALL, OLD, NEW)
+MANIFESTS = (SMALL, OLD, NEW)
 ADDRESS = f"s3://models/{weights_prefix(SMALL.name)}"
 
 
 @pytest.mark.parametrize(
-    "asked", [SMALL.name, "Hugging", "HuggingFaceTB/SmolLM2-135M-Instruct", ADDRESS, ADDRESS.rstrip("/")]
+    "requests", [SMALL.name, "Hugging", "HuggingFaceTB/SmolLM2-135M-Instruct", ADDRESS, ADDRESS.rstrip("/")]
 )
-def test_one_that_is_meant_is_found(asked: str) -> None:
-    assert find_weights(THERE, asked, "models") == SMALL
+def test_one_that_is_meant_is_found(requests: str) -> None:
+    assert find_weights(MANIFESTS, requests, "models") == SMALL
 
 
-@pytest.mark.parametrize("asked", ["google", "google/flan-t5-xxl", ""])
-def test_what_may_be_several_is_refused_and_they_are_named(asked: str) -> None:
+@pytest.mark.parametrize("requests", ["google", "google/flan-t5-xxl", ""])
+def test_what_may_be_several_is_refused_and_they_are_named(requests: str) -> None:
     with pytest.raises(UsageRefused, match=OLD.name):
-        find_weights(THERE, asked, "models")
+        find_weights(MANIFESTS, requests, "models")
 
 
 @pytest.mark.parametrize(
-    ("asked", "meant"),
+    ("requests", "suggestion"),
     [
         ("HugingFaceTB", "HuggingFaceTB/SmolLM2-135M-Instruct"),
         ("HuggingFaceTB/SmolLM2-135M-Instruc", "HuggingFaceTB/SmolLM2-135M-Instruct"),
         ("google/flan-t5-xl", "google/flan-t5-xxl"),
     ],
 )
-def test_a_slip_is_met_with_what_was_meant(asked: str, meant: str) -> None:
+def test_a_slip_is_met_with_what_was_meant(requests: str, suggestion: str) -> None:
     with pytest.raises(NotFound, match="no such weights in models") as caught:
-        find_weights(THERE, asked, "models")
-    assert f"did you mean {meant}?" in caught.value.hint
+        find_weights(MANIFESTS, requests, "models")
+    assert f"did you mean {suggestion}?" in caught.value.hint
     assert "lmi weights ls --bucket models" in caught.value.hint
 
 
 def test_what_is_like_nothing_is_only_not_there() -> None:
     with pytest.raises(NotFound) as caught:
-        find_weights(THERE, "bert", "models")
+        find_weights(MANIFESTS, "bert", "models")
     assert "did you mean" not in caught.value.hint

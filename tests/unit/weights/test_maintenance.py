@@ -12,19 +12,19 @@ from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.domain.weights import Manifest, weights_prefix
 from lmi_deploy.errors import IntegrityError, NotFound, Refused, TransferFailed
 from lmi_deploy.host.clock import SystemClock
-from lmi_deploy.ports.object_store import Stored
-from lmi_deploy.weights.cross_bucket_copy import Route, copy_weights
-from lmi_deploy.weights.maintenance import Flaw, give_up, orphans, remove, unfinished, verify
+from lmi_deploy.ports.object_store import StoredObject
+from lmi_deploy.weights.cross_bucket_copy import CopyRoute, copy_weights
+from lmi_deploy.weights.maintenance import IntegrityIssue, give_up, orphans, remove, unfinished, verify
 from lmi_deploy.weights.manifest_comparison import compare_listing
 from lmi_deploy.weights.manifests import manifests, read_manifest, write_manifest
 from lmi_deploy.weights.settings import TransferSettings
-from tests.support.fake_source import MadeUp
+from tests.support.fake_source import GeneratedSource
 from tests.support.fake_store import FakeStore
-from tests.support.push import pushed, way
+from tests.support.push import push_context, pushed
 
 NOISE = random.Random(4).randbytes(9 << 20)
 FILES = {"config.json": b"{}", "model.safetensors": NOISE, "empty": b""}
-BEGUN = f"org--model/{'c' * 40}-00112233"
+STARTED = f"org--model/{'c' * 40}-00112233"
 LATER, EARLIER = datetime(2027, 1, 1, tzinfo=UTC), datetime(2025, 1, 1, tzinfo=UTC)
 
 
@@ -35,8 +35,8 @@ def store() -> FakeStore:
 
 @pytest.fixture
 def manifest(store: FakeStore) -> Manifest:
-    source = MadeUp(FILES, git=frozenset({"config.json"}))
-    return pushed(source.listing(), way(source, store))[0]
+    source = GeneratedSource(FILES, git=frozenset({"config.json"}))
+    return pushed(source.listing(), push_context(source, store))[0]
 
 
 def ended(going: Generator[Any, None, Any]) -> Any:
@@ -47,32 +47,34 @@ def ended(going: Generator[Any, None, Any]) -> Any:
         return end.value
 
 
-def listed(store: FakeStore, prefix: str) -> dict[str, Stored]:
+def listed(store: FakeStore, prefix: str) -> dict[str, StoredObject]:
     return {stored.key: stored for stored in store.list(prefix)}
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_what_is_intact_has_no_flaw(deep: bool, store: FakeStore, manifest: Manifest) -> None:
+def test_what_is_intact_has_no_integrity_issue(deep: bool, store: FakeStore, manifest: Manifest) -> None:
     assert ended(verify(store, manifest, key="v", deep=deep)) == ()
     assert ("read" in store.calls) == deep
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_every_flaw_is_named(deep: bool, store: FakeStore, manifest: Manifest) -> None:
+def test_every_integrity_issue_is_named(deep: bool, store: FakeStore, manifest: Manifest) -> None:
     prefix = weights_prefix(manifest.name)
     store.objects[f"{prefix}model.safetensors"] = bytes(len(NOISE))
     store.objects[f"{prefix}config.json"] = b"{ }"
     del store.objects[f"{prefix}empty"]
     store.objects[f"{prefix}stranger"] = b"x"
-    flaws: tuple[Flaw, ...] = ended(verify(store, manifest, key="v", deep=deep))
-    told = {flaw.path.removeprefix(prefix): flaw.why for flaw in flaws}
-    assert told.keys() == {"model.safetensors", "config.json", "empty", "stranger"}
-    assert told["config.json"] == "3 bytes, the manifest says 2"
-    assert told["empty"] == "is not there"
-    assert "manifest" in told["model.safetensors"]
+    issues: tuple[IntegrityIssue, ...] = ended(verify(store, manifest, key="v", deep=deep))
+    response = {issue.path.removeprefix(prefix): issue.why for issue in issues}
+    assert response.keys() == {"model.safetensors", "config.json", "empty", "stranger"}
+    assert response["config.json"] == "3 bytes, the manifest says 2"
+    assert response["empty"] == "is not there"
+    assert "manifest" in response["model.safetensors"]
 
 
-def test_bytes_that_s3_itself_has_wrong_are_a_flaw_like_any(store: FakeStore, manifest: Manifest) -> None:
+def test_bytes_that_s3_itself_has_wrong_are_a_integrity_issue_like_any(
+    store: FakeStore, manifest: Manifest
+) -> None:
     class Rotten(FakeStore):
         def read(
             self, key: str, *, start: int = 0, length: int | None = None, etag: str = ""
@@ -81,13 +83,15 @@ def test_bytes_that_s3_itself_has_wrong_are_a_flaw_like_any(store: FakeStore, ma
                 raise IntegrityError(f"s3://fake/{key}: what arrived has CRC32 x", hint="look")
             return super().read(key, start=start, length=length, etag=etag)
 
-    rotten = Rotten(objects=store.objects)
-    rotten._etags = store._etags
-    flaws: tuple[Flaw, ...] = ended(verify(rotten, manifest, key="v", deep=True))
-    assert [(flaw.path, flaw.why) for flaw in flaws] == [("model.safetensors", "what arrived has CRC32 x")]
+    corrupt = Rotten(objects=store.objects)
+    corrupt._etags = store._etags
+    issues: tuple[IntegrityIssue, ...] = ended(verify(corrupt, manifest, key="v", deep=True))
+    assert [(issue.path, issue.why) for issue in issues] == [
+        ("model.safetensors", "what arrived has CRC32 x")
+    ]
 
 
-def test_a_listing_tells_what_is_absent_too_much_of_another_size_or_replaced(
+def test_a_listing_reports_what_is_absent_too_much_of_another_size_or_replaced(
     store: FakeStore, manifest: Manifest
 ) -> None:
     prefix = weights_prefix(manifest.name)
@@ -96,8 +100,8 @@ def test_a_listing_tells_what_is_absent_too_much_of_another_size_or_replaced(
     store.put(f"{prefix}config.json", b"{ }")
     store.put(f"{prefix}more", b"x")
     del store.objects[f"{prefix}empty"]
-    told = {flaw.path: flaw.why for flaw in compare_listing(store, manifest, listed(store, prefix))}
-    assert told == {
+    response = {issue.path: issue.why for issue in compare_listing(store, manifest, listed(store, prefix))}
+    assert response == {
         "config.json": "3 bytes, the manifest says 2",
         "empty": "is not there",
         "model.safetensors": "was replaced since it was checked",
@@ -105,7 +109,9 @@ def test_a_listing_tells_what_is_absent_too_much_of_another_size_or_replaced(
     }
 
 
-def test_another_version_of_the_same_bytes_is_no_flaw(store: FakeStore, manifest: Manifest) -> None:
+def test_another_version_of_the_same_bytes_is_no_integrity_issue(
+    store: FakeStore, manifest: Manifest
+) -> None:
     """As a second push leaves it; where KMS encrypts, the same bytes have another ETag."""
     prefix = weights_prefix(manifest.name)
     store.calls.clear()
@@ -116,7 +122,7 @@ def test_another_version_of_the_same_bytes_is_no_flaw(store: FakeStore, manifest
     assert compare_listing(store, older, listed(store, prefix)) == ()
 
 
-def test_a_manifest_that_is_written_again_names_the_versions_that_are_there(
+def test_a_manifest_that_is_written_again_names_the_versions_that_exist(
     store: FakeStore, manifest: Manifest
 ) -> None:
     newer = replace(manifest, files=tuple(replace(file, etag="newer") for file in manifest.files))
@@ -132,7 +138,7 @@ def test_what_is_used_stays(store: FakeStore, manifest: Manifest) -> None:
 
 def test_what_nothing_uses_goes_wholly(store: FakeStore, manifest: Manifest) -> None:
     store.objects["weights/org--model/other/file"] = b"stays"
-    store.begin(f"{weights_prefix(manifest.name)}model.safetensors")
+    store.create_multipart(f"{weights_prefix(manifest.name)}model.safetensors")
     assert remove(store, manifest.name, used={}) == sum(map(len, FILES.values()))
     assert store.objects.keys() == {"weights/org--model/other/file"}
     assert store.uploads("") == ()
@@ -140,10 +146,10 @@ def test_what_nothing_uses_goes_wholly(store: FakeStore, manifest: Manifest) -> 
         remove(store, manifest.name, used={})
 
 
-def test_uploads_that_nobody_will_finish_are_found_by_age(store: FakeStore) -> None:
-    old = store.begin(f"weights/{BEGUN}/model.safetensors")
-    for theirs in ("somebody/elses", "weights/resnet/2019/model.pt"):
-        store.begin(theirs)
+def test_uploads_that_no_one_will_finish_are_found_by_age(store: FakeStore) -> None:
+    old = store.create_multipart(f"weights/{STARTED}/model.safetensors")
+    for expected in ("somebody/elses", "weights/resnet/2019/model.pt"):
+        store.create_multipart(expected)
     assert orphans(store, before=EARLIER) == ()
     assert orphans(store, before=LATER) == (old,)
     give_up(store, orphans(store, before=LATER))
@@ -152,36 +158,36 @@ def test_uploads_that_nobody_will_finish_are_found_by_age(store: FakeStore) -> N
 
 def test_an_upload_that_took_a_part_lately_is_still_running(store: FakeStore) -> None:
     """It began long before; the small files beside it came then, too."""
-    store.objects[f"weights/{BEGUN}/config.json"] = b"{}"
-    running = store.begin(f"weights/{BEGUN}/model.safetensors")
-    for number, taken in enumerate((EARLIER, datetime(2026, 5, 2, tzinfo=UTC)), 1):
-        store.part_modified = taken.isoformat()
+    store.objects[f"weights/{STARTED}/config.json"] = b"{}"
+    running = store.create_multipart(f"weights/{STARTED}/model.safetensors")
+    for number, used in enumerate((EARLIER, datetime(2026, 5, 2, tzinfo=UTC)), 1):
+        store.part_modified = used.isoformat()
         store.put_part(running, number, memoryview(NOISE), crc32=crc32_of(NOISE))
     day_before = datetime(2026, 5, 1, tzinfo=UTC)
     assert orphans(store, before=day_before) == ()
     assert unfinished(store, before=day_before) == ()
     assert orphans(store, before=LATER) == (running,)
-    assert [one.name for one in unfinished(store, before=LATER)] == [BEGUN]
+    assert [one.name for one in unfinished(store, before=LATER)] == [STARTED]
 
 
-def test_objects_that_a_deployment_names_are_no_leftovers(store: FakeStore) -> None:
-    store.objects[f"weights/{BEGUN}/a"] = b"12"
-    assert unfinished(store, before=LATER, used={BEGUN}) == ()
+def test_objects_that_a_deployment_names_are_no_orphans(store: FakeStore) -> None:
+    store.objects[f"weights/{STARTED}/a"] = b"12"
+    assert unfinished(store, before=LATER, used={STARTED}) == ()
 
 
 def test_objects_without_a_manifest_are_found_by_age(store: FakeStore, manifest: Manifest) -> None:
-    store.objects[f"weights/{BEGUN}/a"] = b"12"
-    store.objects[f"weights/{BEGUN}/sub/b"] = b"345"
-    for theirs in ("weights/notes", "weights/resnet/2019/model.pt", "weights/a/b/c/d"):
-        store.objects[theirs] = b"somebody's own"
+    store.objects[f"weights/{STARTED}/a"] = b"12"
+    store.objects[f"weights/{STARTED}/sub/b"] = b"345"
+    for expected in ("weights/notes", "weights/resnet/2019/model.pt", "weights/a/b/c/d"):
+        store.objects[expected] = b"somebody's own"
     (found,) = unfinished(store, before=LATER)
-    assert (found.name, found.size, len(found.keys)) == (BEGUN, 5, 2)
+    assert (found.name, found.size, len(found.keys)) == (STARTED, 5, 2)
     assert unfinished(store, before=EARLIER) == ()
     assert [kept.name for kept in manifests(store)] == [manifest.name]
 
 
-def route(origin: FakeStore, target: FakeStore) -> Route:
-    return Route(
+def route(origin: FakeStore, target: FakeStore) -> CopyRoute:
+    return CopyRoute(
         origin=origin, target=target, owner="1" * 12, clock=SystemClock(), settings=TransferSettings()
     )
 
@@ -191,14 +197,14 @@ def versionless(manifest: Manifest) -> Manifest:
     return replace(manifest, files=tuple(replace(file, etag="") for file in manifest.files))
 
 
-class Unwilling(FakeStore):
+class FailingStore(FakeStore):
     """Copies fail so many times."""
 
     refusals = 0
 
     def copy(
         self, source: str, key: str, *, size: int, bucket: str = "", owner: str = "", etag: str = ""
-    ) -> Stored:
+    ) -> StoredObject:
         if self.refusals:
             self.refusals -= 1
             raise TransferFailed(f"{key}: no", hint="for a test")
@@ -206,7 +212,7 @@ class Unwilling(FakeStore):
 
 
 def test_weights_go_to_another_bucket_without_a_byte_of_ours(store: FakeStore, manifest: Manifest) -> None:
-    target = Unwilling(bucket="far", others={"fake": store})
+    target = FailingStore(bucket="far", others={"fake": store})
     target.refusals = 1
     with pytest.raises(TransferFailed, match="1 of 3 files"):
         ended(copy_weights(manifest.name, route=route(store, target), key="c"))

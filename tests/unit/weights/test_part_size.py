@@ -42,13 +42,13 @@ def test_what_s3_cannot_hold_is_refused() -> None:
 @pytest.mark.parametrize("size", [USUAL, 40 * GIB, 200 * GIB])
 def test_the_usual_memory_is_enough_for_any_file(size: int) -> None:
     settings = TransferSettings()
-    slab = part_size(size)
-    assert settings.slabs(slab) >= 2
-    assert settings.slabs(slab) * slab + settings.resident <= settings.memory
+    buffer = part_size(size)
+    assert settings.buffers(buffer) >= 2
+    assert settings.buffers(buffer) * buffer + settings.resident <= settings.memory
 
 
-def test_a_bound_that_is_too_tight_says_what_would_do() -> None:
+def test_a_bound_that_is_too_tight_reports_what_would_do() -> None:
     with pytest.raises(UsageRefused, match="do not hold 2 parts") as caught:
-        TransferSettings(memory=110_000_000).slabs(USUAL)
+        TransferSettings(memory=110_000_000).buffers(USUAL)
     assert caught.value.hint == "allow at least 117 MB"
-    assert TransferSettings(memory=117_000_000).slabs(USUAL) == 2
+    assert TransferSettings(memory=117_000_000).buffers(USUAL) == 2

@@ -12,13 +12,13 @@ from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.domain.events import Progress
 from lmi_deploy.domain.weights import manifest_key, weights_name, weights_prefix
 from lmi_deploy.errors import AccessError, IntegrityError, Interrupted, LmiError, Refused, TransferFailed
-from lmi_deploy.ports.object_store import Part, Upload
+from lmi_deploy.ports.object_store import MultipartUpload, Part
 from lmi_deploy.weights.manifests import as_bytes, parse_manifest, read_manifest
 from lmi_deploy.weights.part_size import MIB, USUAL
 from lmi_deploy.weights.push import push
-from tests.support.fake_source import MadeUp
+from tests.support.fake_source import GeneratedSource
 from tests.support.fake_store import FakeStore
-from tests.support.push import pushed, way
+from tests.support.push import push_context, pushed
 
 NOISE = random.Random(3).randbytes(50 * MIB)
 FILES = {
@@ -34,8 +34,8 @@ TOTAL = sum(map(len, FILES.values()))
 
 
 @pytest.fixture
-def source() -> MadeUp:
-    return MadeUp(FILES, git=GIT)
+def source() -> GeneratedSource:
+    return GeneratedSource(FILES, git=GIT)
 
 
 @pytest.fixture
@@ -43,63 +43,73 @@ def store() -> FakeStore:
     return FakeStore()
 
 
-def held(store: FakeStore, name: str) -> dict[str, bytes]:
+def stored_objects(store: FakeStore, name: str) -> dict[str, bytes]:
     prefix = weights_prefix(name)
     return {key.removeprefix(prefix): body for key, body in store.objects.items() if key.startswith(prefix)}
 
 
-def test_every_byte_arrives_and_the_manifest_says_what_is_there(source: MadeUp, store: FakeStore) -> None:
-    manifest, said = pushed(source.listing(), way(source, store))
-    assert held(store, manifest.name) == FILES
+def test_every_byte_arrives_and_the_manifest_reports_what_exists(
+    source: GeneratedSource, store: FakeStore
+) -> None:
+    manifest, events = pushed(source.listing(), push_context(source, store))
+    assert stored_objects(store, manifest.name) == FILES
     assert manifest.name == weights_name("org/model", "c" * 40, source.listing().files)
     assert parse_manifest(store.objects[manifest_key(manifest.name)], "m") == manifest
     assert {file.path: (file.size, file.sha256, file.checksum) for file in manifest.files} == {
         path: (len(body), hashlib.sha256(body).hexdigest(), crc32_of(body)) for path, body in FILES.items()
     }
-    last = [event for event in said if isinstance(event, Progress)][-1]
+    last = [event for event in events if isinstance(event, Progress)][-1]
     assert (last.done, last.total, last.unit) == (TOTAL, TOTAL, "bytes")
 
 
-def test_a_second_push_moves_no_byte_in_at_most_three_calls(source: MadeUp, store: FakeStore) -> None:
-    first, _ = pushed(source.listing(), way(source, store))
+def test_a_second_push_moves_no_byte_in_at_most_three_calls(
+    source: GeneratedSource, store: FakeStore
+) -> None:
+    first, _ = pushed(source.listing(), push_context(source, store))
     sent = store.sent
     store.calls.clear()
-    source.asked.clear()
-    again, _ = pushed(source.listing(), way(source, store))
-    assert (again, store.sent, source.asked) == (first, sent, [])
+    source.requests.clear()
+    again, _ = pushed(source.listing(), push_context(source, store))
+    assert (again, store.sent, source.requests) == (first, sent, [])
     assert len(store.calls) <= 3
 
 
-def test_the_manifest_comes_last_and_so_nothing_half_is_seen(source: MadeUp, store: FakeStore) -> None:
-    pushed(source.listing(), way(source, store))
+def test_the_manifest_comes_last_and_so_nothing_half_is_observed(
+    source: GeneratedSource, store: FakeStore
+) -> None:
+    pushed(source.listing(), push_context(source, store))
     writes = [call for call in store.calls if call in ("put", "put_part", "complete")]
     assert writes[-1] == "put"
     assert writes.count("complete") == 3
 
 
-def test_a_file_of_another_selection_is_copied_inside_the_bucket(source: MadeUp, store: FakeStore) -> None:
-    listing = source.listing()
-    pushed(listing, way(source, store))
-    sent = store.sent
-    store.calls.clear()
-    source.asked.clear()
-    only = tuple(entry for entry in listing.files if entry.path != "big.json")
-    manifest, _ = pushed(listing, way(source, store), files=only)
-    assert store.calls.count("copy") == len(only)
-    assert source.asked == []
-    assert store.sent - sent == len(as_bytes(manifest))
-    assert held(store, manifest.name) == {path: body for path, body in FILES.items() if path != "big.json"}
-
-
-def test_a_copy_that_is_not_what_its_manifest_says_is_sent_after_all(
-    source: MadeUp, store: FakeStore
+def test_a_file_of_another_selection_is_copied_inside_the_bucket(
+    source: GeneratedSource, store: FakeStore
 ) -> None:
     listing = source.listing()
-    first, _ = pushed(listing, way(source, store))
+    pushed(listing, push_context(source, store))
+    sent = store.sent
+    store.calls.clear()
+    source.requests.clear()
+    only = tuple(entry for entry in listing.files if entry.path != "big.json")
+    manifest, _ = pushed(listing, push_context(source, store), files=only)
+    assert store.calls.count("copy") == len(only)
+    assert source.requests == []
+    assert store.sent - sent == len(as_bytes(manifest))
+    assert stored_objects(store, manifest.name) == {
+        path: body for path, body in FILES.items() if path != "big.json"
+    }
+
+
+def test_a_copy_that_is_not_what_its_manifest_reports_is_sent_after_all(
+    source: GeneratedSource, store: FakeStore
+) -> None:
+    listing = source.listing()
+    first, _ = pushed(listing, push_context(source, store))
     store.objects[f"{weights_prefix(first.name)}big.json"] = bytes(len(FILES["big.json"]))
     only = tuple(entry for entry in listing.files if entry.path == "big.json")
-    manifest, _ = pushed(listing, way(source, store), files=only)
-    assert held(store, manifest.name) == {"big.json": FILES["big.json"]}
+    manifest, _ = pushed(listing, push_context(source, store), files=only)
+    assert stored_objects(store, manifest.name) == {"big.json": FILES["big.json"]}
 
 
 class Flipping:
@@ -115,22 +125,24 @@ class Flipping:
 
 
 @pytest.mark.parametrize("path", ["model-1.safetensors", "config.json", "big.json"])
-def test_a_flipped_byte_is_read_again(path: str, source: MadeUp, store: FakeStore) -> None:
+def test_a_corrupted_byte_is_read_again(path: str, source: GeneratedSource, store: FakeStore) -> None:
     source.twist = Flipping(path, times=1)
-    manifest, _ = pushed(source.listing(), way(source, store))
-    assert held(store, manifest.name) == FILES
+    manifest, _ = pushed(source.listing(), push_context(source, store))
+    assert stored_objects(store, manifest.name) == FILES
     assert store.uploads("") == ()
 
 
 @pytest.mark.parametrize("path", ["model-1.safetensors", "config.json", "big.json"])
-def test_bytes_that_stay_wrong_never_become_an_object(path: str, source: MadeUp, store: FakeStore) -> None:
+def test_bytes_that_stay_wrong_never_become_an_object(
+    path: str, source: GeneratedSource, store: FakeStore
+) -> None:
     source.twist = Flipping(path, times=9)
     with pytest.raises(IntegrityError, match=path) as caught:
-        pushed(source.listing(), way(source, store))
+        pushed(source.listing(), push_context(source, store))
     assert caught.value.exit_code == 6
     assert caught.value.hint
-    whole = {key.split("/", 3)[-1]: body for key, body in store.objects.items()}
-    assert whole == {name: body for name, body in FILES.items() if name != path}
+    full = {key.split("/", 3)[-1]: body for key, body in store.objects.items()}
+    assert full == {name: body for name, body in FILES.items() if name != path}
     assert store.uploads("") == ()
 
 
@@ -144,107 +156,113 @@ def test_memory_is_bounded_by_the_window_whatever_the_size(store: FakeStore) -> 
             late.wait(0.5)
         waited.append(start)
 
-    source = MadeUp({"model.safetensors": NOISE}, twist=hold_back)
-    by = way(source, store, memory=100_000_000 + 3 * USUAL)
+    source = GeneratedSource({"model.safetensors": NOISE}, twist=hold_back)
+    by = push_context(source, store, memory=100_000_000 + 3 * USUAL)
     manifest, _ = pushed(source.listing(), by)
-    assert held(store, manifest.name) == {"model.safetensors": NOISE}
+    assert stored_objects(store, manifest.name) == {"model.safetensors": NOISE}
     assert max(at for at in waited[: waited.index(0)] or [0]) <= 2 * USUAL
     assert len(source.buffers) <= 3
     assert sum(source.buffers.values()) <= 3 * USUAL
 
 
-def test_two_buffers_are_enough_for_any_number_of_files(source: MadeUp, store: FakeStore) -> None:
-    manifest, _ = pushed(source.listing(), way(source, store, memory=100_000_000 + 2 * USUAL))
-    assert held(store, manifest.name) == FILES
+def test_two_buffers_are_enough_for_any_number_of_files(source: GeneratedSource, store: FakeStore) -> None:
+    manifest, _ = pushed(source.listing(), push_context(source, store, memory=100_000_000 + 2 * USUAL))
+    assert stored_objects(store, manifest.name) == FILES
     assert len(source.buffers) <= 2
 
 
-def test_large_files_take_turns(source: MadeUp, store: FakeStore) -> None:
-    pushed(source.listing(), way(source, store, streams=2))
-    order = [path for path, _, _ in source.asked if path.endswith(".safetensors")]
+def test_large_files_take_turns(source: GeneratedSource, store: FakeStore) -> None:
+    pushed(source.listing(), push_context(source, store, streams=2))
+    order = [path for path, _, _ in source.requests if path.endswith(".safetensors")]
     assert order[:4].count("model-2.safetensors") == 2
 
 
-def test_a_stranger_under_the_prefix_is_refused_before_a_byte_moves(source: MadeUp, store: FakeStore) -> None:
+def test_a_foreign_user_under_the_prefix_is_refused_before_a_byte_moves(
+    source: GeneratedSource, store: FakeStore
+) -> None:
     name = weights_name("org/model", "c" * 40, source.listing().files)
     store.objects[f"{weights_prefix(name)}other.bin"] = b"of somebody else"
     with pytest.raises(Refused, match=r"other\.bin"):
-        pushed(source.listing(), way(source, store))
-    assert (store.sent, source.asked) == (0, [])
+        pushed(source.listing(), push_context(source, store))
+    assert (store.sent, source.requests) == (0, [])
 
 
-class Broken(FakeStore):
+class FailingUploads(FakeStore):
     """Parts from the third on fail; `error` says how."""
 
     error: type[LmiError] = TransferFailed
     left = 0
 
-    def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:
+    def put_part(self, upload: MultipartUpload, number: int, body: memoryview, *, crc32: str) -> Part:
         if "model-1" in upload.key and number >= 3 and self.left:
             self.left -= 1
             raise self.error(f"{upload.key}: part {number} failed", hint="for a test")
         return super().put_part(upload, number, body, crc32=crc32)
 
 
-def test_what_arrived_is_kept_and_not_sent_again(source: MadeUp) -> None:
-    store = Broken()
+def test_what_arrived_is_kept_and_not_sent_again(source: GeneratedSource) -> None:
+    store = FailingUploads()
     store.left = 1
     with pytest.raises(TransferFailed, match="1 of 6 files did not arrive") as caught:
-        pushed(source.listing(), way(source, store))
+        pushed(source.listing(), push_context(source, store))
     assert "5 files are whole" in caught.value.hint
     (upload,) = store.uploads("")
     kept = sum(part.size for part in store.parts(upload))
     assert kept
     sent = store.sent
-    manifest, _ = pushed(source.listing(), way(source, store))
-    assert held(store, manifest.name) == FILES
+    manifest, _ = pushed(source.listing(), push_context(source, store))
+    assert stored_objects(store, manifest.name) == FILES
     # big.json has no sha256 at its source: the object is read back for it, and not sent again.
     assert store.sent - sent - len(as_bytes(manifest)) == len(FILES["model-1.safetensors"]) - kept
 
 
-def test_a_refusal_ends_everything_at_once(source: MadeUp) -> None:
-    store = Broken()
+def test_a_refusal_ends_everything_at_once(source: GeneratedSource) -> None:
+    store = FailingUploads()
     store.left, store.error = 99, AccessError
     with pytest.raises(AccessError):
-        pushed(source.listing(), way(source, store))
+        pushed(source.listing(), push_context(source, store))
     assert not [key for key in store.objects if key.startswith("manifests/")]
 
 
-def test_a_part_that_was_changed_in_the_bucket_is_sent_again(source: MadeUp, store: FakeStore) -> None:
+def test_a_part_that_was_changed_in_the_bucket_is_sent_again(
+    source: GeneratedSource, store: FakeStore
+) -> None:
     listing = source.listing()
     name = weights_name("org/model", "c" * 40, listing.files)
     key = f"{weights_prefix(name)}model-1.safetensors"
-    upload = store.begin(key)
+    upload = store.create_multipart(key)
     wrong, right = os.urandom(USUAL), FILES["model-1.safetensors"][USUAL : 2 * USUAL]
     for number, body in ((1, wrong), (2, right), (3, b"of another size")):
         store.put_part(upload, number, memoryview(body), crc32=crc32_of(body))
     sent = store.sent
-    manifest, _ = pushed(listing, way(source, store))
-    assert held(store, name) == FILES
+    manifest, _ = pushed(listing, push_context(source, store))
+    assert stored_objects(store, name) == FILES
     assert store.sent - sent - len(as_bytes(manifest)) == TOTAL - USUAL
 
 
-def test_of_several_uploads_the_fullest_goes_on_and_the_others_end(source: MadeUp, store: FakeStore) -> None:
+def test_of_several_uploads_the_fullest_continues_and_the_others_end(
+    source: GeneratedSource, store: FakeStore
+) -> None:
     listing = source.listing()
     key = f"{weights_prefix(weights_name('org/model', 'c' * 40, listing.files))}model-1.safetensors"
     for count in (1, 2, 0):
-        upload = store.begin(key)
+        upload = store.create_multipart(key)
         for number in range(1, count + 1):
             body = FILES["model-1.safetensors"][(number - 1) * USUAL : number * USUAL]
             store.put_part(upload, number, memoryview(body), crc32=crc32_of(body))
     sent = store.sent
-    manifest, _ = pushed(listing, way(source, store))
+    manifest, _ = pushed(listing, push_context(source, store))
     assert store.sent - sent - len(as_bytes(manifest)) == TOTAL - 2 * USUAL
     assert store.uploads("") == ()
 
 
 def test_two_at_once_both_end_right_with_one_manifest(store: FakeStore) -> None:
-    sources = [MadeUp(FILES, git=GIT), MadeUp(FILES, git=GIT)]
+    sources = [GeneratedSource(FILES, git=GIT), GeneratedSource(FILES, git=GIT)]
     ended: list[object] = []
 
-    def run(source: MadeUp) -> None:
+    def run(source: GeneratedSource) -> None:
         try:
-            ended.append(pushed(source.listing(), way(source, store))[0])
+            ended.append(pushed(source.listing(), push_context(source, store))[0])
         except LmiError as exc:
             ended.append(exc)
 
@@ -255,11 +273,11 @@ def test_two_at_once_both_end_right_with_one_manifest(store: FakeStore) -> None:
         thread.join()
     first, second = ended
     assert first == second == read_manifest(store, getattr(first, "name", ""))
-    assert held(store, getattr(first, "name", "")) == FILES
+    assert stored_objects(store, getattr(first, "name", "")) == FILES
     assert store.uploads("") == ()
 
 
-def test_an_upload_that_somebody_aborts_is_begun_anew(source: MadeUp, store: FakeStore) -> None:
+def test_an_upload_that_someone_aborts_is_started_again(source: GeneratedSource, store: FakeStore) -> None:
     aborted = threading.Event()
 
     def abort(path: str, start: int, buffer: memoryview) -> None:
@@ -269,32 +287,34 @@ def test_an_upload_that_somebody_aborts_is_begun_anew(source: MadeUp, store: Fak
                 store.abort(upload)
 
     source.twist = abort
-    manifest, _ = pushed(source.listing(), way(source, store, streams=2))
-    assert held(store, manifest.name) == FILES
+    manifest, _ = pushed(source.listing(), push_context(source, store, streams=2))
+    assert stored_objects(store, manifest.name) == FILES
 
 
-def test_ctrl_c_says_what_exists_and_how_to_go_on(source: MadeUp, store: FakeStore) -> None:
-    pushing = push(source.listing(), source.listing().files, way=way(source, store), key="weights")
+def test_ctrl_c_reports_what_exists_and_how_to_continue(source: GeneratedSource, store: FakeStore) -> None:
+    pushing = push(
+        source.listing(), source.listing().files, push_context=push_context(source, store), key="weights"
+    )
     next(pushing)
     with pytest.raises(Interrupted, match=r"of [0-9.]+ MB are in fake") as caught:
         pushing.throw(KeyboardInterrupt)
     assert "goes on" in caught.value.hint
     assert caught.value.exit_code == 130
-    manifest, _ = pushed(source.listing(), way(source, store))
-    assert held(store, manifest.name) == FILES
+    manifest, _ = pushed(source.listing(), push_context(source, store))
+    assert stored_objects(store, manifest.name) == FILES
 
 
-def test_a_bug_in_a_worker_is_no_silent_loss(source: MadeUp, store: FakeStore) -> None:
+def test_a_bug_in_a_worker_is_no_silent_loss(source: GeneratedSource, store: FakeStore) -> None:
     def crash(path: str, start: int, buffer: memoryview) -> None:
         raise ZeroDivisionError
 
     source.twist = crash
     with pytest.raises(ZeroDivisionError):
-        pushed(source.listing(), way(source, store))
+        pushed(source.listing(), push_context(source, store))
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"schema": 1}', b'{"schema": 1, "files": [{"x": 1}]}'])
-def test_a_manifest_that_is_none_is_told(text: bytes) -> None:
+def test_a_manifest_that_is_none_is_reported(text: bytes) -> None:
     with pytest.raises(IntegrityError, match="not a manifest"):
         parse_manifest(text, "manifests/x.json")
 
@@ -304,15 +324,15 @@ def test_a_manifest_of_a_newer_lmi_is_left_alone() -> None:
         parse_manifest(b'{"schema": 2}', "manifests/x.json")
 
 
-def test_a_manifest_of_other_content_is_never_overwritten(source: MadeUp, store: FakeStore) -> None:
-    manifest, _ = pushed(source.listing(), way(source, store))
+def test_a_manifest_of_other_content_is_never_overwritten(source: GeneratedSource, store: FakeStore) -> None:
+    manifest, _ = pushed(source.listing(), push_context(source, store))
     other = replace(manifest, files=manifest.files[1:])
     store.objects[manifest_key(manifest.name)] = as_bytes(other)
     with pytest.raises(IntegrityError, match="another manifest"):
-        pushed(source.listing(), way(source, store))
+        pushed(source.listing(), push_context(source, store))
 
 
 def test_a_listing_may_be_empty(store: FakeStore) -> None:
-    source = MadeUp({})
-    manifest, _ = pushed(source.listing(), way(source, store))
+    source = GeneratedSource({})
+    manifest, _ = pushed(source.listing(), push_context(source, store))
     assert manifest.files == ()

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmi_deploy.domain.facts import FileEntry
-from lmi_deploy.domain.sagemaker.transfer_job import Order, order_text, read_order, shard_of
+from lmi_deploy.domain.sagemaker.transfer_job import JobRequest, order_text, read_order, shard_of
 from lmi_deploy.domain.weights import Manifest, weights_prefix
 from lmi_deploy.errors import IntegrityError, Refused
 from lmi_deploy.weights.manifests import read_manifest
 from lmi_deploy.weights.shards import push_shard
-from tests.support.fake_source import MadeUp
+from tests.support.fake_source import GeneratedSource
 from tests.support.fake_store import FakeStore
-from tests.support.push import pushed, way
+from tests.support.push import push_context, pushed
 
 NOISE = random.Random(4).randbytes(12 << 20)
 FILES = {"config.json": b"{}", "a.safetensors": NOISE, "b.safetensors": NOISE[1:], "c.safetensors": NOISE[2:]}
-SOURCE = MadeUp(FILES, git=frozenset({"config.json"}))
+SOURCE = GeneratedSource(FILES, git=frozenset({"config.json"}))
 
 
-def order(source: MadeUp = SOURCE) -> Order:
-    return Order(
+def order(source: GeneratedSource = SOURCE) -> JobRequest:
+    return JobRequest(
         job="tiny-0123456789",
         bucket="models",
         owner="111122223333",
@@ -41,16 +41,20 @@ def ran(events: Generator[Any, None, Manifest | None]) -> Manifest | None:
         try:
             next(events)
         except StopIteration as end:
-            whole: Manifest | None = end.value
-            return whole
+            full: Manifest | None = end.value
+            return full
 
 
-def shard(number: int, store: FakeStore, *, count: int = 2, source: MadeUp = SOURCE) -> Manifest | None:
-    return ran(push_shard(order(source), number=number, count=count, way=way(source, store), key="job"))
+def shard(
+    number: int, store: FakeStore, *, count: int = 2, source: GeneratedSource = SOURCE
+) -> Manifest | None:
+    return ran(
+        push_shard(order(source), number=number, count=count, context=push_context(source, store), key="job")
+    )
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_whoever_is_last_writes_the_manifest(first: int) -> None:
+def test_the_user_who_is_last_writes_the_manifest(first: int) -> None:
     store = FakeStore()
     assert shard(first, store) is None
     manifest = shard(1 - first, store)
@@ -64,7 +68,7 @@ def test_whoever_is_last_writes_the_manifest(first: int) -> None:
 
 def test_the_same_manifest_as_one_push_from_here_makes() -> None:
     alone, together = FakeStore(), FakeStore()
-    by_hand, _ = pushed(SOURCE.listing(), way(SOURCE, alone))
+    by_hand, _ = pushed(SOURCE.listing(), push_context(SOURCE, alone))
     shard(0, together)
     by_job = shard(1, together)
     assert by_job is not None
@@ -80,15 +84,15 @@ def test_a_job_that_was_broken_off_is_gone_on_with() -> None:
     assert shard(1, store) is not None
 
 
-def test_what_is_there_is_not_brought_again() -> None:
+def test_what_exists_is_not_transferred_again() -> None:
     store = FakeStore()
-    pushed(SOURCE.listing(), way(SOURCE, store))
+    pushed(SOURCE.listing(), push_context(SOURCE, store))
     sent = store.sent
     assert shard(1, store, count=7) is not None
     assert store.sent == sent
 
 
-def test_a_stranger_under_the_prefix_ends_it() -> None:
+def test_a_foreign_user_under_the_prefix_ends_it() -> None:
     store = FakeStore()
     shard(0, store)
     prefix = next(key for key in store.objects if key.startswith("weights/")).rpartition("/")[0]
@@ -97,12 +101,12 @@ def test_a_stranger_under_the_prefix_ends_it() -> None:
         shard(1, store)
 
 
-def test_a_flipped_byte_makes_no_manifest() -> None:
+def test_a_corrupted_byte_makes_no_manifest() -> None:
     store, listing = FakeStore(), SOURCE.listing()
-    flipped = MadeUp({**FILES, "a.safetensors": b"x" + NOISE[1:]}, git=frozenset({"config.json"}))
+    flipped = GeneratedSource({**FILES, "a.safetensors": b"x" + NOISE[1:]}, git=frozenset({"config.json"}))
     numbers = [n for n in (0, 1) if any(f.path == "a.safetensors" for f in shard_of(listing.files, n, 2))]
     with pytest.raises(IntegrityError):
-        ran(push_shard(order(), number=numbers[0], count=2, way=way(flipped, store), key="job"))
+        ran(push_shard(order(), number=numbers[0], count=2, context=push_context(flipped, store), key="job"))
     assert shard(1 - numbers[0], store) is None
     assert not [key for key in store.objects if key.startswith("manifests/")]
 

@@ -8,15 +8,15 @@ import pytest
 
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.domain.weights import StoredFile
-from lmi_deploy.weights.buffer_pool import Slab, Slabs
+from lmi_deploy.weights.buffer_pool import Buffer, BufferPool
 from lmi_deploy.weights.schedule import Schedule
 from lmi_deploy.weights.upload_task import Job
-from lmi_deploy.weights.worker_pool import Crew, Idleness
+from lmi_deploy.weights.worker_pool import CpuIdleMeter, WorkerPool
 
 MOST = 8
 
 
-class Meeting:
+class Rendezvous:
     """A file whose every job waits for the others: it is through only when `parties` are at work at once."""
 
     def __init__(self, parties: int) -> None:
@@ -34,7 +34,7 @@ class Meeting:
     def give_up(self) -> None:
         self.met.abort()
 
-    def _work(self, slab: Slab) -> None:
+    def _work(self, buffer: Buffer) -> None:
         with self._lock:
             self.at_once += 1
             self.most = max(self.most, self.at_once)
@@ -45,17 +45,17 @@ class Meeting:
 
 def worked(parties: int, *, idle: float, first: int) -> int:
     """The most that were at it at once."""
-    meeting = Meeting(parties)
-    crew = Crew(
-        Schedule([meeting], lanes=1),
-        Slabs(MOST, 16),
+    rendezvous = Rendezvous(parties)
+    pool = WorkerPool(
+        Schedule([rendezvous], lanes=1),
+        BufferPool(MOST, 16),
         threading.Event(),
         idleness=lambda: idle,
         first=first,
     )
-    with closing(crew.run(MOST)) as outcomes:
+    with closing(pool.run(MOST)) as outcomes:
         assert [outcome for outcome in outcomes if outcome is not None] == []
-    return meeting.most
+    return rendezvous.most
 
 
 def test_while_the_processors_wait_there_are_more_up_to_the_most() -> None:
@@ -72,10 +72,10 @@ def test_never_more_than_there_are_buffers_for() -> None:
 
 
 def test_idleness_is_what_this_process_left_of_the_processors() -> None:
-    idleness = Idleness()
+    idle_meter = CpuIdleMeter()
     threading.Event().wait(0.2)
-    assert idleness() > 0.5
+    assert idle_meter() > 0.5
     until = time.monotonic() + 0.2
     while time.monotonic() < until:
         sum(range(1000))
-    assert idleness() < 1.0
+    assert idle_meter() < 1.0

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from lmi_deploy.domain.inference_http import Head, HttpRequest, Question
+from lmi_deploy.domain.inference_http import HttpRequest, InferenceRequest, ResponseHead
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.errors import DeployFailed, NotFound
-from lmi_deploy.workflows.dependencies import Deps
-from lmi_deploy.workflows.invoke import Measured, ask, ask_raw
-from tests.support.action_failures import Trouble, TroubledTarget
+from lmi_deploy.workflows.dependencies import Dependencies
+from lmi_deploy.workflows.invoke import ResponseMetrics, invoke, invoke_raw
+from tests.support.action_failures import ActionFailures, FailingTarget
 from tests.support.fakes import FakeClock
-from tests.support.local_app import REF, House
+from tests.support.local_app import REF, LocalApp
 
-LINES = Head(status=200, reason="OK", headers=(("Content-Type", "application/jsonlines"),))
-WHOLE = Head(status=200, reason="OK", headers=(("Content-Type", "application/json"),))
+LINES = ResponseHead(status=200, reason="OK", headers=(("Content-Type", "application/jsonlines"),))
+WHOLE = ResponseHead(status=200, reason="OK", headers=(("Content-Type", "application/json"),))
 RECORD = Record(
     ref=REF,
     generations=(
@@ -47,86 +47,111 @@ def line(text: str = "", **more: Any) -> bytes:
     return json.dumps({"choices": [{"delta": {"content": text}}], **more}).encode() + b"\n"
 
 
-class Scripted(TroubledTarget):
+class Scripted(FailingTarget):
     """Gives one answer, each part of it a while after the one before."""
 
-    def __init__(self, house: House, record: Record | None, *parts: tuple[float, Head | bytes]) -> None:
-        super().__init__(house.deps().targets["local"], Trouble(at=-1, when="before", error=AssertionError))
-        object.__setattr__(self, "_given", (house.clock, record, parts))
+    def __init__(
+        self, app: LocalApp, record: Record | None, *parts: tuple[float, ResponseHead | bytes]
+    ) -> None:
+        super().__init__(
+            app.deps().targets["local"], ActionFailures(at=-1, when="before", error=AssertionError)
+        )
+        object.__setattr__(self, "_given", (app.clock, record, parts))
 
-    def recorded(self, ref: DeploymentRef) -> Record | None:
+    def read_record(self, ref: DeploymentRef) -> Record | None:
         return self._given[1]
 
-    def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+    def invoke(
+        self, ref: DeploymentRef, request: HttpRequest, *, timeout: float
+    ) -> Iterator[ResponseHead | bytes]:
         clock, _, parts = self._given
         for pause, part in parts:
             clock.sleep(pause)
             yield part
 
-    _given: tuple[FakeClock, Record | None, tuple[tuple[float, Head | bytes], ...]]
+    _given: tuple[FakeClock, Record | None, tuple[tuple[float, ResponseHead | bytes], ...]]
 
 
-def deps(root: Path, *parts: tuple[float, Head | bytes], record: Record | None = RECORD) -> Deps:
-    house = House(root)
-    return replace(house.deps(), targets={"local": Scripted(house, record, *parts)})
+def deps(
+    root: Path, *parts: tuple[float, ResponseHead | bytes], record: Record | None = RECORD
+) -> Dependencies:
+    app = LocalApp(root)
+    return replace(app.deps(), targets={"local": Scripted(app, record, *parts)})
 
 
 def test_a_stream_is_measured(tmp_path: Path) -> None:
     usage = {"usage": {"completion_tokens": 5}}
     parts = [(0.5, LINES), (0.5, line("a")), (1.0, line("b") + line("c")), (1.0, line(**usage))]
-    measured = Measured()
-    pieces = list(ask(REF, Question(prompt="x", stream=True), deps(tmp_path, *parts), measured, timeout=1))
-    assert "".join(piece.text for piece in pieces) == "abc"
-    assert (measured.first_piece, measured.whole) == (1.0, 3.0)
+    measured = ResponseMetrics()
+    chunks = list(
+        invoke(REF, InferenceRequest(prompt="x", stream=True), deps(tmp_path, *parts), measured, timeout=1)
+    )
+    assert "".join(chunk.text for chunk in chunks) == "abc"
+    assert (measured.first_chunk_seconds, measured.total_seconds) == (1.0, 3.0)
     assert (measured.tokens, measured.characters) == (5, 3)
     assert measured.tokens_per_second == pytest.approx(4 / 2)
 
 
-def test_a_whole_answer_is_measured_at_its_end(tmp_path: Path) -> None:
+def test_a_whole_response_is_measured_at_its_end(tmp_path: Path) -> None:
     choice = {"message": {"content": "OK then"}, "finish_reason": "length"}
     body = json.dumps({"choices": [choice], "usage": {"completion_tokens": 2}}).encode()
-    measured = Measured()
+    measured = ResponseMetrics()
     given = deps(tmp_path, (0.0, WHOLE), (1.0, body[:9]), (1.0, body[9:]))
-    assert [piece.text for piece in ask(REF, Question(prompt="x"), given, measured, timeout=1)] == ["OK then"]
-    assert (measured.first_piece, measured.whole, measured.finish) == (2.0, 2.0, "length")
+    assert [
+        chunk.text for chunk in invoke(REF, InferenceRequest(prompt="x"), given, measured, timeout=1)
+    ] == ["OK then"]
+    assert (measured.first_chunk_seconds, measured.total_seconds, measured.finish) == (2.0, 2.0, "length")
     assert measured.tokens_per_second is None
 
 
 @pytest.mark.parametrize(
-    ("first", "whole", "tokens", "rate"),
+    ("first", "total", "tokens", "rate"),
     [(None, 1.0, 9, None), (0.5, 1.0, 1, None), (1.0, 1.0, 9, None), (0.5, 1.0, 6, 10.0)],
 )
 def test_a_rate_needs_two_tokens_and_time_between_them(
-    first: float | None, whole: float, tokens: int, rate: float | None
+    first: float | None, total: float, tokens: int, rate: float | None
 ) -> None:
-    assert Measured(first_piece=first, whole=whole, tokens=tokens).tokens_per_second == rate
+    assert (
+        ResponseMetrics(first_chunk_seconds=first, total_seconds=total, tokens=tokens).tokens_per_second
+        == rate
+    )
 
 
 @pytest.mark.parametrize(
     ("status", "hint"),
     [(400, "the request is at fault"), (424, "see `lmi logs tiny`"), (503, "see `lmi logs tiny`")],
 )
-def test_a_refusal_carries_the_servers_words(tmp_path: Path, status: int, hint: str) -> None:
-    head = Head(status=status, reason="No", headers=())
+def test_a_refusal_uploads_the_servers_words(tmp_path: Path, status: int, hint: str) -> None:
+    head = ResponseHead(status=status, reason="No", headers=())
     with pytest.raises(DeployFailed, match=f"the server answered {status} No") as refused:
         list(
-            ask(REF, Question(prompt="x"), deps(tmp_path, (0, head), (0, b"one\ntwo")), Measured(), timeout=1)
+            invoke(
+                REF,
+                InferenceRequest(prompt="x"),
+                deps(tmp_path, (0, head), (0, b"one\ntwo")),
+                ResponseMetrics(),
+                timeout=1,
+            )
         )
     assert refused.value.details == ("one", "two")
     assert hint in refused.value.hint
 
 
-def test_an_answer_that_breaks_off_says_so_after_what_had_come(tmp_path: Path) -> None:
+def test_a_response_that_breaks_off_reports_it_after_what_had_come(tmp_path: Path) -> None:
     parts = [(0.0, LINES), (0.0, line("a")), (0.0, b'{"error": {"message": "out of memory"}}\n')]
-    pieces = ask(REF, Question(prompt="x", stream=True), deps(tmp_path, *parts), Measured(), timeout=1)
-    assert next(pieces).text == "a"
+    chunks = invoke(
+        REF, InferenceRequest(prompt="x", stream=True), deps(tmp_path, *parts), ResponseMetrics(), timeout=1
+    )
+    assert next(chunks).text == "a"
     with pytest.raises(DeployFailed, match="the answer broke off: out of memory"):
-        next(pieces)
+        next(chunks)
 
 
 def test_raw_is_every_byte_whatever_its_status(tmp_path: Path) -> None:
-    head = Head(status=500, reason="Oh", headers=())
-    raw = ask_raw(REF, Question(prompt="x"), deps(tmp_path, (0, head), (0, b"{"), (0, b"x")), timeout=1)
+    head = ResponseHead(status=500, reason="Oh", headers=())
+    raw = invoke_raw(
+        REF, InferenceRequest(prompt="x"), deps(tmp_path, (0, head), (0, b"{"), (0, b"x")), timeout=1
+    )
     assert [next(raw), next(raw)] == [b"{", b"x"]
     with pytest.raises(DeployFailed, match="500 Oh"):
         next(raw)
@@ -134,4 +159,8 @@ def test_raw_is_every_byte_whatever_its_status(tmp_path: Path) -> None:
 
 def test_who_is_not_there_cannot_be_asked(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="tiny: no deployment of that name"):
-        list(ask(REF, Question(prompt="x"), deps(tmp_path, record=None), Measured(), timeout=1))
+        list(
+            invoke(
+                REF, InferenceRequest(prompt="x"), deps(tmp_path, record=None), ResponseMetrics(), timeout=1
+            )
+        )

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from lmi_deploy.aws.s3.client_factory import S3Settings
-from lmi_deploy.aws.s3.object_store import Place, S3Store
+from lmi_deploy.aws.s3.object_store import BucketLocation, S3Store
 
-__all__ = ["Place", "S3Settings", "S3Store"]
+__all__ = ["BucketLocation", "S3Settings", "S3Store"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.aws.s3.client import Calls
+from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.domain import buckets
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, Refused
 
@@ -13,13 +13,13 @@ _OLD_NAMESPACE: Final = "us-east-1"
 """The one region that is not named when a bucket is made in it."""
 
 
-def exists(calls: Calls) -> bool:
+def exists(calls: S3Calls) -> bool:
     """Before a byte moves: ours, and in our region. False where there is none of that name."""
     try:
-        answer = calls("head_bucket")
+        response = calls("head_bucket")
     except NotFound:
         return False
-    region = answer.get("BucketRegion") or calls.clients.region
+    region = response.get("BucketRegion") or calls.clients.region
     if region != calls.clients.region:
         raise AccessError(
             f"s3://{calls.bucket}: the bucket is in {region}, this deployment in {calls.clients.region}",
@@ -29,7 +29,7 @@ def exists(calls: Calls) -> bool:
     return True
 
 
-def make(calls: Calls, *, tags: Mapping[str, str], kms_key: str) -> None:
+def make(calls: S3Calls, *, tags: Mapping[str, str], kms_key: str) -> None:
     """Whole or not at all: where a setting is refused, the empty bucket goes again. One that is there is left alone."""
     if exists(calls) or not _create(calls):
         return
@@ -40,7 +40,7 @@ def make(calls: Calls, *, tags: Mapping[str, str], kms_key: str) -> None:
         raise
 
 
-def _take_back(calls: Calls, why: BaseException) -> None:
+def _take_back(calls: S3Calls, why: BaseException) -> None:
     """Where it cannot go, it is named: the next `up` would take it for whole, and it is not."""
     try:
         calls("delete_bucket")
@@ -51,7 +51,7 @@ def _take_back(calls: Calls, why: BaseException) -> None:
             why.hint = "; ".join(filter(None, (why.hint, remove)))
 
 
-def upload_rule_advice(calls: Calls) -> str:
+def upload_rule_advice(calls: S3Calls) -> str:
     """Empty, too, where the rules may not be read: then it is somebody else's to see to."""
     try:
         rules = calls("get_bucket_lifecycle_configuration").get("Rules", [])
@@ -62,7 +62,7 @@ def upload_rule_advice(calls: Calls) -> str:
     return buckets.upload_rule_advice(calls.bucket, calls.owner, rules)
 
 
-def _create(calls: Calls) -> bool:
+def _create(calls: S3Calls) -> bool:
     """False where somebody else of our account was faster."""
     region = calls.clients.region
     parameters: dict[str, Any] = {}
@@ -79,7 +79,7 @@ def _create(calls: Calls) -> bool:
     return True
 
 
-def _namespace(calls: Calls) -> str:
+def _namespace(calls: S3Calls) -> str:
     model = calls.clients.api.meta.service_model.operation_model("CreateBucket")
     if "BucketNamespace" not in model.input_shape.members:
         raise CloudError(
@@ -89,7 +89,7 @@ def _namespace(calls: Calls) -> str:
     return "account-regional"
 
 
-def _settle(calls: Calls, tags: Mapping[str, str], kms_key: str) -> None:
+def _settle(calls: S3Calls, tags: Mapping[str, str], kms_key: str) -> None:
     blocked = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
     calls("put_public_access_block", PublicAccessBlockConfiguration=dict.fromkeys(blocked, True))
     calls("put_bucket_encryption", ServerSideEncryptionConfiguration={"Rules": [_encryption(kms_key)]})

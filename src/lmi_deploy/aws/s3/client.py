@@ -5,27 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lmi_deploy.aws.aws_error import GARBLED, Fault
-from lmi_deploy.aws.retry import Line, Tell, silent
+from lmi_deploy.aws.aws_error import GARBLED, AwsError
+from lmi_deploy.aws.retry import Notify, RetryingClient, ignore
 from lmi_deploy.aws.s3.client_factory import S3Clients
-from lmi_deploy.aws.s3.errors import OWNERLESS, Subject, explain
+from lmi_deploy.aws.s3.errors import OWNERLESS, S3CallContext, explain
 from lmi_deploy.errors import LmiError
 from lmi_deploy.ports.clock import Clock
 
 
-class Calls:
+class S3Calls:
     """Calls to one bucket, from any number of threads."""
 
     def __init__(
-        self, clients: S3Clients, bucket: str, owner: str, *, clock: Clock, tell: Tell = silent
+        self, clients: S3Clients, bucket: str, owner: str, *, clock: Clock, notify: Notify = ignore
     ) -> None:
         self.clients = clients
         self.bucket = bucket
         self.owner = owner
         self.clock = clock
-        self.tell = tell
-        self._line = Line(
-            clients=clients, clock=clock, service="S3", rounds=clients.settings.rounds, tell=tell
+        self.notify = notify
+        self._line = RetryingClient(
+            clients=clients,
+            clock=clock,
+            service="S3",
+            max_retries=clients.settings.max_retries,
+            notify=notify,
         )
 
     def __call__(self, call: str, *, key: str = "", **parameters: Any) -> dict[str, Any]:
@@ -36,7 +40,7 @@ class Calls:
         if key:
             given["Key"] = key
         subject = self._subject(call, key)
-        return self._line.run(call, given, what=subject.what, explain=lambda fault: explain(fault, subject))
+        return self._line.run(call, given, what=subject.what, explain=lambda error: explain(error, subject))
 
     def pages(self, call: str, tokens: Mapping[str, str], **parameters: Any) -> Iterator[dict[str, Any]]:
         """Every page of a listing; `tokens` names what asks for the next one by what tells it in the answer."""
@@ -46,26 +50,26 @@ class Calls:
             yield page
             if not page["IsTruncated"]:
                 return
-            following = {asked: page.get(told) for asked, told in tokens.items() if page.get(told)}
+            following = {requested: page.get(text) for requested, text in tokens.items() if page.get(text)}
             if not following or following == more:
-                fault = Fault(
+                error = AwsError(
                     kind="garbled", code=GARBLED, message="a listing that goes on and does not say where"
                 )
-                raise explain(fault, self._subject(call, str(parameters.get("key", ""))))
+                raise explain(error, self._subject(call, str(parameters.get("key", ""))))
             more = following
 
-    def denied(self, call: str, key: str, told: Mapping[str, str]) -> LmiError:
+    def denied(self, call: str, key: str, error: Mapping[str, str]) -> LmiError:
         """For a refusal of one of many keys, which comes inside of a good answer."""
-        fault = Fault(kind="final", code="AccessDenied", status=403, message=told.get("Message", ""))
-        return explain(fault, self._subject(call, key))
+        aws_error = AwsError(kind="final", code="AccessDenied", status=403, message=error.get("Message", ""))
+        return explain(aws_error, self._subject(call, key))
 
     def pause(self, count: int) -> None:
         """Before another try, longer each time."""
         self._line.pause(count)
 
-    def _subject(self, call: str, key: str) -> Subject:
+    def _subject(self, call: str, key: str) -> S3CallContext:
         clients = self.clients
-        return Subject(
+        return S3CallContext(
             call=call,
             bucket=self.bucket,
             key=key,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from lmi_deploy import __version__
 from lmi_deploy.aws.client_factory import Clients
 from lmi_deploy.aws.lease_guard import LeaseGuard
-from lmi_deploy.aws.s3.fast_put import LeanClient
+from lmi_deploy.aws.s3.fast_put import FastPutClient
 from lmi_deploy.aws.session import SessionFactory, region_of
 
 _SMALL: Final = 1 << 20
@@ -17,14 +17,14 @@ _SMALL: Final = 1 << 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
     """`connections` is the size of the pool: as many parts may travel at once. `attempts` are botocore's own within
-    one of our `rounds`."""
+    one of our `max_retries`."""
 
     connections: int = 16
     attempts: int = 3
-    rounds: int = 5
+    max_retries: int = 5
     connect_seconds: float = 10.0
     stall_seconds: float = 60.0
-    copy_piece: int = 512 << 20
+    copy_part_size: int = 512 << 20
     """Bytes of one part of a copy inside S3."""
     endpoint_url: str = ""
     """Empty: botocore finds it (AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile, else AWS)."""
@@ -47,7 +47,7 @@ class S3Clients(Clients):
             config=_configuration(self.settings),
         )
         _prepare(client)
-        return LeanClient(client)
+        return FastPutClient(client)
 
 
 def _configuration(settings: S3Settings) -> Any:
@@ -70,7 +70,7 @@ def _prepare(client: Any) -> None:
     events.register("before-sign.s3", _leave_payload_unsigned)
     # Sent as a header by hand: botocore then reads the checksum of the answer and leaves the sum to us, who go on
     # with it after a broken connection.
-    events.register("before-call.s3.GetObject", _ask_for_checksum)
+    events.register("before-call.s3.GetObject", _request_checksum)
     events.register("before-call.s3.CopyObject", _copy_without_annotations)
     events.register("before-call.s3", _stay_in_region)
     events.register("before-call.s3", _send_small_bodies_at_once)
@@ -80,11 +80,11 @@ def _leave_payload_unsigned(request: Any, **_: Any) -> None:
     # The CRC32 that came with the payload protects it, and TLS does; a sha256 of it would buy nothing. botocore
     # decides so itself where it made the checksum; here it is told of ours. It asks the profile first, and for TLS.
     if "x-amz-checksum-crc32" in request.headers:
-        ours = {"in": "header", "name": "x-amz-checksum-crc32", "algorithm": "crc32"}
-        request.context["checksum"] = {**request.context.get("checksum", {}), "request_algorithm": ours}
+        own = {"in": "header", "name": "x-amz-checksum-crc32", "algorithm": "crc32"}
+        request.context["checksum"] = {**request.context.get("checksum", {}), "request_algorithm": own}
 
 
-def _ask_for_checksum(params: dict[str, Any], **_: Any) -> None:
+def _request_checksum(params: dict[str, Any], **_: Any) -> None:
     params["headers"]["x-amz-checksum-mode"] = "ENABLED"
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lmi_deploy.aws.aws_error import Fault
-from lmi_deploy.aws.credentials import AGAIN, refused_credentials
+from lmi_deploy.aws.aws_error import AwsError
+from lmi_deploy.aws.credentials import LOG_IN_AGAIN, refused_credentials
 from lmi_deploy.aws.error_messages import policy_hint, skewed, unreachable, words
 from lmi_deploy.errors import (
     AccessError,
@@ -62,7 +62,7 @@ _REDIRECTED: Final = frozenset(
 )
 
 
-class Unmet(Conflict):
+class PreconditionFailed(Conflict):
     """A condition did not hold. `resent`: our own earlier request may be the one that was first."""
 
     def __init__(self, message: str, *, hint: str = "", resent: bool = False) -> None:
@@ -71,7 +71,7 @@ class Unmet(Conflict):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class S3CallContext:
     """What was asked of which bucket."""
 
     call: str
@@ -96,50 +96,52 @@ class Subject:
         return f"arn:{self.partition}:s3:::{self.bucket}{key}"
 
 
-def explain(fault: Fault, subject: Subject) -> LmiError:
+def explain(aws_error: AwsError, subject: S3CallContext) -> LmiError:
     """The error that ends the call."""
-    told = refused_credentials(fault.code)
-    if told is not None:
-        return told
-    if fault.code in _REDIRECTED or fault.status in (301, 307):
-        return _elsewhere(fault, subject)
-    if fault.code in _BY_CODE:
-        return _BY_CODE[fault.code](fault, subject)
-    if fault.kind == "damaged" or _is_about_the_whole(fault, subject):
-        return _damaged(fault, subject)
-    if fault.status == 403:
-        return _denied(fault, subject)
-    if fault.status == 400 and fault.region and fault.region != subject.region:
-        return _elsewhere(fault, subject)
-    if fault.code == "400":
+    error = refused_credentials(aws_error.code)
+    if error is not None:
+        return error
+    if aws_error.code in _REDIRECTED or aws_error.status in (301, 307):
+        return _wrong_region(aws_error, subject)
+    if aws_error.code in _BY_CODE:
+        return _BY_CODE[aws_error.code](aws_error, subject)
+    if aws_error.kind == "damaged" or _is_whole_object_mismatch(aws_error, subject):
+        return _damaged(aws_error, subject)
+    if aws_error.status == 403:
+        return _denied(aws_error, subject)
+    if aws_error.status == 400 and aws_error.region and aws_error.region != subject.region:
+        return _wrong_region(aws_error, subject)
+    if aws_error.code == "400":
         # The answer to HEAD has no body that would say more.
         return AccessError(
             f"{subject.what}: S3 refused {subject.action} without a reason (400), as it does with expired credentials",
-            hint=f"log in again, then {AGAIN}; servers that are not AWS say so, too, where the region is not theirs",
+            hint=f"log in again, then {LOG_IN_AGAIN}; servers that are not AWS say so, too, where the "
+            "region is not theirs",
         )
-    if fault.status == 0:
-        return _unreachable(fault, subject)
-    if fault.kind in ("again", "contested"):
-        return _gave_up(fault, subject)
+    if aws_error.status == 0:
+        return _unreachable(aws_error, subject)
+    if aws_error.kind in ("again", "contested"):
+        return _gave_up(aws_error, subject)
     return CloudError(
-        f"{subject.what}: S3 refused {subject.action}: {words(fault)}",
-        hint=f"S3 at {subject.endpoint} answered {fault.status}; look {fault.code} up in its list of error codes",
+        f"{subject.what}: S3 refused {subject.action}: {words(aws_error)}",
+        hint=f"S3 at {subject.endpoint} answered {aws_error.status}; look {aws_error.code} up in its list "
+        "of error codes",
     )
 
 
-def _is_about_the_whole(fault: Fault, subject: Subject) -> bool:
+def _is_whole_object_mismatch(error: AwsError, subject: S3CallContext) -> bool:
     """The size or the checksum that was announced for an object is not that of its parts."""
-    said = fault.message.lower()
+    output = error.message.lower()
     return (
         subject.call == "complete_multipart_upload"
-        and fault.code == "InvalidRequest"
-        and ("object-size" in said or "object size" in said or "checksum" in said)
+        and error.code == "InvalidRequest"
+        and ("object-size" in output or "object size" in output or "checksum" in output)
     )
 
 
-def _denied(fault: Fault, subject: Subject) -> LmiError:
-    who = fault.principal or "these credentials"
-    action, resource = fault.action or subject.action, fault.resource or subject.resource
+def _denied(error: AwsError, subject: S3CallContext) -> LmiError:
+    who = error.principal or "these credentials"
+    action, resource = error.action or subject.action, error.resource or subject.resource
     bucket_of = f"or s3://{subject.bucket} does not belong to account {subject.owner}"
     if subject.call == "head_object":
         # Without the right to list, S3 says 403 of an object that is not there.
@@ -147,89 +149,89 @@ def _denied(fault: Fault, subject: Subject) -> LmiError:
             f"or {bucket_of[3:]}; an absent object also looks like this without s3:ListBucket on the bucket"
         )
     reason = f"{who} may not {action} on {resource}"
-    if fault.action:
+    if error.action:
         return AccessError(f"{subject.what}: access denied: {reason}", hint=policy_hint(action, resource))
     return AccessError(
         f"{subject.what}: access denied: {reason}, {bucket_of}", hint=policy_hint(action, resource)
     )
 
 
-def _elsewhere(fault: Fault, subject: Subject) -> LmiError:
-    place = f"in {fault.region}" if fault.region else "in another region"
+def _wrong_region(error: AwsError, subject: S3CallContext) -> LmiError:
+    place = f"in {error.region}" if error.region else "in another region"
     return AccessError(
         f"s3://{subject.bucket}: the bucket is {place}, the request went to {subject.region} ({subject.endpoint})",
-        hint=f"set endpoint.region (or AWS_REGION) to {fault.region or 'the region of the bucket'}, or use a bucket in "
+        hint=f"set endpoint.region (or AWS_REGION) to {error.region or 'the region of the bucket'}, or use a bucket in "
         f"{subject.region}: an endpoint reads its model from its own region",
     )
 
 
-def _no_bucket(fault: Fault, subject: Subject) -> LmiError:
+def _no_bucket(fault: AwsError, subject: S3CallContext) -> LmiError:
     return NotFound(
         f"s3://{subject.bucket}: no such bucket (asked at {subject.endpoint})",
         hint="check its name and the region, or leave the bucket out: lmi then makes one of its own",
     )
 
 
-def _no_object(fault: Fault, subject: Subject) -> LmiError:
+def _no_object(error: AwsError, subject: S3CallContext) -> LmiError:
     if not subject.key:
-        return _no_bucket(fault, subject)
+        return _no_bucket(error, subject)
     return NotFound(
         f"{subject.what}: no such object", hint=f"`aws s3 ls s3://{subject.bucket}/` shows what is there"
     )
 
 
-def _no_upload(fault: Fault, subject: Subject) -> LmiError:
+def _no_upload(fault: AwsError, subject: S3CallContext) -> LmiError:
     return NotFound(
-        f"{subject.what}: the multipart upload is gone: completed or aborted by somebody", hint=AGAIN
+        f"{subject.what}: the multipart upload is gone: completed or aborted by somebody", hint=LOG_IN_AGAIN
     )
 
 
-def _unmet(fault: Fault, subject: Subject) -> LmiError:
-    return Unmet(
-        f"{subject.what}: somebody else wrote it meanwhile ({fault.code})",
+def _unmet(error: AwsError, subject: S3CallContext) -> LmiError:
+    return PreconditionFailed(
+        f"{subject.what}: somebody else wrote it meanwhile ({error.code})",
         hint="run the same command again: it looks first",
-        resent=fault.resent,
+        resent=error.resent,
     )
 
 
-def _damaged(fault: Fault, subject: Subject) -> LmiError:
+def _damaged(error: AwsError, subject: S3CallContext) -> LmiError:
     return IntegrityError(
-        f"{subject.what}: S3 refused the bytes: {words(fault)}",
-        hint=f"they changed on their way more than once: check this machine's memory and network, then {AGAIN}",
+        f"{subject.what}: S3 refused the bytes: {words(error)}",
+        hint=f"they changed on their way more than once: check this machine's memory and network, then {LOG_IN_AGAIN}",
     )
 
 
-def _gave_up(fault: Fault, subject: Subject) -> LmiError:
+def _gave_up(error: AwsError, subject: S3CallContext) -> LmiError:
     return TransferFailed(
-        f"{subject.what}: S3 did not do it, and was asked again: {words(fault)}", hint=AGAIN
+        f"{subject.what}: S3 did not do it, and was asked again: {words(error)}", hint=LOG_IN_AGAIN
     )
 
 
-def _unreachable(fault: Fault, subject: Subject) -> LmiError:
-    trouble = unreachable(fault, what=subject.what, endpoint=subject.endpoint)
-    return trouble if isinstance(trouble, AccessError) else TransferFailed(trouble.message, hint=trouble.hint)
+def _unreachable(error: AwsError, subject: S3CallContext) -> LmiError:
+    failure = unreachable(error, what=subject.what, endpoint=subject.endpoint)
+    return failure if isinstance(failure, AccessError) else TransferFailed(failure.message, hint=failure.hint)
 
 
-def _skewed(fault: Fault, subject: Subject) -> LmiError:
+def _skewed(fault: AwsError, subject: S3CallContext) -> LmiError:
     return skewed(subject.endpoint, "S3")
 
 
-def _part_refused(fault: Fault, subject: Subject) -> LmiError:
-    return IntegrityError(f"{subject.what}: S3 does not have these parts: {words(fault)}", hint=AGAIN)
+def _part_refused(error: AwsError, subject: S3CallContext) -> LmiError:
+    return IntegrityError(f"{subject.what}: S3 does not have these parts: {words(error)}", hint=LOG_IN_AGAIN)
 
 
-def _taken(fault: Fault, subject: Subject) -> LmiError:
+def _bucket_name_taken(error: AwsError, subject: S3CallContext) -> LmiError:
     return Refused(
-        f"s3://{subject.bucket}: the name is taken ({fault.code})",
+        f"s3://{subject.bucket}: the name is taken ({error.code})",
         hint="if the bucket is yours, it may be in another region; else name another one in endpoint.bucket",
     )
 
 
-def _no_rules(fault: Fault, subject: Subject) -> LmiError:
+def _no_rules(fault: AwsError, subject: S3CallContext) -> LmiError:
     return NotFound(f"s3://{subject.bucket}: it has no lifecycle rules", hint="none are needed to go on")
 
 
-_BY_CODE: Final[Mapping[str, Callable[[Fault, Subject], LmiError]]] = {
+_BY_CODE: Final[Mapping[str, Callable[[AwsError, S3CallContext], LmiError]]] = {
     "NoSuchBucket": _no_bucket,
     "NoSuchKey": _no_object,
     "404": _no_object,
@@ -239,8 +241,8 @@ _BY_CODE: Final[Mapping[str, Callable[[Fault, Subject], LmiError]]] = {
     "ConditionalRequestConflict": _unmet,
     "RequestTimeTooSkewed": _skewed,
     "RequestInTheFuture": _skewed,
-    "BucketAlreadyExists": _taken,
-    "BucketAlreadyOwnedByYou": _taken,
+    "BucketAlreadyExists": _bucket_name_taken,
+    "BucketAlreadyOwnedByYou": _bucket_name_taken,
     "NoSuchLifecycleConfiguration": _no_rules,
     "InvalidPart": _part_refused,
     "InvalidPartOrder": _part_refused,

@@ -32,7 +32,7 @@ _MARK: Final = "lmi_lean"
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class SignedTemplate:
     """A PUT that went well. `address` is where the bucket's keys begin."""
 
     address: str
@@ -45,23 +45,23 @@ class Example:
         from botocore.awsrequest import AWSRequest
 
         headers = {_HEADERS[name]: _text(value) for name, value in given.items() if name in _HEADERS}
-        made = AWSRequest(
+        created = AWSRequest(
             method="PUT",
             url=f"{self.address}{quote(given['Key'], safe='/~')}{_query(given)}",
             headers={**headers, "User-Agent": self.agent},
             data=given["Body"],
         )
-        made.context.update(self.context, **{_MARK: True})
-        return made
+        created.context.update(self.context, **{_MARK: True})
+        return created
 
 
-class LeanClient:
+class FastPutClient:
     """boto3's client, whose `put_object` and `upload_part` are lean where they can be."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self._signed = threading.local()
-        self._examples: dict[str, Example] = {}
+        self._examples: dict[str, SignedTemplate] = {}
         for operation in _OPERATIONS.values():
             client.meta.events.register_last(f"before-sign.s3.{operation}", self._note)
 
@@ -79,10 +79,10 @@ class LeanClient:
         if hasattr(body, "seek"):
             body.seek(0)
         self._signed.request = None
-        answer: dict[str, Any] = getattr(self._client, call)(**given)
+        response: dict[str, Any] = getattr(self._client, call)(**given)
         if given["Bucket"] not in self._examples and (signed := self._signed.request) is not None:
             self._learn(given, *signed)
-        return answer
+        return response
 
     def _note(self, request: Any, request_signer: Any, **_: Any) -> None:
         if _MARK not in request.context:
@@ -93,7 +93,7 @@ class LeanClient:
         if url.path.endswith(f"/{key}"):
             address = f"{url.scheme}://{url.netloc}{url.path.removesuffix(key)}"
             agent = _text(request.headers["User-Agent"])
-            self._examples[given["Bucket"]] = Example(address, agent, dict(request.context), signer)
+            self._examples[given["Bucket"]] = SignedTemplate(address, agent, dict(request.context), signer)
 
     def _lean(self, call: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
         """None where it is not one, or did not go well."""
@@ -105,19 +105,19 @@ class LeanClient:
             return None
         try:
             with credentials_explained():
-                answer = self._sent(example.request(given), example, send, call)
+                response = self._sent(example.request(given), example, send, call)
         except BotoCoreError:
             return None
-        return None if answer is None or answer.status_code != 200 else _read(answer.headers)
+        return None if response is None or response.status_code != 200 else _read(response.headers)
 
-    def _sent(self, request: Any, example: Example, send: Callable[[Any], Any], call: str) -> Any:
+    def _sent(self, request: Any, example: SignedTemplate, send: Callable[[Any], Any], call: str) -> Any:
         operation = _OPERATIONS[call]
         example.signer.sign(operation, request)
         for name, value in request.headers.items():
             request.headers[name] = value.encode() if isinstance(value, str) else value
         prepared = request.prepare()
-        told = self._client.meta.events.emit_until_response(f"before-send.s3.{operation}", request=prepared)
-        return send(prepared) if told[1] is None else None
+        fields = self._client.meta.events.emit_until_response(f"before-send.s3.{operation}", request=prepared)
+        return send(prepared) if fields[1] is None else None
 
 
 def _sender(client: Any) -> Callable[[Any], Any] | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from lmi_deploy.domain.naming import name_mistake
+from lmi_deploy.domain.naming import name_error
 from lmi_deploy.domain.plan import Action
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
 from lmi_deploy.domain.record_json import expected, finished, intended, parse_record, record_text, settled
 from lmi_deploy.errors import Refused, UsageRefused
-from lmi_deploy.ports.object_store import Conflict, ObjectStore, Stored
+from lmi_deploy.ports.object_store import Conflict, ObjectStore, StoredObject
 
 DEPLOYMENTS: Final = "deployments/"
 _RECORD: Final = "record.json"
@@ -18,8 +18,8 @@ _RECORD: Final = "record.json"
 
 def deployment_prefix(name: str) -> str:
     """Where everything of a deployment's history lies; UsageRefused for what is no name."""
-    if mistake := name_mistake(name):
-        raise UsageRefused(f"{name}: not a deployment's name", hint=mistake)
+    if error := name_error(name):
+        raise UsageRefused(f"{name}: not a deployment's name", hint=error)
     return f"{DEPLOYMENTS}{name}/"
 
 
@@ -34,16 +34,16 @@ class BucketRecords:
         found = {
             stored.key.removeprefix(DEPLOYMENTS).split("/")[0] for stored in self._store.list(DEPLOYMENTS)
         }
-        return tuple(sorted(name for name in found if not name_mistake(name)))
+        return tuple(sorted(name for name in found if not name_error(name)))
 
     def read(self, name: str) -> Record | None:
-        """The record; None where there is none, or one that cannot be read (`trouble` says why)."""
+        """The record; None where there is none, or one that cannot be read (`unreadable_reason` says why)."""
         try:
             return self.open(name)[0]
         except ValueError:
             return None
 
-    def trouble(self, name: str) -> str:
+    def unreadable_reason(self, name: str) -> str:
         """Why the record cannot be read, in words; empty where nothing is wrong with it."""
         try:
             self.open(name)
@@ -63,35 +63,35 @@ class BucketRecords:
     def journal(self, ref: DeploymentRef) -> BucketJournal:
         return BucketJournal(self._store, ref)
 
-    def open(self, name: str) -> tuple[Record | None, Stored | None]:
+    def open(self, name: str) -> tuple[Record | None, StoredObject | None]:
         """The record and the version of it that was read; ValueError where it is none."""
         found = self._store.get(self.key(name))
         if found is None:
             return None, None
         return parse_record(found[0], self._where(name)), found[1]
 
-    def write(self, record: Record, seen: Stored | None) -> None:
+    def write(self, record: Record, observed: StoredObject | None) -> None:
         """In the place of the version that was seen, and of no other."""
         key, body = self.key(record.ref.name), record_text(record).encode()
         try:
-            if seen is None:
+            if observed is None:
                 self._store.put(key, body, if_absent=True)
             else:
-                self._store.put(key, body, if_etag=seen.etag)
+                self._store.put(key, body, if_etag=observed.etag)
         except Conflict as exc:
             raise Refused(
                 f"{self._where(record.ref.name)}: somebody else wrote it meanwhile",
                 hint="another lmi works on this deployment: wait until it has ended, then run the command again",
             ) from exc
 
-    def set_aside(self, name: str) -> None:
+    def quarantine(self, name: str) -> None:
         """Keep what cannot be read beside the record, under a name that is not taken."""
         key = self.key(name)
         found = self._store.get(key)
         if found is None:
             return
         number = 1
-        while self._store.look(f"{key}.bak{number}") is not None:
+        while self._store.head(f"{key}.bak{number}") is not None:
             number += 1
         self._store.put(f"{key}.bak{number}", found[0], if_absent=True)
         self._store.remove(key, if_etag=found[1].etag)
@@ -110,24 +110,24 @@ class BucketJournal:
         self._records = BucketRecords(store)
         self._ref = ref
 
-    def intend(self, action: Action) -> None:
+    def begin(self, action: Action) -> None:
         self._change(lambda record: intended(record, action))
 
-    def done(self, action: Action, outcome: str) -> None:
+    def complete(self, action: Action, outcome: str) -> None:
         # Where the record is gone, the action was its removal.
         self._change(lambda record: finished(record, action, outcome), make=False)
 
-    def expect(self, generation: Generation) -> None:
+    def set_pending(self, generation: Generation) -> None:
         self._change(lambda record: expected(record, generation))
 
-    def settle(self, generation: Generation) -> None:
+    def commit(self, generation: Generation) -> None:
         self._change(lambda record: settled(record, generation))
 
     def _change(self, change: Callable[[Record], Record], *, make: bool = True) -> None:
         try:
-            record, seen = self._records.open(self._ref.name)
+            record, observed = self._records.open(self._ref.name)
         except ValueError:
-            self._records.set_aside(self._ref.name)
-            record, seen = None, None
+            self._records.quarantine(self._ref.name)
+            record, observed = None, None
         if record is not None or make:
-            self._records.write(change(record or Record(ref=self._ref)), seen)
+            self._records.write(change(record or Record(ref=self._ref)), observed)

@@ -9,11 +9,11 @@ from datetime import datetime
 from typing import Final, Self
 
 from lmi_deploy.aws.lease_guard import LeaseGuard
-from lmi_deploy.aws.retry import Tell
-from lmi_deploy.aws.s3.lock_owner import Holder, read_holder
+from lmi_deploy.aws.retry import Notify
+from lmi_deploy.aws.s3.lock_owner import LockOwner, read_lock_owner
 from lmi_deploy.errors import LmiError, LockLost, UsageRefused
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.object_store import Conflict, ObjectStore, Stored
+from lmi_deploy.ports.object_store import Conflict, ObjectStore, StoredObject
 
 LASTS: Final = 90.0
 _BOUNDS: Final = (2.0, 3600.0)
@@ -52,7 +52,7 @@ class LeaseSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class ClockReading:
     """One moment by both clocks: the wall clock goes on while the machine sleeps, the monotonic one never jumps."""
 
     wall: datetime
@@ -69,8 +69,8 @@ class Moment:
 
 
 @dataclass(slots=True, kw_only=True)
-class HeldLock:
-    """The lease of one deployment's lock. `seen` is the version that we wrote last, `renewed` when that was begun."""
+class BucketLease:
+    """The lease of one deployment's lock. `stored` is the version that we wrote last, `renewed` when that was begun."""
 
     name: str
     key: str
@@ -78,9 +78,9 @@ class HeldLock:
     clock: Clock
     settings: LeaseSettings
     guard: LeaseGuard
-    owner: Holder
-    seen: Stored
-    renewed: Moment
+    owner: LockOwner
+    stored: StoredObject
+    renewed: ClockReading
     released: threading.Event = field(default_factory=threading.Event)
     is_lost: bool = False
     _renewing: threading.Lock = field(default_factory=threading.Lock)
@@ -113,18 +113,18 @@ class HeldLock:
                     # No reason to stop the work: the lock lasts for several renewals, and the next one is soon.
                     continue
 
-    def release(self, tell: Tell) -> None:
+    def release(self, notify: Notify) -> None:
         """Best effort: a failed release is only told, the lock expires by itself."""
         try:
             for _ in range(_TRIES):
                 if self.is_lost:
                     return
                 with suppress(Conflict):
-                    self.store.remove(self.key, if_etag=self.seen.etag)
+                    self.store.remove(self.key, if_etag=self.stored.etag)
                     return
-                self.is_lost = not self._is_ours_still()
+                self.is_lost = not self._is_still_owned()
         except LmiError as why:
-            tell(f"the lock was not released, it expires in {self.settings.lasts:.0f} s: {why.message}")
+            notify(f"the lock was not released, it expires in {self.settings.lasts:.0f} s: {why.message}")
 
     def loss(self) -> LockLost:
         """Who has it now, as far as that can be seen."""
@@ -132,9 +132,9 @@ class HeldLock:
             found = self.store.get(self.key)
         except LmiError:
             found = None
-        taken = f"{read_holder(found[0]).words} holds it now" if found else "it was taken away"
+        used = f"{read_lock_owner(found[0]).words} holds it now" if found else "it was taken away"
         return LockLost(
-            f"{self.name}: the lock was lost, {taken}; nothing more was changed",
+            f"{self.name}: the lock was lost, {used}; nothing more was changed",
             hint=f"`lmi status {self.name}` shows what is there; then run the same command again",
         )
 
@@ -144,23 +144,23 @@ class HeldLock:
 
     def _renew(self) -> None:
         for _ in range(_TRIES):
-            begun = Moment.now(self.clock)
-            text = self.owner.at(begun.wall).text
+            started = ClockReading.now(self.clock)
+            text = self.owner.at(started.wall).text
             try:
                 with self.guard.exempt():
-                    self.seen = self.store.put(self.key, text, if_etag=self.seen.etag)
+                    self.stored = self.store.put(self.key, text, if_etag=self.stored.etag)
             except Conflict:
-                if not self._is_ours_still():
+                if not self._is_still_owned():
                     break
             else:
-                self.renewed = begun
+                self.renewed = started
                 return
         self.is_lost = True
 
-    def _is_ours_still(self) -> bool:
+    def _is_still_owned(self) -> bool:
         """Whether the version that we did not expect is our own, written by a renewal that was told to have failed."""
         found = self.store.get(self.key)
-        if found is None or read_holder(found[0]).id != self.owner.id:
+        if found is None or read_lock_owner(found[0]).id != self.owner.id:
             return False
-        self.seen = found[1]
+        self.stored = found[1]
         return True

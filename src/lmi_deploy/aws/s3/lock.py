@@ -9,21 +9,29 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from lmi_deploy.aws.lease_guard import LeaseGuard
-from lmi_deploy.aws.retry import Tell, silent
+from lmi_deploy.aws.retry import Notify, ignore
 from lmi_deploy.aws.s3.journal import deployment_prefix
-from lmi_deploy.aws.s3.lease import HeldLock, LeaseSettings, Moment
-from lmi_deploy.aws.s3.lock_owner import Holder, age_of, is_gone, is_renewed, myself, read_holder
+from lmi_deploy.aws.s3.lease import BucketLease, ClockReading, LeaseSettings
+from lmi_deploy.aws.s3.lock_owner import (
+    LockOwner,
+    abandoned_reason,
+    age_of,
+    current_owner,
+    is_renewed,
+    read_lock_owner,
+)
 from lmi_deploy.errors import Refused
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.object_store import Conflict, ObjectStore, Stored
+from lmi_deploy.ports.object_store import Conflict, ObjectStore, StoredObject
 
 _TRIES: Final = 5
-_PATIENCE: Final = 30.0
+_TIMEOUT: Final = 30.0
 """Seconds for a renewal that is on its way when the lock is given back."""
 
 
 class BucketLock:
-    """The port Lock. `command` is told to who is refused; `tell` hears of a take-over; `guard` asks before requests."""
+    """The port Lock. `command` is told to who is refused; `notify` hears of a take-over; `guard` asks before
+    requests."""
 
     def __init__(
         self,
@@ -31,117 +39,117 @@ class BucketLock:
         clock: Clock,
         *,
         command: str,
-        tell: Tell = silent,
+        notify: Notify = ignore,
         settings: LeaseSettings | None = None,
         guard: LeaseGuard | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._command = command
-        self._tell = tell
+        self._notify = notify
         self._settings = settings or LeaseSettings()
         self._guard = guard or LeaseGuard()
 
     @contextmanager
     def hold(self, name: str) -> Iterator[None]:
-        held = self._take(name, _key(name))
-        renewing = threading.Thread(target=held.renew_until_released, daemon=True, name=f"lock {name}")
+        inventory = self._take(name, _key(name))
+        renewing = threading.Thread(target=inventory.renew_until_released, daemon=True, name=f"lock {name}")
         renewing.start()
         try:
-            with self._guard.watch(held):
+            with self._guard.watch(inventory):
                 yield
         finally:
-            held.released.set()
-            renewing.join(_PATIENCE)
-            held.release(self._tell)
-        if held.is_lost:
-            raise held.loss()
+            inventory.released.set()
+            renewing.join(_TIMEOUT)
+            inventory.release(self._notify)
+        if inventory.is_lost:
+            raise inventory.loss()
 
     def holder(self, name: str) -> str:
         found = self._store.get(_key(name))
         if found is None:
             return ""
-        holder = read_holder(found[0])
-        return "" if self._is_gone(holder, found[1]) else holder.words
+        owner = read_lock_owner(found[0])
+        return "" if self._is_abandoned(owner, found[1]) else owner.words
 
     def unlock(self, name: str, lock_id: str, *, force: bool = False) -> str:
         for _ in range(_TRIES):
             found = self._store.get(_key(name))
             if found is None:
                 return ""
-            holder, age = read_holder(found[0]), age_of(found[1], self._clock.now())
-            _require_endable(name, lock_id, holder, None if force else age)
+            owner, age = read_lock_owner(found[0]), age_of(found[1], self._clock.now())
+            _require_endable(name, lock_id, owner, None if force else age)
             try:
                 self._store.remove(_key(name), if_etag=found[1].etag)
             except Conflict:
                 continue  # renewed meanwhile: looked at again
-            return holder.words
+            return owner.words
         raise Refused(f"{name}: the lock {lock_id} is being renewed", hint="run the same command again")
 
     def sweep(self, name: str) -> None:
         found = self._store.get(_key(name))
-        if found is not None and self._is_gone(read_holder(found[0]), found[1]):
+        if found is not None and self._is_abandoned(read_lock_owner(found[0]), found[1]):
             with suppress(Conflict):
                 self._store.remove(_key(name), if_etag=found[1].etag)
 
-    def _take(self, name: str, key: str) -> HeldLock:
+    def _take(self, name: str, key: str) -> BucketLease:
         for _ in range(_TRIES):
-            begun = Moment.now(self._clock)
-            mine = myself(self._command, secrets.token_hex(4), begun.wall, lasts=self._settings.lasts)
+            started = ClockReading.now(self._clock)
+            own = current_owner(self._command, secrets.token_hex(4), started.wall, lasts=self._settings.lasts)
             try:
-                seen = self._store.put(key, mine.text, if_absent=True)
+                observed = self._store.put(key, own.text, if_absent=True)
             except Conflict:
-                taken = self._take_over(name, key, mine)
-                if taken is None:
+                used = self._take_over(name, key, own)
+                if used is None:
                     continue
-                seen = taken
-            return HeldLock(
+                observed = used
+            return BucketLease(
                 name=name,
                 key=key,
                 store=self._store,
                 clock=self._clock,
                 settings=self._settings,
                 guard=self._guard,
-                owner=mine,
-                seen=seen,
-                renewed=begun,
+                owner=own,
+                stored=observed,
+                renewed=started,
             )
         raise Refused(f"{name}: locked by others, one after the other", hint="run the same command again")
 
-    def _take_over(self, name: str, key: str, mine: Holder) -> Stored | None:
+    def _take_over(self, name: str, key: str, own: LockOwner) -> StoredObject | None:
         """The lock of a holder that is gone; None where it is free now, or another process was faster."""
         found = self._store.get(key)
         if found is None:
             return None
-        holder = read_holder(found[0])
-        why = self._is_gone(holder, found[1])
+        owner = read_lock_owner(found[0])
+        why = self._is_abandoned(owner, found[1])
         if not why:
             raise Refused(
-                f"{name}: locked by {holder.words}",
-                hint=f"wait until it has ended; if it is known to be dead: lmi unlock {name} {holder.id}",
+                f"{name}: locked by {owner.words}",
+                hint=f"wait until it has ended; if it is known to be dead: lmi unlock {name} {owner.id}",
             )
         try:
-            taken = self._store.put(key, mine.text, if_etag=found[1].etag)
+            used = self._store.put(key, own.text, if_etag=found[1].etag)
         except Conflict:
             return None
-        self._tell(f"{name}: took over the lock of {holder.words}: {why}")
-        return taken
+        self._notify(f"{name}: took over the lock of {owner.words}: {why}")
+        return used
 
-    def _is_gone(self, holder: Holder, lock: Stored) -> str:
-        return is_gone(holder, age_of(lock, self._clock.now()))
+    def _is_abandoned(self, owner: LockOwner, lock: StoredObject) -> str:
+        return abandoned_reason(owner, age_of(lock, self._clock.now()))
 
 
-def _require_endable(name: str, lock_id: str, holder: Holder, age: float | None) -> None:
+def _require_endable(name: str, lock_id: str, owner: LockOwner, age: float | None) -> None:
     """Refused for another lock, and for one that was renewed a moment ago. `age` is None where that was forced."""
-    if holder.id != lock_id:
+    if owner.id != lock_id:
         raise Refused(
-            f"{name}: the lock is {holder.id}, not {lock_id}: held by {holder.words}",
-            hint=f"if that one is dead, too: lmi unlock {name} {holder.id}",
+            f"{name}: the lock is {owner.id}, not {lock_id}: held by {owner.words}",
+            hint=f"if that one is dead, too: lmi unlock {name} {owner.id}",
         )
-    if age is not None and is_renewed(holder, age):
+    if age is not None and is_renewed(owner, age):
         raise Refused(
-            f"{name}: the lock {lock_id} was renewed {max(age, 0):.0f} s ago, its holder is at work: {holder.words}",
-            hint=f"end that command; or wait: without renewals the lock expires after {holder.lasts:.0f} s; "
+            f"{name}: the lock {lock_id} was renewed {max(age, 0):.0f} s ago, its holder is at work: {owner.words}",
+            hint=f"end that command; or wait: without renewals the lock expires after {owner.lasts:.0f} s; "
             f"or take it away all the same: lmi unlock {name} {lock_id} --force",
         )
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from lmi_deploy.host.processes import alive, identity
-from lmi_deploy.ports.object_store import Stored
+from lmi_deploy.ports.object_store import StoredObject
 from lmi_deploy.ports.processes import Process
 
 UNREADABLE: Final = "unreadable"
@@ -21,7 +21,7 @@ _UNREADABLE_LASTS: Final = 90.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holder:
+class LockOwner:
     """`started` tells the process from a later one of its number, `machine` this view of process numbers from
     another: host, boot, and the namespace that a container has of its own. `since` and `renewed` are by the holder's
     own clock, and for people only."""
@@ -47,14 +47,14 @@ class Holder:
             return "a lock that cannot be read"
         return f"{self.command} (pid {self.pid} on {self.host}, since {self.since}, lock {self.id})"
 
-    def at(self, now: datetime) -> Holder:
+    def at(self, now: datetime) -> LockOwner:
         """Renewed now: another text than the one before, and so another ETag."""
         return replace(self, renewed=now.isoformat(timespec="microseconds"))
 
 
-def myself(command: str, lock_id: str, now: datetime, *, lasts: float) -> Holder:
+def current_owner(command: str, lock_id: str, now: datetime, *, lasts: float) -> LockOwner:
     pid = os.getpid()
-    return Holder(
+    return LockOwner(
         id=lock_id,
         command=command,
         host=socket.gethostname(),
@@ -67,15 +67,16 @@ def myself(command: str, lock_id: str, now: datetime, *, lasts: float) -> Holder
     )
 
 
-def read_holder(text: bytes) -> Holder:
-    """What `Holder.text` wrote, of this lmi or a later one. Anything else is a lock, too, that only `unlock` ends."""
+def read_lock_owner(text: bytes) -> LockOwner:
+    """What `LockOwner.text` wrote, of this lmi or a later one. Anything else is a lock, too, that only
+    `unlock` ends."""
     try:
         found = json.loads(text)
-        holder = Holder(**{one.name: found[one.name] for one in fields(Holder)})
-        if not (isinstance(holder.lasts, (int, float)) and holder.lasts > 0):
+        owner = LockOwner(**{one.name: found[one.name] for one in fields(LockOwner)})
+        if not (isinstance(owner.lasts, (int, float)) and owner.lasts > 0):
             raise ValueError("lasts")
     except (ValueError, TypeError, KeyError):
-        return Holder(
+        return LockOwner(
             id=UNREADABLE,
             command="",
             host="",
@@ -86,36 +87,36 @@ def read_holder(text: bytes) -> Holder:
             renewed="",
             lasts=_UNREADABLE_LASTS,
         )
-    return holder
+    return owner
 
 
-def age_of(lock: Stored, now: datetime) -> float:
+def age_of(lock: StoredObject, now: datetime) -> float:
     """Seconds since the last renewal by S3's own clock; by `now` where S3's answer had no date.
 
     Two machines' clocks differ by minutes: none of them says when a lock has expired.
     """
-    asked = datetime.fromisoformat(lock.as_of) if lock.as_of else now
-    return (asked - datetime.fromisoformat(lock.modified)).total_seconds()
+    requested = datetime.fromisoformat(lock.as_of) if lock.as_of else now
+    return (requested - datetime.fromisoformat(lock.modified)).total_seconds()
 
 
-def is_gone(holder: Holder, age: float) -> str:
+def abandoned_reason(owner: LockOwner, age: float) -> str:
     """Why its lock may be taken over, in words; empty where it may not."""
-    if holder.id == UNREADABLE:
+    if owner.id == UNREADABLE:
         return ""
-    if _is_dead(holder):
+    if _is_dead(owner):
         return "its process is gone"
-    if age > holder.lasts + _RESOLUTION:
+    if age > owner.lasts + _RESOLUTION:
         return f"it was not renewed for {age:.0f} s"
     return ""
 
 
-def is_renewed(holder: Holder, age: float) -> bool:
+def is_renewed(owner: LockOwner, age: float) -> bool:
     """Whether somebody is at work under it: renewals come several times in the time that it lasts."""
-    return not _is_dead(holder) and age < holder.lasts / 2
+    return not _is_dead(owner) and age < owner.lasts / 2
 
 
-def _is_dead(holder: Holder) -> bool:
-    return holder.machine == _machine() and not alive(Process(pid=holder.pid, started=holder.started))
+def _is_dead(owner: LockOwner) -> bool:
+    return owner.machine == _machine() and not alive(Process(pid=owner.pid, started=owner.started))
 
 
 def _machine() -> str:

@@ -5,52 +5,52 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lmi_deploy.aws.s3.client import Calls
-from lmi_deploy.aws.s3.request_body import Payload
+from lmi_deploy.aws.s3.client import S3Calls
+from lmi_deploy.aws.s3.request_body import RequestBody
 from lmi_deploy.errors import IntegrityError, NotFound
-from lmi_deploy.ports.object_store import Part, Stored, Upload
+from lmi_deploy.ports.object_store import MultipartUpload, Part, StoredObject
 
 
 def begin(
-    calls: Calls, key: str, *, metadata: Mapping[str, str] | None = None, encryption: Mapping[str, Any]
-) -> Upload:
+    calls: S3Calls, key: str, *, metadata: Mapping[str, str] | None = None, encryption: Mapping[str, Any]
+) -> MultipartUpload:
     """Where the reply is lost, another one is begun: the first stays for `lmi gc` and the lifecycle rule.
 
     Without tags: S3 would demand s3:PutObjectTagging for them. Metadata needs no permission of its own.
     """
-    noted = {"Metadata": dict(metadata)} if metadata else {}
-    answer = calls(
+    recorded = {"Metadata": dict(metadata)} if metadata else {}
+    response = calls(
         "create_multipart_upload",
         key=key,
         ChecksumAlgorithm="CRC32",
         ChecksumType="FULL_OBJECT",
-        **noted,
+        **recorded,
         **encryption,
     )
-    return Upload(key=key, upload_id=answer["UploadId"])
+    return MultipartUpload(key=key, upload_id=response["UploadId"])
 
 
-def put_part(calls: Calls, upload: Upload, number: int, *, body: memoryview, crc32: str) -> Part:
-    answer = calls(
+def put_part(calls: S3Calls, upload: MultipartUpload, number: int, *, body: memoryview, crc32: str) -> Part:
+    response = calls(
         "upload_part",
         key=upload.key,
         UploadId=upload.upload_id,
         PartNumber=number,
-        Body=Payload(body),
+        Body=RequestBody(body),
         ContentLength=body.nbytes,
         ChecksumAlgorithm="CRC32",
         ChecksumCRC32=crc32,
     )
-    said = answer.get("ChecksumCRC32") or crc32
-    if said != crc32:
+    output = response.get("ChecksumCRC32") or crc32
+    if output != crc32:
         raise IntegrityError(
-            f"s3://{calls.bucket}/{upload.key}: S3 took part {number} with CRC32 {said}, what was sent has {crc32}",
+            f"s3://{calls.bucket}/{upload.key}: S3 took part {number} with CRC32 {output}, what was sent has {crc32}",
             hint="run the same command again",
         )
-    return Part(number=number, size=body.nbytes, etag=answer["ETag"], crc32=crc32)
+    return Part(number=number, size=body.nbytes, etag=response["ETag"], crc32=crc32)
 
 
-def parts(calls: Calls, upload: Upload) -> Iterator[Part]:
+def parts(calls: S3Calls, upload: MultipartUpload) -> Iterator[Part]:
     tokens = {"PartNumberMarker": "NextPartNumberMarker"}
     for page in calls.pages("list_parts", tokens, key=upload.key, UploadId=upload.upload_id):
         for found in page.get("Parts", ()):
@@ -63,7 +63,9 @@ def parts(calls: Calls, upload: Upload) -> Iterator[Part]:
             )
 
 
-def complete(calls: Calls, upload: Upload, pieces: Sequence[Part], *, crc32: str, size: int) -> Stored | None:
+def complete(
+    calls: S3Calls, upload: MultipartUpload, chunks: Sequence[Part], *, crc32: str, size: int
+) -> StoredObject | None:
     """The object; None where S3 did not tell its checksum, so that one has to look."""
     listed = [
         {
@@ -71,9 +73,9 @@ def complete(calls: Calls, upload: Upload, pieces: Sequence[Part], *, crc32: str
             "ETag": part.etag,
             **({"ChecksumCRC32": part.crc32} if part.crc32 else {}),
         }
-        for part in sorted(pieces, key=lambda part: part.number)
+        for part in sorted(chunks, key=lambda part: part.number)
     ]
-    answer = calls(
+    response = calls(
         "complete_multipart_upload",
         key=upload.key,
         UploadId=upload.upload_id,
@@ -82,12 +84,12 @@ def complete(calls: Calls, upload: Upload, pieces: Sequence[Part], *, crc32: str
         ChecksumCRC32=crc32,
         MpuObjectSize=size,
     )
-    if answer.get("ChecksumCRC32") != crc32:
+    if response.get("ChecksumCRC32") != crc32:
         return None
-    return Stored(key=upload.key, size=size, etag=answer["ETag"], checksum=crc32, algorithm="CRC32")
+    return StoredObject(key=upload.key, size=size, etag=response["ETag"], checksum=crc32, algorithm="CRC32")
 
 
-def abort(calls: Calls, upload: Upload) -> None:
+def abort(calls: S3Calls, upload: MultipartUpload) -> None:
     try:
         calls("abort_multipart_upload", key=upload.key, UploadId=upload.upload_id)
     except NotFound as exc:
@@ -95,9 +97,9 @@ def abort(calls: Calls, upload: Upload) -> None:
             raise
 
 
-def uploads(calls: Calls, prefix: str) -> Iterator[Upload]:
+def uploads(calls: S3Calls, prefix: str) -> Iterator[MultipartUpload]:
     tokens = {"KeyMarker": "NextKeyMarker", "UploadIdMarker": "NextUploadIdMarker"}
     for page in calls.pages("list_multipart_uploads", tokens, Prefix=prefix):
         for found in page.get("Uploads", ()):
-            begun = found["Initiated"].isoformat()
-            yield Upload(key=found["Key"], upload_id=found["UploadId"], begun=begun)
+            started = found["Initiated"].isoformat()
+            yield MultipartUpload(key=found["Key"], upload_id=found["UploadId"], started=started)

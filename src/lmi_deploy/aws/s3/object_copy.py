@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from lmi_deploy.aws.s3 import multipart
-from lmi_deploy.aws.s3.client import Calls
+from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.aws.s3.object_reader import full_checksum
 from lmi_deploy.domain.crc32 import crc32_joined
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound
-from lmi_deploy.ports.object_store import Conflict, Part, Stored, Upload
+from lmi_deploy.ports.object_store import Conflict, MultipartUpload, Part, StoredObject
 
-_PIECES_IN_ONE_CALL: Final = 2
+_PARTS_PER_CALL: Final = 2
 """S3 allows 5 GiB in one call; parts side by side are faster than that long before."""
 _MOST_PARTS: Final = 10_000
 _AT_ONCE: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class CopyOrigin:
     """What is copied. With `etag`, this very version of it."""
 
     bucket: str
@@ -46,30 +46,34 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class UnfinishedCopy:
     """An upload, and by their numbers the parts of it that need not be copied again."""
 
-    upload: Upload
+    upload: MultipartUpload
     parts: Mapping[int, Part] = field(default_factory=dict)
 
 
 class Complete(Protocol):
     """`S3Store.complete`: an unknown outcome is settled in it."""
 
-    def __call__(self, upload: Upload, parts: Sequence[Part], *, crc32: str, size: int) -> Stored: ...
+    def __call__(
+        self, upload: MultipartUpload, parts: Sequence[Part], *, crc32: str, size: int
+    ) -> StoredObject: ...
 
 
-def is_large(calls: Calls, size: int) -> bool:
-    return size > _PIECES_IN_ONE_CALL * calls.clients.settings.copy_piece
+def is_large(calls: S3Calls, size: int) -> bool:
+    return size > _PARTS_PER_CALL * calls.clients.settings.copy_part_size
 
 
-def copy_at_once(calls: Calls, origin: Origin, key: str, *, encryption: Mapping[str, Any]) -> Stored:
+def copy_at_once(
+    calls: S3Calls, origin: CopyOrigin, key: str, *, encryption: Mapping[str, Any]
+) -> StoredObject:
     """With a full-object CRC32, which S3 computes from the bytes that it copies.
 
     Tags of the source stay there: taking them over, S3's default, needs s3:GetObjectTagging and s3:PutObjectTagging. So
     does its metadata: what lmi notes of an object that it has verified must not travel to one that it has not.
     """
-    answer = calls(
+    response = calls(
         "copy_object",
         key=key,
         ChecksumAlgorithm="CRC32",
@@ -78,63 +82,68 @@ def copy_at_once(calls: Calls, origin: Origin, key: str, *, encryption: Mapping[
         **origin.parameters,
         **encryption,
     )
-    made = answer["CopyObjectResult"]
-    return Stored(
+    created = response["CopyObjectResult"]
+    return StoredObject(
         key=key,
         size=origin.size,
-        etag=made["ETag"],
-        checksum=made.get("ChecksumCRC32", ""),
-        algorithm="CRC32" if made.get("ChecksumCRC32") else "",
+        etag=created["ETag"],
+        checksum=created.get("ChecksumCRC32", ""),
+        algorithm="CRC32" if created.get("ChecksumCRC32") else "",
     )
 
 
-def begun_before(calls: Calls, key: str, size: int) -> tuple[Begun, ...]:
+def unfinished_copies(calls: S3Calls, key: str, size: int) -> tuple[UnfinishedCopy, ...]:
     """Uploads for the key that nobody completed, the one to go on with first: it has the most of our parts."""
-    wanted = {number: last - first + 1 for number, first, last in _spans_of(calls, size)}
+    required = {number: last - first + 1 for number, first, last in _spans_of(calls, size)}
     found = [upload for upload in multipart.uploads(calls, key) if upload.key == key]
-    begun = [Begun(upload, _kept(calls, upload, wanted)) for upload in found]
-    return tuple(sorted(begun, key=lambda one: -len(one.parts)))
+    started = [UnfinishedCopy(upload, _uploaded_parts(calls, upload, required)) for upload in found]
+    return tuple(sorted(started, key=lambda one: -len(one.parts)))
 
 
-def _kept(calls: Calls, upload: Upload, wanted: Mapping[int, int]) -> dict[int, Part]:
+def _uploaded_parts(calls: S3Calls, upload: MultipartUpload, required: Mapping[int, int]) -> dict[int, Part]:
     """None where one of its parts was cut otherwise, or has no CRC32: that upload is somebody else's."""
     try:
         parts = {part.number: part for part in multipart.parts(calls, upload)}
     except NotFound:
         return {}
-    ours = all(wanted.get(part.number) == part.size and part.crc32 for part in parts.values())
-    return parts if ours else {}
+    is_owned = all(required.get(part.number) == part.size and part.crc32 for part in parts.values())
+    return parts if is_owned else {}
 
 
-def copy_in_parts(calls: Calls, origin: Origin, begun: Begun, complete: Complete) -> Stored:
+def copy_in_parts(
+    calls: S3Calls, origin: CopyOrigin, started: UnfinishedCopy, complete: Complete
+) -> StoredObject:
     """All of `origin` becomes the object of the upload. Its parts stay where the same command can go on with them."""
     try:
         of_source = _checksum_of_source(calls, origin)
         # Of a version that has no CRC32 nobody could tell whether parts that lie there are of it, too.
-        there = begun.parts if of_source or not origin.etag else {}
+        existing = started.parts if of_source or not origin.etag else {}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             spans = _spans_of(calls, origin.size)
-            pieces = list(
+            chunks = list(
                 pool.map(
-                    lambda span: there.get(span[0]) or _copy_part(calls, origin, begun.upload, span), spans
+                    lambda span: existing.get(span[0]) or _copy_part(calls, origin, started.upload, span),
+                    spans,
                 )
             )
-        crc32 = _agreed(origin, pieces, of_source)
-        return complete(begun.upload, pieces, crc32=crc32, size=origin.size)
+        crc32 = _agreed(origin, chunks, of_source)
+        return complete(started.upload, chunks, crc32=crc32, size=origin.size)
     except (IntegrityError, NotFound, Conflict):
-        give_up(calls, begun.upload)
+        give_up(calls, started.upload)
         raise
 
 
-def give_up(calls: Calls, upload: Upload) -> None:
+def give_up(calls: S3Calls, upload: MultipartUpload) -> None:
     """What cannot be aborted now is found by `lmi gc`."""
     with suppress(LmiError):
         multipart.abort(calls, upload)
 
 
-def _copy_part(calls: Calls, origin: Origin, upload: Upload, piece: tuple[int, int, int]) -> Part:
-    number, first, last = piece
-    answer = calls(
+def _copy_part(
+    calls: S3Calls, origin: CopyOrigin, upload: MultipartUpload, chunk: tuple[int, int, int]
+) -> Part:
+    number, first, last = chunk
+    response = calls(
         "upload_part_copy",
         key=upload.key,
         UploadId=upload.upload_id,
@@ -142,15 +151,17 @@ def _copy_part(calls: Calls, origin: Origin, upload: Upload, piece: tuple[int, i
         CopySourceRange=f"bytes={first}-{last}",
         **origin.parameters,
     )
-    made = answer["CopyPartResult"]
-    return Part(number=number, size=last - first + 1, etag=made["ETag"], crc32=made.get("ChecksumCRC32", ""))
+    created = response["CopyPartResult"]
+    return Part(
+        number=number, size=last - first + 1, etag=created["ETag"], crc32=created.get("ChecksumCRC32", "")
+    )
 
 
-def _agreed(origin: Origin, pieces: Sequence[Part], of_source: str) -> str:
+def _agreed(origin: CopyOrigin, chunks: Sequence[Part], of_source: str) -> str:
     """The checksum of the whole, by the source and by the parts, as far as each is known."""
     of_parts = ""
-    if all(piece.crc32 for piece in pieces):
-        of_parts = crc32_joined((piece.crc32, piece.size) for piece in pieces)
+    if all(chunk.crc32 for chunk in chunks):
+        of_parts = crc32_joined((chunk.crc32, chunk.size) for chunk in chunks)
     if of_source and of_parts and of_source != of_parts:
         raise IntegrityError(
             f"s3://{origin.bucket}/{origin.key}: it has CRC32 {of_source}, the parts copied of it have {of_parts}",
@@ -164,18 +175,18 @@ def _agreed(origin: Origin, pieces: Sequence[Part], of_source: str) -> str:
     return of_source or of_parts
 
 
-def _checksum_of_source(calls: Calls, origin: Origin) -> str:
+def _checksum_of_source(calls: S3Calls, origin: CopyOrigin) -> str:
     """Empty where S3 keeps none, or where this client cannot ask: a bucket in another region."""
-    there = Calls(calls.clients, origin.bucket, origin.owner, clock=calls.clock, tell=calls.tell)
+    source_calls = S3Calls(calls.clients, origin.bucket, origin.owner, clock=calls.clock, notify=calls.notify)
     try:
-        answer = there("head_object", key=origin.key, ChecksumMode="ENABLED")
+        response = source_calls("head_object", key=origin.key, ChecksumMode="ENABLED")
     except AccessError:
         return ""
-    return full_checksum(answer, "ChecksumCRC32")
+    return full_checksum(response, "ChecksumCRC32")
 
 
-def _spans_of(calls: Calls, size: int) -> Iterator[tuple[int, int, int]]:
+def _spans_of(calls: S3Calls, size: int) -> Iterator[tuple[int, int, int]]:
     """Number, first and last byte of each part."""
-    length = max(calls.clients.settings.copy_piece, -(-size // _MOST_PARTS))
+    length = max(calls.clients.settings.copy_part_size, -(-size // _MOST_PARTS))
     for number, first in enumerate(range(0, size, length), 1):
         yield number, first, min(first + length, size) - 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from lmi_deploy.aws.s3.client import Calls
+from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.domain.crc32 import crc32, crc32_text
 from lmi_deploy.errors import IntegrityError, TransferFailed
 
@@ -16,23 +16,23 @@ _ENOUGH: Final = 8 << 20
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
-def read_object(calls: Calls, key: str, *, start: int, length: int | None, etag: str) -> Iterator[bytes]:
+def read_object(calls: S3Calls, key: str, *, start: int, length: int | None, etag: str) -> Iterator[bytes]:
     """The chunks. What fits in one chunk is checked before it is given; else a wrong sum over a whole object is an
     IntegrityError after its last chunk."""
     if length == 0:
         return
-    reader = Reader(calls, key, start=start, length=length, etag=etag)
+    reader = ObjectReader(calls, key, start=start, length=length, etag=etag)
     if reader.open() <= CHUNK:
-        yield reader.whole()
+        yield reader.read_all()
     else:
         yield from reader.chunks()
 
 
-class Reader:
+class ObjectReader:
     """One reading: `at` is the next byte, `stop` the one after the last."""
 
     def __init__(
-        self, calls: Calls, key: str, *, start: int = 0, length: int | None = None, etag: str = ""
+        self, calls: S3Calls, key: str, *, start: int = 0, length: int | None = None, etag: str = ""
     ) -> None:
         self._calls = calls
         self._key = key
@@ -55,20 +55,20 @@ class Reader:
     def open(self) -> int:
         """Ask for the bytes; how many there are to come."""
         while True:
-            answer = self._calls("get_object", key=self._key, **self._asked())
-            where = self._placed(answer)
+            response = self._calls("get_object", key=self._key, **self._request_range())
+            where = self._placed(response)
             if where is not None:
                 break
-            answer["Body"].close()
+            response["Body"].close()
             self._failed("another range was sent than the one asked for")
         if self._stop < 0:
-            self._stop, self.etag = where, answer["ETag"]
-            self.modified, self.as_of = answer["LastModified"].isoformat(), _date_of(answer)
-            self._expected = full_checksum(answer, "ChecksumCRC32") if self._is_all(answer) else ""
-        self._body = answer["Body"]
+            self._stop, self.etag = where, response["ETag"]
+            self.modified, self.as_of = response["LastModified"].isoformat(), _date_of(response)
+            self._expected = full_checksum(response, "ChecksumCRC32") if self._is_all(response) else ""
+        self._body = response["Body"]
         return self._stop - self._at
 
-    def whole(self) -> bytes:
+    def read_all(self) -> bytes:
         """All of it at once; asked for once more where its sum is wrong."""
         try:
             return b"".join(self.chunks())
@@ -113,45 +113,45 @@ class Reader:
             self._failures, self._gained = 0, 0
         self._failures += 1
         what = f"s3://{self._calls.bucket}/{self._key}"
-        if self._failures >= self._calls.clients.settings.rounds:
+        if self._failures >= self._calls.clients.settings.max_retries:
             raise TransferFailed(
                 f"{what}: broke {self._failures} times: {why}",
                 hint="run the same command again: what is done is kept",
             )
-        self._calls.tell(f"{what}: trying again from byte {self._at}: {why}")
+        self._calls.notify(f"{what}: trying again from byte {self._at}: {why}")
         self._calls.pause(self._failures)
 
-    def _asked(self) -> dict[str, str]:
-        asked = {"IfMatch": self.etag} if self.etag else {}
+    def _request_range(self) -> dict[str, str]:
+        requested = {"IfMatch": self.etag} if self.etag else {}
         if self._stop >= 0:
-            asked["Range"] = f"bytes={self._at}-{self._stop - 1}"
+            requested["Range"] = f"bytes={self._at}-{self._stop - 1}"
         elif self._length is not None:
-            asked["Range"] = f"bytes={self._at}-{self._at + self._length - 1}"
+            requested["Range"] = f"bytes={self._at}-{self._at + self._length - 1}"
         elif self._at:
-            asked["Range"] = f"bytes={self._at}-"
-        return asked
+            requested["Range"] = f"bytes={self._at}-"
+        return requested
 
-    def _placed(self, answer: dict[str, Any]) -> int | None:
+    def _placed(self, response: dict[str, Any]) -> int | None:
         """Where the answer's bytes end; None where they do not begin at the byte that was asked for."""
-        said = _CONTENT_RANGE.fullmatch(answer.get("ContentRange", ""))
-        if said is None:
-            return int(answer["ContentLength"]) if self._at == 0 and self._length is None else None
-        return int(said[2]) + 1 if int(said[1]) == self._at else None
+        output = _CONTENT_RANGE.fullmatch(response.get("ContentRange", ""))
+        if output is None:
+            return int(response["ContentLength"]) if self._at == 0 and self._length is None else None
+        return int(output[2]) + 1 if int(output[1]) == self._at else None
 
-    def _is_all(self, answer: dict[str, Any]) -> bool:
-        said = _CONTENT_RANGE.fullmatch(answer.get("ContentRange", ""))
-        return self._at == 0 and (said is None or self._stop == int(said[3]))
+    def _is_all(self, response: dict[str, Any]) -> bool:
+        output = _CONTENT_RANGE.fullmatch(response.get("ContentRange", ""))
+        return self._at == 0 and (output is None or self._stop == int(output[3]))
 
 
-def _date_of(answer: dict[str, Any]) -> str:
+def _date_of(response: dict[str, Any]) -> str:
     """The `Date` header, which every answer of S3 carries (Amazon S3 API reference, common response headers)."""
     try:
-        return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).isoformat()
+        return parsedate_to_datetime(response["ResponseMetadata"]["HTTPHeaders"]["date"]).isoformat()
     except (KeyError, ValueError):
         return ""
 
 
-def full_checksum(answer: dict[str, Any], member: str) -> str:
+def full_checksum(response: dict[str, Any], member: str) -> str:
     """A checksum over the full object; empty where there is none, or one made of those of the parts."""
-    said = str(answer.get(member) or "")
-    return "" if "-" in said or answer.get("ChecksumType") == "COMPOSITE" else said
+    output = str(response.get(member) or "")
+    return "" if "-" in output or response.get("ChecksumType") == "COMPOSITE" else output

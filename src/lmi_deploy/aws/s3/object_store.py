@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lmi_deploy.aws.lease_guard import LeaseGuard
-from lmi_deploy.aws.retry import Tell, silent
+from lmi_deploy.aws.retry import Notify, ignore
 from lmi_deploy.aws.s3 import multipart, object_copy
-from lmi_deploy.aws.s3.client import Calls
+from lmi_deploy.aws.s3.client import S3Calls
 from lmi_deploy.aws.s3.client_factory import S3Clients, S3Settings
-from lmi_deploy.aws.s3.errors import Unmet
-from lmi_deploy.aws.s3.object_reader import Reader, full_checksum, read_object
+from lmi_deploy.aws.s3.errors import PreconditionFailed
+from lmi_deploy.aws.s3.object_reader import ObjectReader, full_checksum, read_object
 from lmi_deploy.aws.session import SessionFactory
 from lmi_deploy.domain.crc32 import crc32_of
 from lmi_deploy.domain.safe_paths import check_relative_path
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed, UsageRefused
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.object_store import Part, Stored, Upload
+from lmi_deploy.ports.object_store import MultipartUpload, Part, StoredObject
 
 _MOST_KEYS: Final = 1000
 _CHECKSUMS: Final = ("CRC32", "CRC64NVME", "CRC32C", "SHA256", "SHA1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class BucketLocation:
     """A bucket and who must own it. `kms_key`: encrypt with it; empty leaves it to the bucket's default."""
 
     bucket: str
@@ -39,17 +39,17 @@ class S3Store:
     def __init__(
         self,
         session: SessionFactory,
-        place: Place,
+        place: BucketLocation,
         *,
         clock: Clock,
         settings: S3Settings | None = None,
-        tell: Tell = silent,
+        notify: Notify = ignore,
         guard: LeaseGuard | None = None,
     ) -> None:
         clients = S3Clients(session, settings or S3Settings(), guard=guard)
-        self._calls = Calls(clients, place.bucket, place.owner, clock=clock, tell=tell)
+        self._calls = S3Calls(clients, place.bucket, place.owner, clock=clock, notify=notify)
         self._place = place
-        self._bucket_seen = False
+        self._bucket_found = False
 
     @property
     def bucket(self) -> str:
@@ -60,33 +60,33 @@ class S3Store:
         """The URL of the endpoint in use, for people: it may have been set by the environment."""
         return self._calls.clients.endpoint
 
-    def look(self, key: str) -> Stored | None:
+    def head(self, key: str) -> StoredObject | None:
         try:
-            answer = self._calls("head_object", key=key, ChecksumMode="ENABLED")
+            response = self._calls("head_object", key=key, ChecksumMode="ENABLED")
         except NotFound:
-            self._see_bucket()
+            self._require_bucket()
             return None
-        self._bucket_seen = True
-        return _stored(key, int(answer["ContentLength"]), answer)
+        self._bucket_found = True
+        return _stored(key, int(response["ContentLength"]), response)
 
-    def get(self, key: str) -> tuple[bytes, Stored] | None:
-        reader = Reader(self._calls, key)
+    def get(self, key: str) -> tuple[bytes, StoredObject] | None:
+        reader = ObjectReader(self._calls, key)
         try:
             reader.open()
         except NotFound as exc:
             if "no such bucket" in exc.message:
                 raise
             return None
-        content = reader.whole()
-        return content, Stored(
+        content = reader.read_all()
+        return content, StoredObject(
             key=key, size=len(content), etag=reader.etag, modified=reader.modified, as_of=reader.as_of
         )
 
-    def list(self, prefix: str) -> Iterator[Stored]:
+    def list(self, prefix: str) -> Iterator[StoredObject]:
         tokens = {"ContinuationToken": "NextContinuationToken"}
         for page in self._calls.pages("list_objects_v2", tokens, Prefix=prefix):
             for found in page.get("Contents", ()):
-                yield Stored(
+                yield StoredObject(
                     key=found["Key"],
                     size=int(found["Size"]),
                     etag=found["ETag"],
@@ -98,12 +98,12 @@ class S3Store:
 
     def put(
         self, key: str, body: bytes, *, crc32: str = "", if_absent: bool = False, if_etag: str = ""
-    ) -> Stored:
+    ) -> StoredObject:
         _check_key(key)
         crc32 = crc32 or crc32_of(body)
         condition = {"IfNoneMatch": "*"} if if_absent else {"IfMatch": if_etag} if if_etag else {}
         try:
-            answer = self._calls(
+            response = self._calls(
                 "put_object",
                 key=key,
                 Body=body,
@@ -112,16 +112,16 @@ class S3Store:
                 **condition,
                 **self._encryption,
             )
-        except Unmet as exc:
-            return self._mine(key, body, exc)
+        except PreconditionFailed as exc:
+            return self._resolve_conflict(key, body, exc)
         except NotFound as exc:
             if if_etag and "no such object" in exc.message:
-                raise Unmet(
+                raise PreconditionFailed(
                     f"s3://{self.bucket}/{key}: somebody removed it meanwhile", hint=exc.hint
                 ) from exc
             raise
-        _same_sum(key, answer.get("ChecksumCRC32"), crc32)
-        return Stored(key=key, size=len(body), etag=answer["ETag"], checksum=crc32, algorithm="CRC32")
+        _same_sum(key, response.get("ChecksumCRC32"), crc32)
+        return StoredObject(key=key, size=len(body), etag=response["ETag"], checksum=crc32, algorithm="CRC32")
 
     def delete(self, keys: Sequence[str]) -> None:
         for first in range(0, len(keys), _MOST_KEYS):
@@ -130,8 +130,8 @@ class S3Store:
     def remove(self, key: str, *, if_etag: str) -> None:
         try:
             self._calls("delete_object", key=key, IfMatch=if_etag)
-        except Unmet:
-            if self.look(key) is not None:
+        except PreconditionFailed:
+            if self.head(key) is not None:
                 raise
         except NotFound as exc:
             if "no such bucket" in exc.message:
@@ -139,36 +139,38 @@ class S3Store:
 
     def copy(
         self, source: str, key: str, *, size: int, bucket: str = "", owner: str = "", etag: str = ""
-    ) -> Stored:
+    ) -> StoredObject:
         _check_key(key)
-        origin = object_copy.Origin(
+        origin = object_copy.CopyOrigin(
             bucket=bucket or self.bucket, key=source, owner=owner or self._place.owner, etag=etag, size=size
         )
         if not object_copy.is_large(self._calls, size):
             return object_copy.copy_at_once(self._calls, origin, key, encryption=self._encryption)
         return self._copy_in_parts(origin, key)
 
-    def begin(self, key: str, *, metadata: Mapping[str, str] | None = None) -> Upload:
+    def create_multipart(self, key: str, *, metadata: Mapping[str, str] | None = None) -> MultipartUpload:
         _check_key(key)
         return multipart.begin(self._calls, key, metadata=metadata, encryption=self._encryption)
 
-    def put_part(self, upload: Upload, number: int, body: memoryview, *, crc32: str) -> Part:
+    def put_part(self, upload: MultipartUpload, number: int, body: memoryview, *, crc32: str) -> Part:
         return multipart.put_part(self._calls, upload, number, body=body, crc32=crc32)
 
-    def parts(self, upload: Upload) -> tuple[Part, ...]:
+    def parts(self, upload: MultipartUpload) -> tuple[Part, ...]:
         return tuple(multipart.parts(self._calls, upload))
 
-    def complete(self, upload: Upload, parts: Sequence[Part], *, crc32: str, size: int) -> Stored:
+    def complete(
+        self, upload: MultipartUpload, parts: Sequence[Part], *, crc32: str, size: int
+    ) -> StoredObject:
         try:
-            made = multipart.complete(self._calls, upload, parts, crc32=crc32, size=size)
+            created = multipart.complete(self._calls, upload, parts, crc32=crc32, size=size)
         except (NotFound, TransferFailed, AccessError) as exc:
-            return self._made(upload.key, crc32, size, exc)
-        return made or self._made(upload.key, crc32, size, None)
+            return self._confirm_created(upload.key, crc32, size, exc)
+        return created or self._confirm_created(upload.key, crc32, size, None)
 
-    def abort(self, upload: Upload) -> None:
+    def abort(self, upload: MultipartUpload) -> None:
         multipart.abort(self._calls, upload)
 
-    def uploads(self, prefix: str) -> tuple[Upload, ...]:
+    def uploads(self, prefix: str) -> tuple[MultipartUpload, ...]:
         return tuple(multipart.uploads(self._calls, prefix))
 
     @property
@@ -181,50 +183,54 @@ class S3Store:
             "BucketKeyEnabled": True,
         }
 
-    def _copy_in_parts(self, origin: object_copy.Origin, key: str) -> Stored:
-        before = object_copy.begun_before(self._calls, key, origin.size)
+    def _copy_in_parts(self, origin: object_copy.CopyOrigin, key: str) -> StoredObject:
+        before = object_copy.unfinished_copies(self._calls, key, origin.size)
         copied = self._copy_on(origin, before[0]) if before and before[0].parts else None
         if copied is None:
-            copied = self._copy_anew(origin, key)
+            copied = self._copy_again(origin, key)
         for other in before:
             object_copy.give_up(self._calls, other.upload)
         return copied
 
-    def _copy_on(self, origin: object_copy.Origin, begun: object_copy.Begun) -> Stored | None:
+    def _copy_on(
+        self, origin: object_copy.CopyOrigin, started: object_copy.UnfinishedCopy
+    ) -> StoredObject | None:
         """None where the parts that were there are not of this source, or are gone: then it begins anew."""
         try:
-            return object_copy.copy_in_parts(self._calls, origin, begun, self.complete)
+            return object_copy.copy_in_parts(self._calls, origin, started, self.complete)
         except (IntegrityError, NotFound):
             return None
 
-    def _copy_anew(self, origin: object_copy.Origin, key: str) -> Stored:
-        new = object_copy.Begun(self.begin(key))
+    def _copy_again(self, origin: object_copy.CopyOrigin, key: str) -> StoredObject:
+        new = object_copy.UnfinishedCopy(self.create_multipart(key))
         try:
             return object_copy.copy_in_parts(self._calls, origin, new, self.complete)
         except NotFound:
             # Somebody who copies the same went on with our upload, and completed it.
-            found = None if origin.etag else self.look(key)
+            found = None if origin.etag else self.head(key)
             if found is None or (found.size, found.algorithm) != (origin.size, "CRC32"):
                 raise
             return found
 
-    def _see_bucket(self) -> None:
+    def _require_bucket(self) -> None:
         """HEAD says 404 of an object and of a bucket alike."""
-        if not self._bucket_seen:
+        if not self._bucket_found:
             self._calls("head_bucket")
-            self._bucket_seen = True
+            self._bucket_found = True
 
-    def _mine(self, key: str, body: bytes, unmet: Unmet) -> Stored:
+    def _resolve_conflict(self, key: str, body: bytes, unmet: PreconditionFailed) -> StoredObject:
         """A condition that our own earlier request, whose reply was lost, made untrue is no conflict."""
         found = self.get(key) if unmet.resent else None
         if found is None or found[0] != body:
             raise unmet
-        return Stored(key=key, size=len(body), etag=found[1].etag, checksum=crc32_of(body), algorithm="CRC32")
+        return StoredObject(
+            key=key, size=len(body), etag=found[1].etag, checksum=crc32_of(body), algorithm="CRC32"
+        )
 
-    def _made(self, key: str, crc32: str, size: int, failure: LmiError | None) -> Stored:
+    def _confirm_created(self, key: str, crc32: str, size: int, failure: LmiError | None) -> StoredObject:
         """After an unknown outcome: the object is there and is the one that was meant, or the failure stands."""
         try:
-            found = self.look(key)
+            found = self.head(key)
         except LmiError as exc:
             raise failure or exc from exc
         if found is not None and (found.size, found.checksum) == (size, crc32):
@@ -238,9 +244,9 @@ class S3Store:
 
     def _delete(self, keys: Sequence[str]) -> None:
         left = list(keys)
-        for count in range(1, self._calls.clients.settings.rounds + 1):
-            asked = {"Objects": [{"Key": key} for key in left], "Quiet": True}
-            refused = self._calls("delete_objects", Delete=asked).get("Errors", ())
+        for count in range(1, self._calls.clients.settings.max_retries + 1):
+            requested = {"Objects": [{"Key": key} for key in left], "Quiet": True}
+            refused = self._calls("delete_objects", Delete=requested).get("Errors", ())
             denied = [error for error in refused if error.get("Code") == "AccessDenied"]
             if denied:
                 raise self._calls.denied("delete_object", denied[0]["Key"], denied[0])
@@ -256,29 +262,29 @@ class S3Store:
 
 
 def _check_key(key: str) -> None:
-    if mistake := check_relative_path(key):
+    if error := check_relative_path(key):
         raise UsageRefused(
-            f"key {key[:80]!r} {mistake}", hint="rename the file, or leave it out with files.ignore"
+            f"key {key[:80]!r} {error}", hint="rename the file, or leave it out with files.ignore"
         )
 
 
-def _stored(key: str, size: int, answer: dict[str, Any]) -> Stored:
-    sums = ((name, full_checksum(answer, f"Checksum{name}")) for name in _CHECKSUMS)
+def _stored(key: str, size: int, response: dict[str, Any]) -> StoredObject:
+    sums = ((name, full_checksum(response, f"Checksum{name}")) for name in _CHECKSUMS)
     algorithm, checksum = next((pair for pair in sums if pair[1]), ("", ""))
-    return Stored(
+    return StoredObject(
         key=key,
         size=size,
-        etag=answer["ETag"],
+        etag=response["ETag"],
         checksum=checksum,
         algorithm=algorithm,
-        modified=answer["LastModified"].isoformat(),
-        metadata={name.lower(): value for name, value in answer.get("Metadata", {}).items()},
+        modified=response["LastModified"].isoformat(),
+        metadata={name.lower(): value for name, value in response.get("Metadata", {}).items()},
     )
 
 
-def _same_sum(key: str, said: str | None, ours: str) -> None:
-    if said and said != ours:
+def _same_sum(key: str, output: str | None, own: str) -> None:
+    if output and output != own:
         raise IntegrityError(
-            f"{key}: S3 took it with CRC32 {said}, what was sent has {ours}",
+            f"{key}: S3 took it with CRC32 {output}, what was sent has {own}",
             hint="run the same command again",
         )

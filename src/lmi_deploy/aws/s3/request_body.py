@@ -7,7 +7,7 @@ from typing import Final
 _STEP: Final = 1 << 20
 
 
-class Payload:
+class RequestBody:
     """What http.client reads in 16 KiB steps goes out in larger ones: whatever is asked for, up to 1 MiB is given."""
 
     def __init__(self, content: memoryview) -> None:
@@ -20,9 +20,9 @@ class Payload:
     def read(self, size: int = -1) -> memoryview:
         """At least `size` bytes where there are as many left; all that are left for -1."""
         step = len(self._content) if size < 0 else max(size, _STEP)
-        piece = self._content[self._at : self._at + step]
-        self._at += len(piece)
-        return piece
+        chunk = self._content[self._at : self._at + step]
+        self._at += len(chunk)
+        return chunk
 
     def seek(self, offset: int, whence: int = 0) -> int:
         base = (0, self._at, len(self._content))[whence]

@@ -11,10 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from lmi_deploy.errors.url_credentials import mask_urls
-from lmi_deploy.ports.object_store import ObjectStore, Stored
+from lmi_deploy.ports.object_store import ObjectStore, StoredObject
 
 
-class Hashed:
+class Sha256Cache:
     """A ledger in `file`: an object of the same key, size and ETag is the same object, and is not read again."""
 
     def __init__(self, file: Path) -> None:
@@ -22,12 +22,12 @@ class Hashed:
         self._lock = threading.Lock()
         self._known = dict(_lines(file))
 
-    def sha256(self, store: ObjectStore, found: Stored) -> str:
+    def sha256(self, store: ObjectStore, found: StoredObject) -> str:
         """Streamed, whatever the size; Conflict where the object is replaced meanwhile."""
         mark = f"{mask_urls(store.where)} {store.bucket} {found.key} {found.size} {found.etag}"
         known = self._known.get(mark)
         if known is None:
-            known = _kept_by_s3(store, found) or _read(store, found)
+            known = _checksum_in_s3(store, found) or _read(store, found)
             self._add(mark, known)
         return known
 
@@ -53,15 +53,15 @@ def _lines(file: Path) -> Iterator[tuple[str, str]]:
             yield str(mark), str(sha256)
 
 
-def _kept_by_s3(store: ObjectStore, found: Stored) -> str:
-    now = store.look(found.key)
+def _checksum_in_s3(store: ObjectStore, found: StoredObject) -> str:
+    now = store.head(found.key)
     if now is None or now.etag != found.etag or now.algorithm != "SHA256":
         return ""
     return base64.b64decode(now.checksum).hex()
 
 
-def _read(store: ObjectStore, found: Stored) -> str:
-    seal = hashlib.sha256()
+def _read(store: ObjectStore, found: StoredObject) -> str:
+    hasher = hashlib.sha256()
     for chunk in store.read(found.key, etag=found.etag):
-        seal.update(chunk)
-    return seal.hexdigest()
+        hasher.update(chunk)
+    return hasher.hexdigest()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.sagemaker.resource_fields import (
     endpoint_config_models,
     endpoint_config_request,
@@ -17,58 +17,61 @@ from lmi_deploy.aws.sagemaker.resource_fields import (
     model_request,
     model_settings,
     moment,
-    seen_endpoint,
+    observed_endpoint,
     tag_list,
     tag_pairs,
 )
-from lmi_deploy.aws.sagemaker.runtime import Runtime
-from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.aws.sagemaker.runtime import SageMakerRuntime
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.sagemaker.settings import (
     EndpointConfigSettings,
     ModelSettings,
-    SeenEndpoint,
-    SeenEndpointConfig,
-    SeenModel,
+    ObservedEndpoint,
+    ObservedEndpointConfig,
+    ObservedModel,
 )
 from lmi_deploy.errors import Conflict, NotFound
 
-_KEPT: Final = ({"VariantPropertyType": "DesiredWeight"}, {"VariantPropertyType": "DataCaptureConfig"})
+_RETAINED_PROPERTIES: Final = (
+    {"VariantPropertyType": "DesiredWeight"},
+    {"VariantPropertyType": "DataCaptureConfig"},
+)
 """What an update that keeps the number of instances does not keep."""
 
 
 class SageMakerHosting:
     """The port Hosting, in one account and region."""
 
-    def __init__(self, access: Access, *, account: str) -> None:
+    def __init__(self, access: AwsConnection, *, account: str) -> None:
         self._api = Service(access, "sagemaker")
-        self._runtime = Runtime(access)
+        self._runtime = SageMakerRuntime(access)
         self._account = account
 
-    def endpoint(self, name: str) -> SeenEndpoint | None:
-        told = self._described("describe_endpoint", "endpoint", name, "EndpointStatus", EndpointName=name)
-        return None if told is None else seen_endpoint(told)
+    def endpoint(self, name: str) -> ObservedEndpoint | None:
+        response = self._described("describe_endpoint", "endpoint", name, "EndpointStatus", EndpointName=name)
+        return None if response is None else observed_endpoint(response)
 
-    def endpoint_config(self, name: str) -> SeenEndpointConfig | None:
-        told = self._described(
+    def endpoint_config(self, name: str) -> ObservedEndpointConfig | None:
+        response = self._described(
             "describe_endpoint_config", "endpoint-config", name, "EndpointConfigArn", EndpointConfigName=name
         )
-        if told is None:
+        if response is None:
             return None
-        return SeenEndpointConfig(
+        return ObservedEndpointConfig(
             name=name,
-            arn=str(told["EndpointConfigArn"]),
-            settings=endpoint_config_settings(told),
-            created=moment(told.get("CreationTime")),
-            models=endpoint_config_models(told),
+            arn=str(response["EndpointConfigArn"]),
+            settings=endpoint_config_settings(response),
+            created=moment(response.get("CreationTime")),
+            models=endpoint_config_models(response),
         )
 
-    def model(self, name: str) -> SeenModel | None:
-        told = self._described("describe_model", "model", name, "ModelArn", ModelName=name)
+    def model(self, name: str) -> ObservedModel | None:
+        response = self._described("describe_model", "model", name, "ModelArn", ModelName=name)
         return (
             None
-            if told is None
-            else SeenModel(name=name, arn=str(told["ModelArn"]), settings=model_settings(told))
+            if response is None
+            else ObservedModel(name=name, arn=str(response["ModelArn"]), settings=model_settings(response))
         )
 
     def tags(self, arn: str) -> Pairs:
@@ -103,14 +106,20 @@ class SageMakerHosting:
         )
 
     def update_endpoint(self, name: str, config: str, *, keep_count: bool) -> None:
-        asked: dict[str, Any] = {"EndpointName": name, "EndpointConfigName": config}
+        requested: dict[str, Any] = {"EndpointName": name, "EndpointConfigName": config}
         if keep_count:
-            asked.update(RetainAllVariantProperties=True, ExcludeRetainedVariantProperties=list(_KEPT))
+            requested.update(
+                RetainAllVariantProperties=True, ExcludeRetainedVariantProperties=list(_RETAINED_PROPERTIES)
+            )
         try:
-            self._change("update_endpoint", "endpoint", name, **asked)
+            self._change("update_endpoint", "endpoint", name, **requested)
         except Conflict:
-            seen = self.endpoint(name)
-            if seen is None or seen.status != "Updating" or config != (seen.pending or seen.config):
+            observed = self.endpoint(name)
+            if (
+                observed is None
+                or observed.status != "Updating"
+                or config != (observed.pending or observed.config)
+            ):
                 raise
 
     def tag(self, arn: str, tags: Pairs) -> None:
@@ -123,8 +132,8 @@ class SageMakerHosting:
         try:
             self._delete("delete_endpoint", "endpoint", name, EndpointName=name)
         except Conflict:
-            seen = self.endpoint(name)
-            if seen is not None and seen.status != "Deleting":
+            observed = self.endpoint(name)
+            if observed is not None and observed.status != "Deleting":
                 raise
 
     def delete_endpoint_config(self, name: str) -> None:
@@ -133,7 +142,7 @@ class SageMakerHosting:
     def delete_model(self, name: str) -> None:
         self._delete("delete_model", "model", name, ModelName=name)
 
-    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[ResponseHead | bytes]:
         return self._runtime.invoke(name, request, timeout=timeout)
 
     def address(self, name: str) -> str:

@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from lmi_deploy.aws.client import Access, Service
+from lmi_deploy.aws.client import AwsConnection, Service
 from lmi_deploy.aws.logs import CloudWatchLogs
 from lmi_deploy.aws.sagemaker.resource_fields import tag_list, vpc_request
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.errors import CloudError, Conflict, NotFound
-from lmi_deploy.ports.processing_jobs import JobSettings, SeenJob
+from lmi_deploy.ports.processing_jobs import JobSettings, ObservedJob
 
 _LOGS: Final = "/aws/sagemaker/ProcessingJobs"
-_UNDER_WAY: Final = frozenset({"InProgress", "Stopping"})
+_IN_PROGRESS: Final = frozenset({"InProgress", "Stopping"})
 
 
 class ProcessingJobs:
-    def __init__(self, access: Access, logs: CloudWatchLogs, *, account: str) -> None:
+    def __init__(self, access: AwsConnection, logs: CloudWatchLogs, *, account: str) -> None:
         self._api = Service(access, "sagemaker")
         self._logs = logs
         self._account = account
 
-    def job(self, name: str) -> SeenJob | None:
+    def job(self, name: str) -> ObservedJob | None:
         try:
-            told = self._about("describe_processing_job", name, needs="ProcessingJobStatus")
+            response = self._about("describe_processing_job", name, needs="ProcessingJobStatus")
         except NotFound:
             return None
-        cluster = (told.get("ProcessingResources") or {}).get("ClusterConfig") or {}
-        return SeenJob(
+        cluster = (response.get("ProcessingResources") or {}).get("ClusterConfig") or {}
+        return ObservedJob(
             name=name,
-            arn=str(told["ProcessingJobArn"]),
-            status=str(told["ProcessingJobStatus"]),
-            reason=str(told.get("FailureReason") or ""),
-            message=str(told.get("ExitMessage") or ""),
+            arn=str(response["ProcessingJobArn"]),
+            status=str(response["ProcessingJobStatus"]),
+            reason=str(response.get("FailureReason") or ""),
+            message=str(response.get("ExitMessage") or ""),
             instance=str(cluster.get("InstanceType") or ""),
             count=int(cluster.get("InstanceCount") or 0),
         )
@@ -47,8 +47,8 @@ class ProcessingJobs:
         except NotFound:
             return
         except (CloudError, Conflict):
-            seen = self.job(name)
-            if seen is not None and seen.status in _UNDER_WAY - {"Stopping"}:
+            observed = self.job(name)
+            if observed is not None and observed.status in _IN_PROGRESS - {"Stopping"}:
                 raise
 
     def lines(self, name: str) -> Iterator[str]:
@@ -68,7 +68,7 @@ def _request(settings: JobSettings) -> dict[str, Any]:
     }
     if settings.kms_key:
         cluster["VolumeKmsKeyId"] = settings.kms_key
-    asked: dict[str, Any] = {
+    requested: dict[str, Any] = {
         "RoleArn": settings.role,
         "AppSpecification": {"ImageUri": settings.image, "ContainerEntrypoint": list(settings.command)},
         "ProcessingResources": {"ClusterConfig": cluster},
@@ -77,8 +77,8 @@ def _request(settings: JobSettings) -> dict[str, Any]:
         "ProcessingInputs": [_input(*given) for given in settings.inputs],
     }
     if settings.vpc is not None:
-        asked["NetworkConfig"] = {"VpcConfig": vpc_request(settings.vpc)}
-    return asked
+        requested["NetworkConfig"] = {"VpcConfig": vpc_request(settings.vpc)}
+    return requested
 
 
 def _input(name: str, uri: str, folder: str) -> dict[str, Any]:

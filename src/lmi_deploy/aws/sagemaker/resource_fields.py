@@ -11,7 +11,7 @@ from lmi_deploy.domain.sagemaker.settings import (
     EndpointConfigSettings,
     ModelSettings,
     Mount,
-    SeenEndpoint,
+    ObservedEndpoint,
 )
 
 _FOLDER: Final = {"S3DataType": "S3Prefix", "CompressionType": "None"}
@@ -26,19 +26,19 @@ def model_request(settings: ModelSettings) -> dict[str, Any]:
         container["AdditionalModelDataSources"] = [
             {"ChannelName": mount.channel, **_source(mount.uri)} for mount in settings.mounts
         ]
-    asked: dict[str, Any] = {"ExecutionRoleArn": settings.role, "PrimaryContainer": container}
+    requested: dict[str, Any] = {"ExecutionRoleArn": settings.role, "PrimaryContainer": container}
     if settings.network_isolation:
-        asked["EnableNetworkIsolation"] = True
+        requested["EnableNetworkIsolation"] = True
     if settings.vpc is not None:
-        asked["VpcConfig"] = vpc_request(settings.vpc)
-    return asked
+        requested["VpcConfig"] = vpc_request(settings.vpc)
+    return requested
 
 
-def model_settings(told: Mapping[str, Any]) -> ModelSettings:
+def model_settings(response: Mapping[str, Any]) -> ModelSettings:
     """Of DescribeModel's answer. A form that we never send reads back as what equals none of ours."""
-    container = told.get("PrimaryContainer") or {}
+    container = response.get("PrimaryContainer") or {}
     return ModelSettings(
-        role=str(told.get("ExecutionRoleArn", "")),
+        role=str(response.get("ExecutionRoleArn", "")),
         image=str(container.get("Image", "")),
         environment=tuple(sorted((container.get("Environment") or {}).items())),
         artifact=_uri(container.get("ModelDataSource") or {}),
@@ -46,8 +46,8 @@ def model_settings(told: Mapping[str, Any]) -> ModelSettings:
             Mount(channel=str(mount["ChannelName"]), uri=_uri(mount))
             for mount in container.get("AdditionalModelDataSources") or ()
         ),
-        network_isolation=bool(told.get("EnableNetworkIsolation", False)),
-        vpc=_vpc(told.get("VpcConfig")),
+        network_isolation=bool(response.get("EnableNetworkIsolation", False)),
+        vpc=_vpc(response.get("VpcConfig")),
     )
 
 
@@ -64,52 +64,57 @@ def endpoint_config_request(settings: EndpointConfigSettings) -> dict[str, Any]:
         "VolumeSizeInGB": settings.volume_gb,
         "InferenceAmiVersion": settings.host_ami,
     }
-    asked: dict[str, Any] = {"ProductionVariants": [{key: value for key, value in variant.items() if value}]}
+    requested: dict[str, Any] = {
+        "ProductionVariants": [{key: value for key, value in variant.items() if value}]
+    }
     if settings.kms_key:
-        asked["KmsKeyId"] = settings.kms_key
-    return asked
+        requested["KmsKeyId"] = settings.kms_key
+    return requested
 
 
-def endpoint_config_settings(told: Mapping[str, Any]) -> EndpointConfigSettings:
+def endpoint_config_settings(response: Mapping[str, Any]) -> EndpointConfigSettings:
     """Of DescribeEndpointConfig's answer; several variants, or one of another name, equal none of ours."""
-    variants = told.get("ProductionVariants") or ()
+    variants = response.get("ProductionVariants") or ()
     first: Mapping[str, Any] = variants[0] if variants else {}
-    ours = len(variants) == 1 and first.get("VariantName") == VARIANT
+    own = len(variants) == 1 and first.get("VariantName") == VARIANT
     return EndpointConfigSettings(
-        model=str(first.get("ModelName", "")) if ours else "",
+        model=str(first.get("ModelName", "")) if own else "",
         instance=str(first.get("InstanceType", "")),
         count=int(first.get("InitialInstanceCount", 0)),
         model_download=int(first.get("ModelDataDownloadTimeoutInSeconds", 0)),
         startup=int(first.get("ContainerStartupHealthCheckTimeoutInSeconds", 0)),
         volume_gb=int(first.get("VolumeSizeInGB", 0)),
         host_ami=str(first.get("InferenceAmiVersion", "")),
-        kms_key=str(told.get("KmsKeyId", "")),
+        kms_key=str(response.get("KmsKeyId", "")),
     )
 
 
-def endpoint_config_models(told: Mapping[str, Any]) -> tuple[str, ...]:
+def endpoint_config_models(response: Mapping[str, Any]) -> tuple[str, ...]:
     """Of DescribeEndpointConfig's answer. A variant of inference components names no model of its own."""
-    variants = (*(told.get("ProductionVariants") or ()), *(told.get("ShadowProductionVariants") or ()))
+    variants = (
+        *(response.get("ProductionVariants") or ()),
+        *(response.get("ShadowProductionVariants") or ()),
+    )
     return tuple(sorted({str(variant["ModelName"]) for variant in variants if variant.get("ModelName")}))
 
 
-def seen_endpoint(told: Mapping[str, Any]) -> SeenEndpoint:
+def observed_endpoint(response: Mapping[str, Any]) -> ObservedEndpoint:
     """Of DescribeEndpoint's answer."""
-    pending = told.get("PendingDeploymentSummary") or {}
-    variants = told.get("ProductionVariants") or pending.get("ProductionVariants") or ()
+    pending = response.get("PendingDeploymentSummary") or {}
+    variants = response.get("ProductionVariants") or pending.get("ProductionVariants") or ()
     variant: Mapping[str, Any] = variants[0] if variants else {}
-    config, comes = str(told.get("EndpointConfigName", "")), str(pending.get("EndpointConfigName", ""))
-    return SeenEndpoint(
-        name=str(told["EndpointName"]),
-        arn=str(told["EndpointArn"]),
-        status=str(told["EndpointStatus"]),
+    config, comes = str(response.get("EndpointConfigName", "")), str(pending.get("EndpointConfigName", ""))
+    return ObservedEndpoint(
+        name=str(response["EndpointName"]),
+        arn=str(response["EndpointArn"]),
+        status=str(response["EndpointStatus"]),
         config=config,
-        pending="" if told["EndpointStatus"] == "Creating" else comes,
-        reason=str(told.get("FailureReason") or ""),
+        pending="" if response["EndpointStatus"] == "Creating" else comes,
+        reason=str(response.get("FailureReason") or ""),
         count=int(variant.get("CurrentInstanceCount") or 0),
-        wanted_count=int(variant.get("DesiredInstanceCount") or 0),
-        created=moment(told.get("CreationTime")),
-        modified=moment(told.get("LastModifiedTime")),
+        desired_count=int(variant.get("DesiredInstanceCount") or 0),
+        created=moment(response.get("CreationTime")),
+        modified=moment(response.get("LastModifiedTime")),
     )
 
 
@@ -131,11 +136,12 @@ def vpc_request(vpc: Vpc) -> dict[str, list[str]]:
     return {"Subnets": list(vpc.subnets), "SecurityGroupIds": list(vpc.security_groups)}
 
 
-def _vpc(told: Mapping[str, Any] | None) -> Vpc | None:
-    if not told:
+def _vpc(response: Mapping[str, Any] | None) -> Vpc | None:
+    if not response:
         return None
     return Vpc(
-        subnets=tuple(told.get("Subnets", ())), security_groups=tuple(told.get("SecurityGroupIds", ()))
+        subnets=tuple(response.get("Subnets", ())),
+        security_groups=tuple(response.get("SecurityGroupIds", ())),
     )
 
 
@@ -143,7 +149,7 @@ def _source(uri: str) -> dict[str, Any]:
     return {"S3DataSource": {"S3Uri": uri, **_FOLDER}}
 
 
-def _uri(holder: Mapping[str, Any]) -> str:
-    source = holder.get("S3DataSource") or {}
-    ours = all(source.get(key) == value for key, value in _FOLDER.items())
-    return str(source.get("S3Uri", "")) if ours else ""
+def _uri(owner: Mapping[str, Any]) -> str:
+    source = owner.get("S3DataSource") or {}
+    is_owned = all(source.get(key) == value for key, value in _FOLDER.items())
+    return str(source.get("S3Uri", "")) if is_owned else ""

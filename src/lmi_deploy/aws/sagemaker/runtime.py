@@ -8,9 +8,9 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Final
 
-from lmi_deploy.aws.aws_error import Fault
-from lmi_deploy.aws.client import Access, Service
-from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.aws.aws_error import AwsError
+from lmi_deploy.aws.client import AwsConnection, Service
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.errors import CloudError, LmiError, NotFound, Overdue, UsageRefused
 
 MOST_BYTES: Final = 6_291_456
@@ -26,13 +26,15 @@ _MEMBERS: Final = {
 _REPEATED: Final = frozenset({"ThrottlingException", "Throttling", "ModelNotReadyException"})
 _CHUNK: Final = 1 << 16
 _LIMIT: Final = "SageMaker gives a model 60 s to begin its answer"
-_FASTER: Final = "stream the answer (`lmi invoke --stream`), or ask for less: fewer tokens, a shorter prompt"
+_THROTTLED: Final = (
+    "stream the answer (`lmi invoke --stream`), or ask for less: fewer tokens, a shorter prompt"
+)
 
 
-class Runtime:
+class SageMakerRuntime:
     """boto3's `sagemaker-runtime`, one client a time-out."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: AwsConnection) -> None:
         # What a model was asked is not asked again unasked; what never reached it is.
         self._access = replace(access, attempts=1, manner="standard")
         self._services: dict[float, Service] = {}
@@ -40,7 +42,7 @@ class Runtime:
     def address(self, name: str) -> str:
         return f"{self._service(self._access.read_seconds).endpoint}/endpoints/{name}/invocations"
 
-    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+    def invoke(self, name: str, request: HttpRequest, *, timeout: float) -> Iterator[ResponseHead | bytes]:
         """Nothing is sent before the first item is asked for."""
         if len(request.body) > MOST_BYTES:
             raise UsageRefused(
@@ -51,18 +53,18 @@ class Runtime:
         given: dict[str, Any] = {"EndpointName": name, "Body": request.body, **_members(request)}
         try:
             if request.stream:
-                answer = api("invoke_endpoint_with_response_stream", what, **given)
-                yield _head(200, answer)
-                yield from _streamed(answer["Body"], what)
+                response = api("invoke_endpoint_with_response_stream", what, **given)
+                yield _head(200, response)
+                yield from _streamed(response["Body"], what)
             else:
-                answer = api("invoke_endpoint", what, **given)
-                yield _head(200, answer)
-                yield from _read(answer["Body"], what)
+                response = api("invoke_endpoint", what, **given)
+                yield _head(200, response)
+                yield from _read(response["Body"], what)
         except LmiError as exc:
-            told = _told(exc)
-            if told is None:
+            fields = _model_error_fields(exc)
+            if fields is None:
                 raise
-            yield from _of_the_model(told, what, exc)
+            yield from _of_the_model(fields, what, exc)
 
     def _service(self, timeout: float) -> Service:
         if timeout not in self._services:
@@ -71,20 +73,20 @@ class Runtime:
         return self._services[timeout]
 
 
-def _never_reached(fault: Fault) -> bool:
-    return fault.code in _REPEATED or fault.is_unreachable
+def _never_reached(error: AwsError) -> bool:
+    return error.code in _REPEATED or error.is_unreachable
 
 
 def _members(request: HttpRequest) -> dict[str, str]:
     return {_MEMBERS[key.lower()]: value for key, value in request.headers if key.lower() in _MEMBERS}
 
 
-def _head(status: int, answer: Mapping[str, Any]) -> Head:
+def _head(status: int, response: Mapping[str, Any]) -> ResponseHead:
     given = {member: header for header, member in _MEMBERS.items()}
-    headers = [("content-type", str(answer["ContentType"]))] if answer.get("ContentType") else []
-    if answer.get("CustomAttributes"):
-        headers.append((given["CustomAttributes"], str(answer["CustomAttributes"])))
-    return Head(status=status, reason=_reason(status), headers=tuple(headers))
+    headers = [("content-type", str(response["ContentType"]))] if response.get("ContentType") else []
+    if response.get("CustomAttributes"):
+        headers.append((given["CustomAttributes"], str(response["CustomAttributes"])))
+    return ResponseHead(status=status, reason=_reason(status), headers=tuple(headers))
 
 
 def _reason(status: int) -> str:
@@ -95,7 +97,7 @@ def _reason(status: int) -> str:
 
 
 def _read(body: Any, what: str) -> Iterator[bytes]:
-    with _broken(what) as count:
+    with _connection_lost(what) as count:
         for chunk in body.iter_chunks(_CHUNK):
             count(len(chunk))
             yield chunk
@@ -103,7 +105,7 @@ def _read(body: Any, what: str) -> Iterator[bytes]:
 
 def _streamed(events: Any, what: str) -> Iterator[bytes]:
     try:
-        with _broken(what) as count:
+        with _connection_lost(what) as count:
             for event in events:
                 part = event.get("PayloadPart", {}).get("Bytes", b"")
                 count(len(part))
@@ -113,16 +115,16 @@ def _streamed(events: Any, what: str) -> Iterator[bytes]:
 
 
 @contextmanager
-def _broken(what: str) -> Iterator[Callable[[int], None]]:
+def _connection_lost(what: str) -> Iterator[Callable[[int], None]]:
     """An answer that ends before its end."""
     from botocore.eventstream import ParserError
     from botocore.exceptions import BotoCoreError, ClientError
     from urllib3.exceptions import HTTPError
 
-    arrived = [0]
+    received = [0]
 
     def count(size: int) -> None:
-        arrived[0] += size
+        received[0] += size
 
     try:
         yield count
@@ -132,28 +134,28 @@ def _broken(what: str) -> Iterator[Callable[[int], None]]:
         if "ModelInvocationTimeExceeded" in why:
             hint = f"SageMaker ends a stream that takes too long: ask for fewer tokens; {hint}"
         raise CloudError(
-            f"{what}: the answer broke off after {arrived[0]:,} bytes: {why}", hint=hint
+            f"{what}: the answer broke off after {received[0]:,} bytes: {why}", hint=hint
         ) from exc
 
 
-def _told(exc: LmiError) -> Mapping[str, Any] | None:
+def _model_error_fields(exc: LmiError) -> Mapping[str, Any] | None:
     """What SageMaker said when it refused, where it was about the model or the endpoint."""
     response: Mapping[str, Any] = getattr(exc.__cause__, "response", None) or {}
     code = response.get("Error", {}).get("Code", "")
     return response if code in ("ModelError", "ValidationError") else None
 
 
-def _of_the_model(told: Mapping[str, Any], what: str, exc: LmiError) -> Iterator[Head | bytes]:
-    words = str(told["Error"].get("Message", ""))
-    if told["Error"]["Code"] == "ValidationError":
+def _of_the_model(error: Mapping[str, Any], what: str, exc: LmiError) -> Iterator[ResponseHead | bytes]:
+    words = str(error["Error"].get("Message", ""))
+    if error["Error"]["Code"] == "ValidationError":
         if "not found" in words:
             raise NotFound(
                 f"{what}: SageMaker does not know it as one that answers: {words}",
                 hint="`lmi status` says what there is; one that is being created does not answer yet",
             ) from exc
         raise exc
-    status = int(told.get("OriginalStatusCode") or 0)
+    status = int(error.get("OriginalStatusCode") or 0)
     if status == 0:
-        raise Overdue(f"{what}: no answer: {words} {_LIMIT}", hint=_FASTER) from exc
-    yield Head(status=status, reason=_reason(status), headers=())
-    yield str(told.get("OriginalMessage", "")).encode()
+        raise Overdue(f"{what}: no answer: {words} {_LIMIT}", hint=_THROTTLED) from exc
+    yield ResponseHead(status=status, reason=_reason(status), headers=())
+    yield str(error.get("OriginalMessage", "")).encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.options import json_option, yes_option
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.errors import NotFound, UsageRefused
@@ -25,12 +25,14 @@ def command() -> None:
 @json_option
 def ls(*, as_json: bool) -> None:
     """What is kept, and how big it is."""
-    room = open_room(as_json=as_json)
-    entries = room.deps.environments.entries()
-    room.view.rows([{"name": e.name, "kind": e.kind, "size": e.size, "path": str(e.path)} for e in entries])
+    context = open_context(as_json=as_json)
+    entries = context.deps.environments.entries()
+    context.view.rows(
+        [{"name": e.name, "kind": e.kind, "size": e.size, "path": str(e.path)} for e in entries]
+    )
     total = sum(entry.size for entry in entries)
-    room.view.note(f"{counted(len(entries), 'entry', 'entries')}, {size(total)}")
-    room.view.result({"entries": len(entries), "bytes": total})
+    context.view.note(f"{counted(len(entries), 'entry', 'entries')}, {size(total)}")
+    context.view.result({"entries": len(entries), "bytes": total})
 
 
 @command.command("rm")
@@ -40,10 +42,10 @@ def ls(*, as_json: bool) -> None:
 @json_option
 def rm(*, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool) -> None:
     """Free entries by name; they are made again when they are needed."""
-    room = open_room(as_json=as_json)
+    context = open_context(as_json=as_json)
     if not names and not everything:
         raise UsageRefused("which entries?", hint="`lmi cache ls` shows their names; --all frees every one")
-    sizes = {entry.name: entry.size for entry in room.deps.environments.entries()}
+    sizes = {entry.name: entry.size for entry in context.deps.environments.entries()}
     chosen = tuple(sizes) if everything else names
     if unknown := [name for name in chosen if name not in sizes]:
         hint = "`lmi cache ls` shows what there is"
@@ -52,6 +54,6 @@ def rm(*, names: tuple[str, ...], everything: bool, yes: bool, as_json: bool) ->
         f"Free {counted(len(chosen), 'entry', 'entries')} ({size(sum(sizes[name] for name in chosen))})?",
         yes=yes,
     )
-    freed = sum(room.deps.environments.remove(name) for name in chosen)
-    room.view.note(f"freed {size(freed)}")
-    room.view.result({"removed": list(chosen), "bytes": freed})
+    freed = sum(context.deps.environments.remove(name) for name in chosen)
+    context.view.note(f"freed {size(freed)}")
+    context.view.result({"removed": list(chosen), "bytes": freed})

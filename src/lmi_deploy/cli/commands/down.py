@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from lmi_deploy.cli.context import open_room
-from lmi_deploy.cli.lookup import Where, find_deployment, ref_fields
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.lookup import TargetOptions, find_deployment, ref_fields
 from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options, yes_option
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.errors import UsageRefused
@@ -33,16 +33,16 @@ def command(
             "which deployment? --yes deletes only what is named",
             hint="lmi down NAME --yes, or lmi down RECIPE --yes; `lmi ls` lists what is known here",
         )
-    room = open_room(as_json=as_json)
-    found = find_deployment(name, room.deps, Where(target=target, region=region))
-    ending = down.prepare(found, room.deps, down.Extent(**far))
-    for notice in ending.notices:
-        room.view.note(f"  {notice}")
-    if ending.plan.empty:
-        place = "here" if ending.ref.target == "local" else f"in {ending.ref.place}"
-        room.view.note(f"{ending.ref.name}: nothing of it is {place}")
+    context = open_context(as_json=as_json)
+    found = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
+    teardown = down.prepare(found, context.deps, down.TeardownScope(**far))
+    for notice in teardown.notices:
+        context.view.note(f"  {notice}")
+    if teardown.plan.empty:
+        place = "here" if teardown.ref.target == "local" else f"in {teardown.ref.place}"
+        context.view.note(f"{teardown.ref.name}: nothing of it is {place}")
     else:
-        room.view.plan(ending.plan)
-        confirm(f"Delete {ending.ref.name} ({ending.ref.place})?", yes=yes)
-    room.carry_out(down.carry_out(ending, room.deps))
-    room.view.result({**ref_fields(ending.ref), "removed": len(ending.plan.actions)})
+        context.view.plan(teardown.plan)
+        confirm(f"Delete {teardown.ref.name} ({teardown.ref.place})?", yes=yes)
+    context.run(down.execute(teardown, context.deps))
+    context.view.result({**ref_fields(teardown.ref), "removed": len(teardown.plan.actions)})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from lmi_deploy.cli.context import open_room
-from lmi_deploy.cli.lookup import Where, find_deployment, ref_fields
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.lookup import TargetOptions, find_deployment, ref_fields
 from lmi_deploy.cli.options import TargetName, json_option, place_options
 from lmi_deploy.workflows.extend import extend
 
@@ -23,8 +23,8 @@ def command(*, name: str, duration: str, target: TargetName | None, region: str,
 
     Nothing ends by itself: `lmi gc` lists what has expired, and takes it away when told to.
     """
-    room = open_room(as_json=as_json)
-    ref = find_deployment(name, room.deps, Where(target=target, region=region))
-    ref, expires = extend(ref, duration, room.deps)
-    room.view.note(f"{ref.name} ({ref.place}): expires at {expires}")
-    room.view.result({**ref_fields(ref), "expires_at": expires}, expires)
+    context = open_context(as_json=as_json)
+    ref = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
+    ref, expires = extend(ref, duration, context.deps)
+    context.view.note(f"{ref.name} ({ref.place}): expires at {expires}")
+    context.view.result({**ref_fields(ref), "expires_at": expires}, expires)

@@ -9,15 +9,15 @@ from datetime import timedelta
 import click
 
 from lmi_deploy.cli.commands.weights import bucket_options
-from lmi_deploy.cli.context import Room, open_room
+from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.options import json_option, yes_option
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.domain.record import DeploymentRef
-from lmi_deploy.domain.weights import BucketWish
+from lmi_deploy.domain.weights import BucketRequest
 from lmi_deploy.errors import DeployFailed, Interrupted, LmiError, NotFound, Refused
 from lmi_deploy.ui.number_format import counted
 from lmi_deploy.workflows import down
-from lmi_deploy.workflows.orphans import astray
+from lmi_deploy.workflows.orphans import orphaned_deployments
 
 
 @click.command("gc")
@@ -44,25 +44,25 @@ def command(
     or an endpoint. In the bucket: parts of uploads nobody completed, objects without a manifest. Only what carries our
     tag or lies under our own prefixes is looked at. Everything is listed before it is asked for.
     """
-    room = open_room(as_json=as_json)
-    ended = _deployments(room, region, yes=yes) if deployments else Ended()
+    context = open_context(as_json=as_json)
+    ended = _deployments(context, region, yes=yes) if deployments else CleanupResult()
     kept = (
         f"no leftover was freed; {counted(ended.count, 'deployment')} taken away before"
         if ended.count
         else "nothing was changed"
     )
-    wish = BucketWish(bucket=bucket, region=region, profile=profile)
-    freed = _bucket(room, wish, older_than, yes=yes, kept=kept)
+    bucket_request = BucketRequest(bucket=bucket, region=region, profile=profile)
+    freed = _bucket(context, bucket_request, older_than, yes=yes, kept=kept)
     ended.require_all(freed)
-    room.view.result({"freed": freed, "ended": ended.count, "kept": ended.kept})
+    context.view.result({"freed": freed, "ended": ended.count, "kept": ended.skipped})
 
 
 @dataclass
-class Ended:
+class CleanupResult:
     """What became of the deployments that were to be taken away."""
 
     count: int = 0
-    kept: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     """Those that turned out to be wanted."""
     failed: dict[str, LmiError] = field(default_factory=dict)
 
@@ -81,9 +81,9 @@ class Ended:
         )
 
 
-def _deployments(room: Room, region: str, *, yes: bool) -> Ended:
-    found = astray(room.deps, region)
-    room.view.rows(
+def _deployments(context: CommandContext, region: str, *, yes: bool) -> CleanupResult:
+    found = orphaned_deployments(context.deps, region)
+    context.view.rows(
         [
             {"name": one.ref.name, "region": one.ref.region, "resources": one.resources, "why": one.why}
             for one in found
@@ -91,44 +91,46 @@ def _deployments(room: Room, region: str, *, yes: bool) -> Ended:
     )
     if found:
         confirm(f"Take away {counted(len(found), 'deployment')}?", yes=yes)
-    ended = Ended()
+    ended = CleanupResult()
     for one in found:
         try:
-            _end(room, one.ref, ended)
+            _end(context, one.ref, ended)
         except Interrupted:
             raise
         except LmiError as error:
-            room.view.note(f"  {one.ref.name}: not taken away: {error.message}")
+            context.view.note(f"  {one.ref.name}: not taken away: {error.message}")
             ended.failed[one.ref.name] = error
     return ended
 
 
-def _end(room: Room, ref: DeploymentRef, ended: Ended) -> None:
+def _end(context: CommandContext, ref: DeploymentRef, ended: CleanupResult) -> None:
     """Whether it is wanted after all is looked at again, by its own tags, under its lock."""
-    ending = down.prepare(ref, room.deps, down.Extent(unattended=True))
-    for notice in ending.notices:
-        room.view.note(f"  {notice}")
-    room.carry_out(down.carry_out(ending, room.deps))
-    if room.deps.targets[ref.target].survey(ref).exists:
-        ended.kept.append(ref.name)
+    teardown = down.prepare(ref, context.deps, down.TeardownScope(unattended=True))
+    for notice in teardown.notices:
+        context.view.note(f"  {notice}")
+    context.run(down.execute(teardown, context.deps))
+    if context.deps.targets[ref.target].observe_all(ref).exists:
+        ended.skipped.append(ref.name)
     else:
         ended.count += 1
 
 
-def _bucket(room: Room, wish: BucketWish, older_than: float, *, yes: bool, kept: str) -> int:
+def _bucket(
+    context: CommandContext, bucket_request: BucketRequest, older_than: float, *, yes: bool, kept: str
+) -> int:
     try:
-        there = room.deps.weights(wish, None)
+        store = context.deps.weights(bucket_request, None)
     except NotFound as none:
-        if wish.bucket:
+        if bucket_request.bucket:
             raise
-        room.view.note(f"{none.message}: nothing is left over in it")
+        context.view.note(f"{none.message}: nothing is left over in it")
         return 0
-    before = room.deps.clock.now() - timedelta(hours=older_than)
-    found = there.leftovers(before=before)
-    room.view.rows([dataclasses.asdict(one) for one in found])
+    before = context.deps.clock.now() - timedelta(hours=older_than)
+    found = store.orphans(before=before)
+    context.view.rows([dataclasses.asdict(one) for one in found])
     if not found:
-        room.view.note(f"nothing older than {older_than:g} h is left over in {there.where}")
+        context.view.note(f"nothing older than {older_than:g} h is left over in {store.where}")
     else:
         confirm(f"Free {counted(len(found), 'leftover')}?", yes=yes, kept=kept)
-        there.clear(before=before)
+        store.clear(before=before)
     return len(found)

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options
 from lmi_deploy.cli.recipe_loading import read_recipe
-from lmi_deploy.domain.naming import prefix_mistake
+from lmi_deploy.domain.naming import prefix_error
 from lmi_deploy.errors import UsageRefused
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.targets.sagemaker.permissions import PARTS, policies
@@ -41,7 +41,7 @@ def command(
     Nothing is created. The documents come as one object, and how roles are made of them on stderr; with --part
     one of them comes alone. --shared prints policies for all deployments of a team, whichever model they serve.
     """
-    room = open_room(as_json=as_json)
+    context = open_context(as_json=as_json)
     read = read_recipe(recipe, overlay=overlay, sets=sets)
     if read.endpoint.target != "sagemaker":
         raise UsageRefused(
@@ -49,21 +49,21 @@ def command(
             hint="policies are for target sagemaker",
         )
     prefix = _prefix(shared, read.name)
-    spec = resolve(read, gather(read, room.deps))
+    spec = resolve(read, gather(read, context.deps))
     found = policies(spec, prefix=prefix)
     documents = found.documents
     if part is None:  # who asks for one part is following these lines already
         for line in role_commands(spec, read.arguments, found, prefix=prefix):
-            room.view.note(line)
+            context.view.note(line)
     shown = documents if part is None else _part(documents, part)
-    room.view.result(documents if part is None else {part: shown}, json.dumps(shown, indent=2))
+    context.view.result(documents if part is None else {part: shown}, json.dumps(shown, indent=2))
 
 
 def _prefix(shared: str | None, name: str) -> str:
     if shared is None:
         return ""
-    if mistake := prefix_mistake(shared, name):
-        raise UsageRefused(f"--shared {shared}: {mistake}", hint="name how the deployments' names begin")
+    if error := prefix_error(shared, name):
+        raise UsageRefused(f"--shared {shared}: {error}", hint="name how the deployments' names begin")
     return shared
 
 

@@ -10,7 +10,7 @@ import click
 from lmi_deploy.catalog import images, limits
 from lmi_deploy.cli.options import json_option
 from lmi_deploy.errors import NotFound, UsageRefused
-from lmi_deploy.recipe.suggestions import guess
+from lmi_deploy.recipe.suggestions import suggestion_text
 from lmi_deploy.ui.selection import open_view
 
 Row = dict[str, Any]
@@ -36,8 +36,8 @@ def command(*, family: str | None, region: str, version: str | None, source: str
     """List the container images that AWS publishes: the families, or every version of one."""
     view = open_view(as_json=as_json)
     if not images.accounts(region):
-        near = guess(region, limits.names("regions")) or "such as us-east-1"
-        raise NotFound(f"{region}: AWS publishes no images in a region of this name", hint=near)
+        local = suggestion_text(region, limits.names("regions")) or "such as us-east-1"
+        raise NotFound(f"{region}: AWS publishes no images in a region of this name", hint=local)
     if version is not None:
         found = _one(family, version, region, source)
         view.result(found, found["image"])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.options import json_option
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.errors import Refused
-from lmi_deploy.workflows.init import draft
+from lmi_deploy.workflows.init import generate_recipe
 
 SCHEMA = "recipe.schema.json"
 
@@ -26,17 +26,17 @@ def command(*, model: str, revision: str, output: Path | None, as_json: bool) ->
     Each choice is explained beside it. The recipe goes to FILE (default: NAME.yaml); `-o -` prints it. The first line
     points editors at a JSON Schema beside it; `lmi schema > recipe.schema.json` writes that.
     """
-    room = open_room(as_json=as_json)
-    made = draft(model, revision, room.deps, schema=SCHEMA)
+    context = open_context(as_json=as_json)
+    created = generate_recipe(model, revision, context.deps, schema=SCHEMA)
     if str(output) == "-":
-        room.view.result({"recipe": made.text, "name": made.name}, made.text)
+        context.view.result({"recipe": created.text, "name": created.name}, created.text)
         return
-    path = output or Path(f"{made.name}.yaml")
+    path = output or Path(f"{created.name}.yaml")
     if path.exists():
         raise Refused(f"{path}: is there already", hint="name another file with -o, or print it with -o -")
     with writing(path):
-        path.write_text(made.text, encoding="utf-8")
-    room.view.note(f"next: read {path}, then lmi plan {path}")
+        path.write_text(created.text, encoding="utf-8")
+    context.view.note(f"next: read {path}, then lmi plan {path}")
     if not path.with_name(SCHEMA).exists():
-        room.view.note(f"for your editor: lmi schema > {path.with_name(SCHEMA)}")
-    room.view.result({"recipe": made.text, "name": made.name, "file": str(path)}, str(path))
+        context.view.note(f"for your editor: lmi schema > {path.with_name(SCHEMA)}")
+    context.view.result({"recipe": created.text, "name": created.name, "file": str(path)}, str(path))

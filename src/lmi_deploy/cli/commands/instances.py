@@ -9,7 +9,7 @@ import click
 
 from lmi_deploy.catalog import instances, prices
 from lmi_deploy.cli.commands.fit import open_question
-from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.options import json_option
 from lmi_deploy.sizing.devices import GIB
 from lmi_deploy.sizing.placements import Placement
@@ -36,18 +36,18 @@ def command(
 
     A price that nobody has written down is not known, and its type comes last.
     """
-    room = open_room(as_json=as_json)
+    command = open_context(as_json=as_json)
     if fits is None:
         rows = list(_types(region))
     else:
         from lmi_deploy.workflows.fit import holders
 
-        asked = open_question(fits, room, context=context, sequences=sequences)
-        rows = [_holder(one) for one in holders(asked, room.deps, region)]
-    room.view.rows(rows, spare=_SPARE)
+        requested = open_question(fits, command, context=context, sequences=sequences)
+        rows = [_holder(one) for one in holders(requested, command.deps, region)]
+    command.view.rows(rows, spare=_SPARE)
     what = f" that hold {fits}" if fits else " with accelerators"
-    room.view.note(f"{len(rows)} instance types{what}; prices of an hour in {region}, `-` where unknown")
-    room.view.result({"instances": len(rows), "region": region})
+    command.view.note(f"{len(rows)} instance types{what}; prices of an hour in {region}, `-` where unknown")
+    command.view.result({"instances": len(rows), "region": region})
 
 
 def _types(region: str) -> Iterator[Row]:
@@ -55,12 +55,12 @@ def _types(region: str) -> Iterator[Row]:
         found = instances.instance(name)
         if found is None or found.accelerators is None or found.memory is None:
             continue
-        held, price = found.accelerators, prices.price(name, region)
+        existing, price = found.accelerators, prices.price(name, region)
         yield {
             "instance": name,
-            "device": held.name,
-            "devices": held.count,
-            "device_gib": round((held.usable or held.memory) / GIB, 2),
+            "device": existing.name,
+            "devices": existing.count,
+            "device_gib": round((existing.usable or existing.memory) / GIB, 2),
             "memory_gib": round(found.memory / GIB),
             "vcpu": found.vcpu,
             "nvme_gb": round((found.nvme or 0) / 10**9),

@@ -10,15 +10,15 @@ from typing import Any
 
 import click
 
-from lmi_deploy.cli.context import Room, open_room
-from lmi_deploy.cli.lookup import Where, find_deployment, known, ref_fields
+from lmi_deploy.cli.context import CommandContext, open_context
+from lmi_deploy.cli.lookup import TargetOptions, find_deployment, known, ref_fields
 from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
-from lmi_deploy.domain.inference_http import Question
-from lmi_deploy.domain.naming import name_mistake
+from lmi_deploy.domain.inference_http import InferenceRequest
+from lmi_deploy.domain.naming import name_error
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import NotFound, UsageRefused
 from lmi_deploy.ui.number_format import span
-from lmi_deploy.workflows.invoke import Measured, ask, ask_raw
+from lmi_deploy.workflows.invoke import ResponseMetrics, invoke, invoke_raw
 
 
 @click.command("invoke")
@@ -56,30 +56,32 @@ def command(
     """
     if raw and as_json:
         raise UsageRefused("--raw and --json: one of them at a time", hint="--raw gives the body as it came")
-    room = open_room(as_json=as_json)
-    ref, prompt = _who(name, prompt, room, Where(target=target, region=region))
-    question = _question(prompt, stream_default=sys.stdout.isatty() or as_json, **asked)
+    context = open_context(as_json=as_json)
+    ref, prompt = _who(name, prompt, context, TargetOptions(target=target, region=region))
+    request = _read_request(prompt, stream_default=sys.stdout.isatty() or as_json, **asked)
     if raw:
-        _raw(ref, question, room, timeout)
+        _raw(ref, request, context, timeout)
     else:
-        _answer(ref, question, room, timeout)
+        _print_response(ref, request, context, timeout)
 
 
-def _who(name: str | None, prompt: str | None, room: Room, where: Where) -> tuple[DeploymentRef, str | None]:
+def _who(
+    name: str | None, prompt: str | None, context: CommandContext, where: TargetOptions
+) -> tuple[DeploymentRef, str | None]:
     """`lmi invoke "Hello"`: a single word is a name when it is one, else the prompt for the only deployment."""
-    names = {ref.name for ref in known(room.deps, where)}
+    names = {ref.name for ref in known(context.deps, where)}
     named = where.target or where.region or name in names or (name or "").endswith((".yaml", ".yml"))
     if name is not None and prompt is None and not named:
         if len(names) == 1:
-            return find_deployment(None, room.deps, where), name
-        if name_mistake(name):
+            return find_deployment(None, context.deps, where), name
+        if name_error(name):
             raise NotFound(
                 f"{name}: no deployment of that name is known here", hint="`lmi ls` lists what is here"
             )
-    return find_deployment(name, room.deps, where), prompt
+    return find_deployment(name, context.deps, where), prompt
 
 
-def _question(
+def _read_request(
     prompt: str | None,
     *,
     file: str | None,
@@ -90,7 +92,7 @@ def _question(
     stream: bool | None,
     stream_default: bool,
     parameters: Sequence[str],
-) -> Question:
+) -> InferenceRequest:
     given = [
         word for word, value in (("PROMPT", prompt), ("--file", file), ("--body", body)) if value is not None
     ]
@@ -99,13 +101,13 @@ def _question(
     if body is not None:
         raw = _bytes(body[1:]) if body.startswith("@") else body.encode()
         # What is in the body decides; only who asked for a stream gets one.
-        return Question(body=raw, content_type=content_type, stream=bool(stream))
+        return InferenceRequest(body=raw, content_type=content_type, stream=bool(stream))
     text = prompt if prompt is not None else _bytes(file or "-").decode("utf-8", "replace")
     if not text.strip():
         raise UsageRefused("the prompt is empty", hint='lmi invoke NAME "your question"')
     streamed = stream_default if stream is None else stream
     pairs = dict(_parameter(pair) for pair in parameters)
-    return Question(prompt=text, system=system, chat=not plain, stream=streamed, parameters=pairs)
+    return InferenceRequest(prompt=text, system=system, chat=not plain, stream=streamed, parameters=pairs)
 
 
 def _bytes(path: str) -> bytes:
@@ -129,40 +131,44 @@ def _parameter(pair: str) -> tuple[str, Any]:
         return key, value
 
 
-def _raw(ref: DeploymentRef, question: Question, room: Room, timeout: float) -> None:
-    for chunk in ask_raw(ref, question, room.deps, timeout=timeout):
+def _raw(ref: DeploymentRef, request: InferenceRequest, context: CommandContext, timeout: float) -> None:
+    for chunk in invoke_raw(ref, request, context.deps, timeout=timeout):
         sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
 
 
-def _answer(ref: DeploymentRef, question: Question, room: Room, timeout: float) -> None:
-    measured, parts = Measured(), []
-    for piece in ask(ref, question, room.deps, measured, timeout=timeout):
-        if piece.text:
-            parts.append(piece.text)
-            room.view.piece(piece.text)
+def _print_response(
+    ref: DeploymentRef, request: InferenceRequest, context: CommandContext, timeout: float
+) -> None:
+    measured, parts = ResponseMetrics(), []
+    for chunk in invoke(ref, request, context.deps, measured, timeout=timeout):
+        if chunk.text:
+            parts.append(chunk.text)
+            context.view.chunk(chunk.text)
     text = "".join(parts)
     if not text.endswith("\n"):
-        room.view.end_of_answer()
-    room.view.note(_figures(measured, streamed=question.stream))
-    room.view.result({**ref_fields(ref), "answer": text, **_measures(measured)})
+        context.view.end_of_response()
+    context.view.note(_figures(measured, streamed=request.stream))
+    context.view.result({**ref_fields(ref), "answer": text, **_measures(measured)})
 
 
-def _measures(measured: Measured) -> dict[str, Any]:
+def _measures(measured: ResponseMetrics) -> dict[str, Any]:
     rate = measured.tokens_per_second
     return {
-        "seconds": round(measured.whole, 4),
-        "first_token_seconds": round(measured.first_piece, 4) if measured.first_piece is not None else None,
+        "seconds": round(measured.total_seconds, 4),
+        "first_token_seconds": round(measured.first_chunk_seconds, 4)
+        if measured.first_chunk_seconds is not None
+        else None,
         "tokens": measured.tokens,
         "tokens_per_second": round(rate, 2) if rate else None,
         "finish": measured.finish,
     }
 
 
-def _figures(measured: Measured, *, streamed: bool) -> str:
-    parts = [f"{span(measured.whole)} in all"]
-    if streamed and measured.first_piece is not None:
-        parts.append(f"first token after {span(measured.first_piece)}")
+def _figures(measured: ResponseMetrics, *, streamed: bool) -> str:
+    parts = [f"{span(measured.total_seconds)} in all"]
+    if streamed and measured.first_chunk_seconds is not None:
+        parts.append(f"first token after {span(measured.first_chunk_seconds)}")
     if measured.tokens:
         parts.append(f"{measured.tokens} tokens")
     if streamed and measured.tokens_per_second:

@@ -6,8 +6,8 @@ from contextlib import nullcontext, suppress
 
 import click
 
-from lmi_deploy.cli.context import open_room
-from lmi_deploy.cli.lookup import Where, find_deployment
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
 from lmi_deploy.workflows.status import status
 
@@ -21,20 +21,20 @@ def command(*, name: str | None, target: TargetName | None, region: str, follow:
     """Show what the model server and its workers printed, oldest first.
 
     Where the deployment failed and the cause is known, it is said on stderr after the last line."""
-    room = open_room(as_json=as_json)
-    ref = find_deployment(name, room.deps, Where(target=target, region=region))
+    context = open_context(as_json=as_json)
+    ref = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
     count = 0
     # Following ends when the user says so: Ctrl-C is how it is meant to end.
     with suppress(KeyboardInterrupt) if follow else nullcontext():
-        for line in room.deps.targets[ref.target].logs(ref, follow=follow):
+        for line in context.deps.targets[ref.target].logs(ref, follow=follow):
             count += 1
             if as_json:
-                room.view.rows([{"line": line}])
+                context.view.rows([{"line": line}])
             else:
-                room.view.piece(line + "\n")
-    found = status(ref, room.deps) if not follow else None
+                context.view.chunk(line + "\n")
+    found = status(ref, context.deps) if not follow else None
     if found is not None and found.standing == "failed":
-        room.view.note(
+        context.view.note(
             f"[{found.cause or found.why}]" + (f"\n[next: {found.remedy}]" if found.remedy else "")
         )
-    room.view.result({"deployment": ref.name, "lines": count})
+    context.view.result({"deployment": ref.name, "lines": count})

@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.lookup import known
 from lmi_deploy.cli.options import json_option
 from lmi_deploy.domain.record import DeploymentRef
 from lmi_deploy.errors import AccessError
-from lmi_deploy.workflows.dependencies import Deps
+from lmi_deploy.workflows.dependencies import Dependencies
 from lmi_deploy.workflows.orphans import tagged
 from lmi_deploy.workflows.status import Status, status
 
@@ -28,27 +28,27 @@ def command(*, everywhere: bool, region: str, as_json: bool) -> None:
 
     With --all also those in AWS that other machines brought up, or that an interrupted run left.
     """
-    room = open_room(as_json=as_json)
-    rows = {_key(ref): _row(ref, room.deps) for ref in known(room.deps)}
+    context = open_context(as_json=as_json)
+    rows = {_key(ref): _row(ref, context.deps) for ref in known(context.deps)}
     if everywhere:
-        found = {_key(ref): ref for ref in tagged(room.deps, region)}
-        more = {key: _row(ref, room.deps) for key, ref in found.items() if key not in rows}
+        found = {_key(ref): ref for ref in tagged(context.deps, region)}
+        more = {key: _row(ref, context.deps) for key, ref in found.items() if key not in rows}
         # The tag search goes on listing what is gone, for some minutes.
         rows |= {key: row for key, row in more.items() if row["standing"] != "absent"}
-    room.view.rows([*rows.values()], spare=_SPARE)
+    context.view.rows([*rows.values()], spare=_SPARE)
     if not rows:
-        room.view.note("no deployments here; `lmi up RECIPE` makes one")
-    room.view.result({"deployments": len(rows)})
+        context.view.note("no deployments here; `lmi up RECIPE` makes one")
+    context.view.result({"deployments": len(rows)})
 
 
 def _key(ref: DeploymentRef) -> tuple[str, str, str, str]:
     return ref.name, ref.target, ref.region, ref.account
 
 
-def _row(ref: DeploymentRef, deps: Deps) -> dict[str, Any]:
+def _row(ref: DeploymentRef, deps: Dependencies) -> dict[str, Any]:
     """One that cannot be looked at now does not hide the others."""
     try:
-        return _told(status(ref, deps))
+        return _status_of(status(ref, deps))
     except AccessError as error:
         return {**_empty(ref), "standing": f"unknown: {error.message.splitlines()[0]}"}
 
@@ -61,7 +61,7 @@ def _empty(ref: DeploymentRef) -> dict[str, Any]:
     return {"name": ref.name, "target": place, **blank, "account": ref.account}
 
 
-def _told(each: Status) -> dict[str, Any]:
+def _status_of(each: Status) -> dict[str, Any]:
     return {
         **_empty(each.ref),
         "standing": each.standing,

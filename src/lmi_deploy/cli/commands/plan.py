@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.options import (
     force_fit_option,
     json_option,
@@ -49,21 +49,26 @@ def command(
 
     The plan goes to stdout; what should be known besides, and stops nothing, to stderr.
     """
-    room = open_room(as_json=as_json)
-    wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
-    case = up.prepare(wanted, room.deps, priced=True, force_fit=force_fit)
-    require_affordable(case, max_hourly)
+    context = open_context(as_json=as_json)
+    recipe_read = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
+    deployment = up.prepare(recipe_read, context.deps, priced=True, force_fit=force_fit)
+    require_affordable(deployment, max_hourly)
     if out is not None:
-        save(case, out)
-    left_out = dict(case.spec.weights.left_out)
-    chosen = [file.path for file in case.spec.weights.files]
+        save(deployment, out)
+    left_out = dict(deployment.spec.weights.left_out)
+    chosen = [file.path for file in deployment.spec.weights.files]
     files = f"  files: {len(chosen)} chosen" + "".join(f", {n} {why}" for why, n in left_out.items())
-    room.view.words([*plan_lines(case.plan), files])
-    for notice in case.notices:
-        room.view.note(f"  {notice}")
+    context.view.words([*plan_lines(deployment.plan), files])
+    for notice in deployment.notices:
+        context.view.note(f"  {notice}")
     if out is not None:
-        room.view.note(f"  written to {out}: `lmi up {out}` carries out this very plan, or refuses")
-    room.view.result(
-        {**plan_fields(case.plan), "pending": not case.plan.empty, "files": chosen, "left_out": left_out}
+        context.view.note(f"  written to {out}: `lmi up {out}` carries out this very plan, or refuses")
+    context.view.result(
+        {
+            **plan_fields(deployment.plan),
+            "pending": not deployment.plan.empty,
+            "files": chosen,
+            "left_out": left_out,
+        }
     )
-    return CHANGES_PENDING if exit_code and not case.plan.empty else 0
+    return CHANGES_PENDING if exit_code and not deployment.plan.empty else 0

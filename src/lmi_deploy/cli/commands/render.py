@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options
 from lmi_deploy.cli.output_files import writing
 from lmi_deploy.cli.recipe_loading import read_recipe
@@ -28,8 +28,8 @@ def command(
 
     The weights' location is a slot that the target fills; here it stays as `{{weights}}`.
     """
-    room = open_room(as_json=as_json)
-    artifact = up.draw(read_recipe(recipe, overlay=overlay, sets=sets), room.deps)
+    context = open_context(as_json=as_json)
+    artifact = up.render_only(read_recipe(recipe, overlay=overlay, sets=sets), context.deps)
     if output.exists() and any(output.iterdir()):
         raise Refused(f"{output}: not empty", hint="name a new folder; nothing was written")
     with writing(output):
@@ -37,6 +37,6 @@ def command(
         for file in artifact.files:
             (output / file.path).write_bytes(file.content)
     for file in artifact.files:
-        room.view.note(f"{output / file.path}: {len(file.content)} bytes")
+        context.view.note(f"{output / file.path}: {len(file.content)} bytes")
     names = [file.path for file in artifact.files]
-    room.view.result({"folder": str(output), "files": names, "digest": artifact.digest}, str(output))
+    context.view.result({"folder": str(output), "files": names, "digest": artifact.digest}, str(output))

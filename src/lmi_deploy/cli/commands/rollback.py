@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from lmi_deploy.cli.context import open_room
-from lmi_deploy.cli.lookup import Where, find_deployment, ref_fields
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.lookup import TargetOptions, find_deployment, ref_fields
 from lmi_deploy.cli.options import (
     TargetName,
     json_option,
@@ -45,11 +45,13 @@ def command(
 
     The last five generations are kept. Nothing is uploaded or made: it takes as long as an instance takes to start.
     """
-    room = open_room(as_json=as_json)
-    found = find_deployment(name, room.deps, Where(target=target, region=region))
-    ref, plan, server = workflows_rollback.prepare_rollback(found, room.deps, to or 0, max_hourly=max_hourly)
-    room.view.plan(plan)
+    context = open_context(as_json=as_json)
+    found = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
+    ref, plan, server = workflows_rollback.prepare_rollback(
+        found, context.deps, to or 0, max_hourly=max_hourly
+    )
+    context.view.plan(plan)
     confirm(f"Go back to {server} ({ref.place})?", yes=yes)
-    room.carry_out(workflows_rollback.roll_back(ref, room.deps, server, plan))
-    address = room.deps.targets[ref.target].address(ref)
-    room.view.result({**ref_fields(ref), "config": server, "address": address}, address)
+    context.run(workflows_rollback.roll_back(ref, context.deps, server, plan))
+    address = context.deps.targets[ref.target].address(ref)
+    context.view.result({**ref_fields(ref), "config": server, "address": address}, address)

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from lmi_deploy.cli.context import Room, open_room
+from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.options import json_option
 from lmi_deploy.domain.events import Line
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.workflows import serve
 
 ENDED_BY_CTRL_C = 130
-_ASKED_FOR = (0, ENDED_BY_CTRL_C, 143)
+_EXPECTED_EXITS = (0, ENDED_BY_CTRL_C, 143)
 """What a server ends with that somebody told to end."""
 
 
@@ -67,8 +67,8 @@ def command(
     For people who write a handler. The worker's environment has what serving.properties and model.py ask for, and
     the folder's requirements.txt on top.
     """
-    room = open_room(as_json=as_json)
-    wanted = serve.Wanted(
+    context = open_context(as_json=as_json)
+    options = serve.ServeOptions(
         folder=folder,
         host=host,
         port=port,
@@ -79,26 +79,28 @@ def command(
         log_format=log_format,
     )
     if watched:
-        return _watch(wanted, room)
-    interpreter = room.outcome(serve.prepare(wanted, room.deps))
-    room.view.note(f"serving {folder} at http://{host}:{port}/invocations once it is loaded; Ctrl-C ends it")
-    log = (lambda text: room.view.show(Line(key="server", text=text))) if as_json else None
-    code = serve.run(wanted, interpreter, room.deps, report=log)
-    if code not in _ASKED_FOR:
+        return _watch(options, context)
+    interpreter = context.outcome(serve.prepare(options, context.deps))
+    context.view.note(
+        f"serving {folder} at http://{host}:{port}/invocations once it is loaded; Ctrl-C ends it"
+    )
+    log = (lambda text: context.view.show(Line(key="server", text=text))) if as_json else None
+    code = serve.run(options, interpreter, context.deps, report=log)
+    if code not in _EXPECTED_EXITS:
         raise DeployFailed(
             f"{folder}: the model server ended by itself, with {code}",
             hint="its last lines are above; docs/reference/failures.md explains many of them",
         )
-    room.view.result({"folder": str(folder), "exit_code": code})
+    context.view.result({"folder": str(folder), "exit_code": code})
     return code
 
 
-def _watch(wanted: serve.Wanted, room: Room) -> int:
+def _watch(options: serve.ServeOptions, context: CommandContext) -> int:
     from lmi_deploy.workflows.watch import watch
 
     try:
-        room.play(watch(wanted, room.deps))
+        context.show_events(watch(options, context.deps))
     except KeyboardInterrupt:
-        room.view.note("ended")
-    room.view.result({"folder": str(wanted.folder), "exit_code": ENDED_BY_CTRL_C})
+        context.view.note("ended")
+    context.view.result({"folder": str(options.folder), "exit_code": ENDED_BY_CTRL_C})
     return ENDED_BY_CTRL_C

@@ -6,8 +6,8 @@ import dataclasses
 
 import click
 
-from lmi_deploy.cli.context import open_room
-from lmi_deploy.cli.lookup import Where, find_deployment
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
 from lmi_deploy.domain.observed import SERVING
 from lmi_deploy.ui.number_format import size
@@ -25,9 +25,11 @@ def command(*, name: str | None, target: TargetName | None, region: str, as_json
 
     Ends with 0 in step, 4 drifted, starting or absent, 1 failed. Needs neither the Hub nor the model.
     """
-    room = open_room(as_json=as_json)
-    found = status(find_deployment(name, room.deps, Where(target=target, region=region)), room.deps)
-    room.view.result(dataclasses.asdict(found), _words(found))
+    context = open_context(as_json=as_json)
+    found = status(
+        find_deployment(name, context.deps, TargetOptions(target=target, region=region)), context.deps
+    )
+    context.view.result(dataclasses.asdict(found), _words(found))
     return EXIT[found.standing]
 
 
@@ -44,9 +46,11 @@ def _words(found: Status) -> str:
     ]
     facts += [(key, found.summary.get(key, "")) for key in ("model", "commit", "engine", "task", "runtime")]
     if found.endpoint is not None:
-        seen = found.endpoint
-        facts.append(("endpoint", f"{seen.status}, {seen.count} of {seen.wanted_count} instances"))
-        facts.append(("serves" if seen.status in SERVING else "config", seen.config))
+        observed = found.endpoint
+        facts.append(
+            ("endpoint", f"{observed.status}, {observed.count} of {observed.desired_count} instances")
+        )
+        facts.append(("serves" if observed.status in SERVING else "config", observed.config))
     for one in found.earlier:
         why = f", {one.gone}" if one.gone else ""
         facts.append(

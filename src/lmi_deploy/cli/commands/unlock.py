@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from lmi_deploy.cli.context import open_room
-from lmi_deploy.cli.lookup import Where, find_deployment, ref_fields
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.lookup import TargetOptions, find_deployment, ref_fields
 from lmi_deploy.cli.options import TargetName, json_option, place_options
 
 
@@ -27,10 +27,10 @@ def command(
     A lock expires 90 s after its last renewal; this is for those who cannot wait. A lock that was renewed in the last
     45 s has a holder at work, and stays without --force.
     """
-    room = open_room(as_json=as_json)
-    found = find_deployment(name, room.deps, Where(target=target, region=region))
-    ref = room.deps.targets[found.target].observe(found).ref
-    held = room.deps.lock(ref).unlock(ref.name, lock_id, force=force)
+    context = open_context(as_json=as_json)
+    found = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
+    ref = context.deps.targets[found.target].observe(found).ref
+    lock_file = context.deps.lock(ref).unlock(ref.name, lock_id, force=force)
     what = f"{ref.name} ({ref.place})"
-    room.view.note(f"{what}: unlocked; it was held by {held}" if held else f"{what}: not locked")
-    room.view.result({**ref_fields(ref), "held_by": held})
+    context.view.note(f"{what}: unlocked; it was held by {lock_file}" if lock_file else f"{what}: not locked")
+    context.view.result({**ref_fields(ref), "held_by": lock_file})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from lmi_deploy.cli.context import open_room
-from lmi_deploy.cli.next_steps import how_to_ask, how_to_ask_fields
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.next_steps import how_to_invoke, how_to_invoke_fields
 from lmi_deploy.cli.options import (
     force_fit_option,
     json_option,
@@ -58,24 +58,24 @@ def command(
     serves, asked, and only then takes the address. RECIPE may be a plan that `lmi plan --out FILE` wrote: that very
     plan is carried out, or refused where the world has changed since.
     """
-    room = open_room(as_json=as_json)
+    context = open_context(as_json=as_json)
     if recipe is not None and recipe.endswith(PLAN_SUFFIX):
-        case = load_plan(recipe, room.deps, probe=not no_probe)
+        deployment = load_plan(recipe, context.deps, probe=not no_probe)
     else:
-        wanted = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
-        case = up.prepare(wanted, room.deps, probe=not no_probe, force_fit=force_fit)
-    require_affordable(case, max_hourly)
-    room.view.plan(case.plan)
-    for notice in case.notices:
-        room.view.note(f"  {notice}")
-    if not case.plan.empty:
-        confirm("Go ahead?", yes=yes, free=is_free(case))
-    if handler_dry_run.is_due(case, room.deps, asked=check_handler):
-        room.play(handler_dry_run.rehearse(case.spec, case.artifact, room.deps))
-    elif skipped := handler_dry_run.not_made(case, room.deps, asked=check_handler):
-        room.view.note(skipped)
-    room.carry_out(up.carry_out(case, room.deps, probe=not no_probe, detach=detach))
-    address = room.deps.targets[case.ref.target].address(case.ref)
-    if not (detach and case.plan.actions):
-        room.view.note(how_to_ask(case.spec, address))
-    room.view.result(how_to_ask_fields(case, address), address)
+        recipe_read = read_recipe(recipe, overlay=overlay, sets=with_runtime(sets, runtime))
+        deployment = up.prepare(recipe_read, context.deps, probe=not no_probe, force_fit=force_fit)
+    require_affordable(deployment, max_hourly)
+    context.view.plan(deployment.plan)
+    for notice in deployment.notices:
+        context.view.note(f"  {notice}")
+    if not deployment.plan.empty:
+        confirm("Go ahead?", yes=yes, free=is_free(deployment))
+    if handler_dry_run.is_due(deployment, context.deps, requested=check_handler):
+        context.show_events(handler_dry_run.rehearse(deployment.spec, deployment.artifact, context.deps))
+    elif skipped := handler_dry_run.skipped_reason(deployment, context.deps, requested=check_handler):
+        context.view.note(skipped)
+    context.run(up.execute(deployment, context.deps, probe=not no_probe, detach=detach))
+    address = context.deps.targets[deployment.ref.target].address(deployment.ref)
+    if not (detach and deployment.plan.actions):
+        context.view.note(how_to_invoke(deployment.spec, address))
+    context.view.result(how_to_invoke_fields(deployment, address), address)

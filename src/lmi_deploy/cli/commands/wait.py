@@ -6,8 +6,8 @@ import dataclasses
 
 import click
 
-from lmi_deploy.cli.context import open_room
-from lmi_deploy.cli.lookup import Where, find_deployment
+from lmi_deploy.cli.context import open_context
+from lmi_deploy.cli.lookup import TargetOptions, find_deployment
 from lmi_deploy.cli.options import TargetName, json_option, name_argument, place_options
 from lmi_deploy.workflows import wait
 from lmi_deploy.workflows.status import EXIT, status
@@ -27,10 +27,10 @@ def command(
 
     Where nothing is under way it ends at once, with the code of `lmi status`.
     """
-    room = open_room(as_json=as_json)
-    ref = find_deployment(name, room.deps, Where(target=target, region=region))
-    room.carry_out(wait.wait(ref, room.deps, timeout=timeout))
-    found = status(ref, room.deps)
-    room.view.note(f"{ref.name}: {found.standing}" + (f" ({found.why})" if found.why else ""))
-    room.view.result(dataclasses.asdict(found), found.address)
+    context = open_context(as_json=as_json)
+    ref = find_deployment(name, context.deps, TargetOptions(target=target, region=region))
+    context.run(wait.wait(ref, context.deps, timeout=timeout))
+    found = status(ref, context.deps)
+    context.view.note(f"{ref.name}: {found.standing}" + (f" ({found.why})" if found.why else ""))
+    context.view.result(dataclasses.asdict(found), found.address)
     return EXIT[found.standing]

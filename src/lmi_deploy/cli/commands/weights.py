@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 import click
 
 from lmi_deploy.cli.commands.weights_job import job
-from lmi_deploy.cli.context import Room, open_room
+from lmi_deploy.cli.context import CommandContext, open_context
 from lmi_deploy.cli.options import json_option, recipe_argument, recipe_options, yes_option
 from lmi_deploy.cli.prompts import confirm
 from lmi_deploy.cli.recipe_loading import read_recipe
-from lmi_deploy.domain.weights import BucketWish, Manifest
+from lmi_deploy.domain.weights import BucketRequest, Manifest
 from lmi_deploy.errors import IntegrityError
 from lmi_deploy.ui.number_format import size
 from lmi_deploy.workflows import weights as steps
@@ -63,17 +63,17 @@ def push(
     Streamed from the Hub into S3 without a staging disk, each file verified against the Hub's own hash before it
     becomes an object. Interrupted, the same command goes on where it was.
     """
-    room = open_room(as_json=as_json)
+    context = open_context(as_json=as_json)
     read = read_recipe(recipe, overlay=overlay, sets=sets, deploying=False)
-    wish = BucketWish(bucket=bucket, region=region, profile=profile, create=create_bucket)
-    there = room.deps.weights(steps.bucket_of(read, wish), read.weights.memory_mb)
-    cargo = steps.choose_cargo(read, room.deps)
-    count = f"{len(cargo.weights.files)} files, {size(cargo.weights.size)}"
-    room.view.note(f"{count}: {there.address(cargo.name)}")
-    manifest = room.outcome(steps.push(read, cargo, there, room.deps))
-    if advice := there.advice():
-        room.view.note(advice)
-    room.view.result(_fields(manifest, there), there.address(manifest.name))
+    bucket_request = BucketRequest(bucket=bucket, region=region, profile=profile, create=create_bucket)
+    store = context.deps.weights(steps.bucket_of(read, bucket_request), read.weights.memory_mb)
+    selection = steps.choose_weights(read, context.deps)
+    count = f"{len(selection.weights.files)} files, {size(selection.weights.size)}"
+    context.view.note(f"{count}: {store.address(selection.name)}")
+    manifest = context.outcome(steps.push(read, selection, store, context.deps))
+    if advice := store.advice():
+        context.view.note(advice)
+    context.view.result(_fields(manifest, store), store.address(manifest.name))
 
 
 @command.command("ls")
@@ -81,12 +81,12 @@ def push(
 @json_option
 def ls(*, bucket: str, region: str, profile: str, as_json: bool) -> None:
     """What is in the bucket, how big it is, and which deployment uses it."""
-    room, there = _open(bucket, region, profile, as_json=as_json)
-    used = there.used()
-    found = there.all()
-    room.view.rows([{**_row(m), "used_by": used.get(m.name, "")} for m in found], spare=_SPARE)
-    room.view.note(f"{len(found)} model{'' if len(found) == 1 else 's'} in {there.where}")
-    room.view.result({"weights": len(found), "bytes": sum(m.size for m in found)})
+    context, store = _open(bucket, region, profile, as_json=as_json)
+    used = store.references()
+    found = store.all()
+    context.view.rows([{**_row(m), "used_by": used.get(m.name, "")} for m in found], spare=_SPARE)
+    context.view.note(f"{len(found)} model{'' if len(found) == 1 else 's'} in {store.where}")
+    context.view.result({"weights": len(found), "bytes": sum(m.size for m in found)})
 
 
 @command.command("verify")
@@ -96,16 +96,16 @@ def ls(*, bucket: str, region: str, profile: str, as_json: bool) -> None:
 @json_option
 def verify(*, name: str, bucket: str, region: str, profile: str, deep: bool, as_json: bool) -> None:
     """Is it intact: by size and S3's own checksums, or re-hashed with --deep."""
-    room, there = _open(bucket, region, profile, as_json=as_json)
-    manifest = there.find(name)
-    flaws = room.outcome(there.verify(manifest, deep=deep, key="verify"))
-    if flaws:
+    context, store = _open(bucket, region, profile, as_json=as_json)
+    manifest = store.find(name)
+    issues = context.outcome(store.verify(manifest, deep=deep, key="verify"))
+    if issues:
         raise IntegrityError(
-            f"{manifest.name}: {len(flaws)} of {len(manifest.files)} files are not what the manifest says",
+            f"{manifest.name}: {len(issues)} of {len(manifest.files)} files are not what the manifest says",
             hint="`lmi weights rm` it and push again",
-            details=[f"{flaw.path}: {flaw.why}" for flaw in flaws],
+            details=[f"{issue.path}: {issue.why}" for issue in issues],
         )
-    room.view.result({**_fields(manifest, there), "intact": True}, f"{manifest.name}: intact")
+    context.view.result({**_fields(manifest, store), "intact": True}, f"{manifest.name}: intact")
 
 
 @command.command("rm")
@@ -115,12 +115,12 @@ def verify(*, name: str, bucket: str, region: str, profile: str, deep: bool, as_
 @json_option
 def rm(*, name: str, bucket: str, region: str, profile: str, yes: bool, as_json: bool) -> None:
     """Remove weights that no deployment uses."""
-    room, there = _open(bucket, region, profile, as_json=as_json)
-    manifest = there.find(name)
+    context, store = _open(bucket, region, profile, as_json=as_json)
+    manifest = store.find(name)
     confirm(f"Remove {manifest.name} ({size(manifest.size)})?", yes=yes)
-    freed = there.remove(manifest.name)
-    room.view.note(f"freed {size(freed)}")
-    room.view.result({"name": manifest.name, "bytes": freed})
+    freed = store.remove(manifest.name)
+    context.view.note(f"freed {size(freed)}")
+    context.view.result({"name": manifest.name, "bytes": freed})
 
 
 @command.command("copy")
@@ -133,19 +133,19 @@ def copy(
     *, name: str, bucket: str, region: str, profile: str, to_bucket: str, to_region: str, as_json: bool
 ) -> None:
     """Copy weights to another bucket, in any region, inside S3: no byte passes this machine."""
-    room, origin = _open(bucket, region, profile, as_json=as_json)
-    target = room.deps.weights(BucketWish(bucket=to_bucket, region=to_region, profile=profile), None)
+    context, origin = _open(bucket, region, profile, as_json=as_json)
+    target = context.deps.weights(BucketRequest(bucket=to_bucket, region=to_region, profile=profile), None)
     manifest = origin.find(name)
-    copied = room.outcome(steps.copy(manifest, origin, target, room.deps.clock))
-    room.view.result(_fields(copied, target), target.address(copied.name))
+    copied = context.outcome(steps.copy(manifest, origin, target, context.deps.clock))
+    context.view.result(_fields(copied, target), target.address(copied.name))
 
 
 command.add_command(job)
 
 
-def _open(bucket: str, region: str, profile: str, *, as_json: bool) -> tuple[Room, steps.Weights]:
-    room = open_room(as_json=as_json)
-    return room, room.deps.weights(BucketWish(bucket=bucket, region=region, profile=profile), None)
+def _open(bucket: str, region: str, profile: str, *, as_json: bool) -> tuple[CommandContext, steps.Weights]:
+    context = open_context(as_json=as_json)
+    return context, context.deps.weights(BucketRequest(bucket=bucket, region=region, profile=profile), None)
 
 
 def _row(manifest: Manifest) -> dict[str, Any]:
@@ -157,5 +157,5 @@ def _row(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def _fields(manifest: Manifest, there: steps.Weights) -> dict[str, Any]:
-    return {**_row(manifest), "address": there.address(manifest.name), "commit": manifest.commit}
+def _fields(manifest: Manifest, store: steps.Weights) -> dict[str, Any]:
+    return {**_row(manifest), "address": store.address(manifest.name), "commit": manifest.commit}

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lmi_deploy.cli.context import open_room
+from lmi_deploy.cli.context import open_context
 from lmi_deploy.cli.options import json_option
 from lmi_deploy.domain.sagemaker.transfer_job import read_order
 from lmi_deploy.errors import UsageRefused
@@ -22,13 +22,13 @@ def job(*, order: Path, resources: Path, as_json: bool) -> None:
     """Bring this instance's files of ORDER; RESOURCES is SageMaker's resourceconfig.json, which says who we are."""
     from lmi_deploy.composition.transfer_job import open_order
 
-    room = open_room(as_json=as_json)
-    wanted = _read(order, read_order)
+    context = open_context(as_json=as_json)
+    required = _read(order, read_order)
     number, count = _read(resources, _place)
-    weights, source = open_order(wanted)
-    manifest = room.outcome(weights.push_shard(wanted, source, number=number, count=count, key="job"))
+    weights, source = open_order(required)
+    manifest = context.outcome(weights.push_shard(required, source, number=number, count=count, key="job"))
     state = "complete" if manifest else "this part is done; others are still at work"
-    room.view.result({"job": wanted.job, "complete": manifest is not None}, state)
+    context.view.result({"job": required.job, "complete": manifest is not None}, state)
 
 
 def _read(path: Path, reader: Any) -> Any:

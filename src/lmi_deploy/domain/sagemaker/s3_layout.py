@@ -28,7 +28,7 @@ def weights_address(spec: Spec) -> str:
     return f"s3://{spec.cloud.bucket}/{weights_prefix(weights_of(spec))}"
 
 
-def slot(spec: Spec) -> str:
+def weights_placeholder_value(spec: Spec) -> str:
     """What stands for the weights in serving.properties."""
     match spec.cloud.delivery:
         case "s3":
@@ -45,10 +45,12 @@ def mounts(spec: Spec) -> tuple[Mount, ...]:
     return (Mount(channel=WEIGHTS_CHANNEL, uri=weights_address(spec)),)
 
 
-def stored_id(spec: Spec, artifact: Artifact) -> str:
+def artifact_id(spec: Spec, artifact: Artifact) -> str:
     """Names all that is stored of the artifact: what serves from it is never overwritten."""
-    carried = weights_of(spec) if spec.cloud.delivery == "artifact" else ""
-    return short(digest([artifact.digest, slot(spec), spec.cloud.delivery, carried]), _ID_LENGTH)
+    bundled = weights_of(spec) if spec.cloud.delivery == "artifact" else ""
+    return short(
+        digest([artifact.digest, weights_placeholder_value(spec), spec.cloud.delivery, bundled]), _ID_LENGTH
+    )
 
 
 def artifacts_prefix(deployment: str) -> str:
@@ -56,18 +58,18 @@ def artifacts_prefix(deployment: str) -> str:
     return f"{ARTIFACTS}{deployment}/"
 
 
-def stored_prefix(deployment: str, stored: str) -> str:
+def artifact_prefix(deployment: str, stored: str) -> str:
     return f"{artifacts_prefix(deployment)}{stored}/"
 
 
 def artifact_address(spec: Spec, artifact: Artifact) -> str:
     """What CreateModel is told: SageMaker lays its objects out in /opt/ml/model."""
-    return f"s3://{spec.cloud.bucket}/{stored_prefix(spec.name, stored_id(spec, artifact))}"
+    return f"s3://{spec.cloud.bucket}/{artifact_prefix(spec.name, artifact_id(spec, artifact))}"
 
 
-def carried_files(spec: Spec, artifact: Artifact) -> tuple[tuple[str, int], ...]:
+def bundled_weights(spec: Spec, artifact: Artifact) -> tuple[tuple[str, int], ...]:
     """Path and size of the weights that are copied beside the artifact; a file of ours goes before one of that name."""
     if spec.cloud.delivery != "artifact":
         return ()
-    ours = {file.path for file in artifact.files}
-    return tuple((file.path, file.size) for file in spec.weights.files if file.path not in ours)
+    own = {file.path for file in artifact.files}
+    return tuple((file.path, file.size) for file in spec.weights.files if file.path not in own)

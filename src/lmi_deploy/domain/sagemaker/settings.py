@@ -88,14 +88,14 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenModel:
+class ObservedModel:
     name: str
     arn: str
     settings: ModelSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenEndpointConfig:
+class ObservedEndpointConfig:
     name: str
     arn: str
     settings: EndpointConfigSettings
@@ -105,7 +105,7 @@ class SeenEndpointConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenEndpoint:
+class ObservedEndpoint:
     """An endpoint as DescribeEndpoint tells it. `config` is what serves; while it is updated `pending` is what comes.
 
     `status` is AWS's own word: Creating, Updating, SystemUpdating, RollingBack, InService, OutOfService, Deleting,
@@ -119,7 +119,7 @@ class SeenEndpoint:
     pending: str = ""
     reason: str = ""
     count: int = 0
-    wanted_count: int = 0
+    desired_count: int = 0
     created: str = ""
     modified: str = ""
 

@@ -32,7 +32,7 @@ _PREFIX = "tag."
 """Of a tag's name in a summary."""
 
 
-def stamp(spec: Spec) -> str:
+def spec_digest(spec: Spec) -> str:
     """The spec in 16 hex. Not in it: the time to live, how the weights travelled, and where on somebody's machine a
     model's folder lies."""
     model = replace(spec.model, model_id=weights_label(spec.model.model_id))
@@ -44,23 +44,23 @@ def stamp(spec: Spec) -> str:
 
 def tags_of(spec: Spec) -> Pairs:
     """The user's own and ours, sorted by name; ours go before the user's of that name."""
-    ours = {
+    own = {
         TAG: spec.name,
-        TAG_SPEC: stamp(spec),
+        TAG_SPEC: spec_digest(spec),
         TAG_BUCKET: spec.cloud.bucket,
         TAG_ENGINE: spec.engine.name,
         TAG_TASK: spec.model.task or "custom",
     }
     if len(weights := weights_of(spec)) <= TAG_VALUE_LENGTH:
-        ours[TAG_WEIGHTS] = weights
-    return tuple(sorted({**dict(spec.cloud.tags), **ours}.items()))
+        own[TAG_WEIGHTS] = weights
+    return tuple(sorted({**dict(spec.cloud.tags), **own}.items()))
 
 
-def tags_told(tags: Pairs) -> dict[str, str]:
+def tags_summary(tags: Pairs) -> dict[str, str]:
     """The user's tags in the words of a summary."""
     return {f"{_PREFIX}{key}": value for key, value in tags}
 
 
-def told_tags(summary: Mapping[str, Any]) -> Pairs:
+def summary_tags(summary: Mapping[str, Any]) -> Pairs:
     """The other way round."""
     return tuple((k.removeprefix(_PREFIX), str(v)) for k, v in summary.items() if k.startswith(_PREFIX))

@@ -36,7 +36,7 @@ class JobSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenJob:
+class ObservedJob:
     """`status`: InProgress, Completed, Failed, Stopping, Stopped; or UNREADABLE. `message` is the container's last."""
 
     name: str
@@ -79,7 +79,7 @@ def shard_key(job: str, number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class JobRequest:
     """One transfer. No secret in it: `token_secret` names the secret that the job's role may read; empty: none."""
 
     job: str
@@ -93,11 +93,11 @@ class Order:
     """Bytes, for each instance."""
 
 
-def order_text(order: Order) -> str:
+def order_text(order: JobRequest) -> str:
     return json.dumps({"schema": ORDER_SCHEMA, **asdict(order)}, indent=1) + "\n"
 
 
-def read_order(text: str | bytes) -> Order:
+def read_order(text: str | bytes) -> JobRequest:
     """ValueError where the text is no order that this lmi knows."""
     found = json.loads(text)
     try:
@@ -105,7 +105,7 @@ def read_order(text: str | bytes) -> Order:
             raise ValueError("an order of another lmi")
         listing = found.pop("listing")
         files = tuple(FileEntry(**file) for file in listing.pop("files"))
-        return Order(listing=ModelListing(files=files, **listing), **found)
+        return JobRequest(listing=ModelListing(files=files, **listing), **found)
     except (KeyError, TypeError, AttributeError) as exc:
         raise ValueError(f"not an order: {exc}") from exc
 
@@ -121,10 +121,10 @@ def read_shard(text: str | bytes) -> tuple[StoredFile, ...]:
 def shard_of(files: tuple[FileEntry, ...], number: int, count: int) -> tuple[FileEntry, ...]:
     """The files of instance `number` (from 0) of `count`: the same on every instance, loads as even as files allow."""
     loads = [0] * count
-    mine = []
+    own = []
     for file in sorted(files, key=lambda file: (-file.size, file.path)):
         lightest = loads.index(min(loads))
         loads[lightest] += file.size
         if lightest == number:
-            mine.append(file)
-    return tuple(sorted(mine, key=lambda file: file.path))
+            own.append(file)
+    return tuple(sorted(own, key=lambda file: file.path))

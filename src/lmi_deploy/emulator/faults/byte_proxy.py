@@ -26,7 +26,7 @@ from lmi_deploy.emulator.faults.rules import (
     Rule,
     Send,
     Step,
-    disturb,
+    inject,
 )
 
 HOST: Final = "127.0.0.1"
@@ -91,31 +91,33 @@ class ByteProxy:
         except OSError:
             client.close()
             return
-        held = _Connection(client, server)
+        existing = _Connection(client, server)
         # Both before a byte passes: what goes through may be a rule itself.
-        up, down = (self._faults.strike(Call("BYTES", f"/{way}/{self._service}")) for way in ("up", "down"))
-        there = threading.Thread(target=self._pump, args=(held, client, server, up), daemon=True)
-        there.start()
-        self._pump(held, server, client, down)
-        there.join()
-        held.close()
+        up, down = (self._faults.apply(Call("BYTES", f"/{way}/{self._service}")) for way in ("up", "down"))
+        upstream = threading.Thread(target=self._pump, args=(existing, client, server, up), daemon=True)
+        upstream.start()
+        self._pump(existing, server, client, down)
+        upstream.join()
+        existing.close()
 
-    def _pump(self, held: _Connection, source: socket.socket, sink: socket.socket, rule: Rule | None) -> None:
+    def _pump(
+        self, existing: _Connection, source: socket.socket, sink: socket.socket, rule: Rule | None
+    ) -> None:
         try:
-            for step in self._steps(rule, self._chunks(held, source)):
+            for step in self._steps(rule, self._chunks(existing, source)):
                 match step:
                     case Send(content=content):
                         sink.sendall(content)
                     case Pause(seconds=seconds):
                         self._stop.wait(seconds)
                     case End(reset=reset):
-                        held.end(reset=reset)
+                        existing.end(reset=reset)
                         return
                     case _:
                         assert_never(step)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
-            held.end()
+            existing.end()
 
     def _steps(self, rule: Rule | None, chunks: Iterator[bytes]) -> Iterator[Step]:
         if rule is None:
@@ -129,11 +131,11 @@ class ByteProxy:
                 yield Pause(seconds)
                 yield End(reset=False)
             case action:
-                yield from disturb(action, chunks)
+                yield from inject(action, chunks)
 
-    def _chunks(self, held: _Connection, source: socket.socket) -> Iterator[bytes]:
+    def _chunks(self, existing: _Connection, source: socket.socket) -> Iterator[bytes]:
         """Until its end, or the connection's."""
-        while not held.over.is_set() and not self._stop.is_set():
+        while not existing.over.is_set() and not self._stop.is_set():
             if select.select([source], [], [], _POLL)[0]:
                 chunk = source.recv(_CHUNK)
                 if not chunk:

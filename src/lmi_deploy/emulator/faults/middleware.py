@@ -17,7 +17,7 @@ from aiohttp import web
 
 from lmi_deploy.emulator.faults import rules
 from lmi_deploy.emulator.faults.rule_files import describe, parse_rules
-from lmi_deploy.emulator.faults.rules import BadRule, Call, End, FaultRules, Pause, Send, Step, disturb
+from lmi_deploy.emulator.faults.rules import BadRule, Call, End, FaultRules, Pause, Send, Step, inject
 
 FAULTS_PATH: Final = "/_faults"
 NAP: Final = 0.02
@@ -25,7 +25,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _RANGE: Final = re.compile(r"(\d*)-(\d*)")
 
 
-class Streamed(web.StreamResponse):
+class FaultyResponse(web.StreamResponse):
     """A body in steps, of known length or none, carried out by `deliver`; `sent` counts the bytes that left."""
 
     def __init__(
@@ -74,7 +74,7 @@ async def _wait(request: web.Request, seconds: float) -> None:
         await asyncio.sleep(min(left, NAP))
 
 
-class NoAnswer(web.Response):
+class NoResponse(web.Response):
     """What a handler returns when the connection is gone already."""
 
 
@@ -92,41 +92,41 @@ def hang_up(request: web.Request, *, reset: bool = False) -> None:
 
 @web.middleware
 async def deliver(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Sends what handlers return as `Streamed`; it stands outside of the faults."""
+    """Sends what handlers return as `FaultyResponse`; it stands outside of the faults."""
     response = await handler(request)
-    if isinstance(response, Streamed):
+    if isinstance(response, FaultyResponse):
         await response.carry_out(request)
     return response
 
 
 def faulty(faults: FaultRules) -> Any:
-    """A middleware under which the rules strike. Only `web.Response` and `Streamed` bodies can be disturbed."""
+    """A middleware under which the rules strike. Only `web.Response` and `FaultyResponse` bodies can be disturbed."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         rule = None
         if request.path != FAULTS_PATH:
-            rule = faults.strike(Call(request.method, request.raw_path, request.headers))
+            rule = faults.apply(Call(request.method, request.raw_path, request.headers))
         if rule is None:
             return await handler(request)
         await asyncio.sleep(rule.delay)
-        return await _struck(request, handler, rule.do)
+        return await _matching_fault(request, handler, rule.do)
 
     return middleware
 
 
-async def _struck(request: web.Request, handler: Handler, action: rules.Action) -> web.StreamResponse:
+async def _matching_fault(request: web.Request, handler: Handler, action: rules.Action) -> web.StreamResponse:
     match action:
         case rules.Answer(status=status, headers=headers, body=body):
             return web.Response(status=status, headers=headers, body=body.encode())
         case rules.Hang(seconds=seconds):
             await _wait(request, seconds)
-            return _no_answer(request, reset=False)
+            return _no_response(request, reset=False)
         case rules.Drop(reset=reset):
-            return _no_answer(request, reset=reset)
+            return _no_response(request, reset=reset)
         case rules.Lose():
             await handler(request)
-            return _no_answer(request, reset=False)
+            return _no_response(request, reset=False)
         case rules.Repeat():
             await handler(request)
             return await handler(request)
@@ -135,32 +135,32 @@ async def _struck(request: web.Request, handler: Handler, action: rules.Action) 
         case rules.ShiftRange(by=by):
             return await handler(_with_range(request, by))
         case rules.Change() | rules.Cut() | rules.Stall() | rules.Flip() | rules.Pad():
-            return _disturbed(await handler(request), action)
+            return _apply_fault(await handler(request), action)
         case _:
             assert_never(action)
 
 
-def _no_answer(request: web.Request, *, reset: bool) -> NoAnswer:
+def _no_response(request: web.Request, *, reset: bool) -> NoResponse:
     hang_up(request, reset=reset)
-    return NoAnswer(status=500)
+    return NoResponse(status=500)
 
 
 def _with_range(request: web.Request, by: int | None) -> web.Request:
     headers = request.headers.copy()
-    asked = _RANGE.search(headers.pop("Range", ""))
-    if by is not None and asked is not None:
-        start, stop = (str(int(end) + by) if end else "" for end in asked.groups())
+    requested = _RANGE.search(headers.pop("Range", ""))
+    if by is not None and requested is not None:
+        start, stop = (str(int(end) + by) if end else "" for end in requested.groups())
         headers["Range"] = f"bytes={start}-{stop}"
     return request.clone(headers=headers)
 
 
-def _disturbed(
+def _apply_fault(
     response: web.StreamResponse, action: rules.Change | rules.Cut | rules.Stall | rules.Flip | rules.Pad
 ) -> web.StreamResponse:
     if isinstance(action, rules.Change):
         return _changed(response, action)
     streamed = _streamed(response)
-    streamed.steps = disturb(action, streamed.chunks)
+    streamed.steps = inject(action, streamed.chunks)
     if isinstance(action, rules.Pad):
         streamed.content_length = (streamed.content_length or 0) + action.count
     return streamed
@@ -175,13 +175,13 @@ def _changed(response: web.StreamResponse, change: rules.Change) -> web.StreamRe
     return response
 
 
-def _streamed(response: web.StreamResponse) -> Streamed:
-    if isinstance(response, Streamed):
+def _streamed(response: web.StreamResponse) -> FaultyResponse:
+    if isinstance(response, FaultyResponse):
         return response
     if not isinstance(response, web.Response) or response.prepared:
         raise TypeError("a fault cannot disturb this body: return web.Response or Streamed from the handler")
     body = response.body if isinstance(response.body, bytes) else b""
-    return Streamed([body], length=len(body), headers=response.headers, status=response.status)
+    return FaultyResponse([body], length=len(body), headers=response.headers, status=response.status)
 
 
 def add_fault_routes(app: web.Application, faults: FaultRules) -> None:

@@ -103,13 +103,13 @@ def _typed(where: str, kind: type[Rule] | type[Action], fields: Mapping[str, Any
 
 
 def _value(where: str, declared: str, value: Any) -> Any:
-    wanted, is_good = _CHECKS[declared]
+    expected, is_good = _CHECKS[declared]
     if not is_good(value):
-        raise BadRule(f"{where}: {json.dumps(value)}, must be {wanted}", hint=_HINT)
+        raise BadRule(f"{where}: {json.dumps(value)}, must be {expected}", hint=_HINT)
     return tuple(value) if declared.startswith("tuple") else value
 
 
-def _is_whole(value: Any) -> bool:
+def _is_integer(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -127,8 +127,8 @@ def _is_names(value: Any) -> bool:
 
 _CHECKS: Final[Mapping[str, tuple[str, Callable[[Any], bool]]]] = {
     "str": ("a text", lambda value: isinstance(value, str)),
-    "int": ("a whole number", _is_whole),
-    "int | None": ("a whole number or null", lambda value: value is None or _is_whole(value)),
+    "int": ("a whole number", _is_integer),
+    "int | None": ("a whole number or null", lambda value: value is None or _is_integer(value)),
     "float": ("a number of seconds", _is_seconds),
     "bool": ("true or false", lambda value: isinstance(value, bool)),
     "Mapping[str, str]": ("an object of texts", _is_texts),
@@ -145,8 +145,8 @@ def _object(where: str, item: Any) -> dict[str, Any]:
 def _refuse_unknown(where: str, fields: Mapping[str, Any], known: list[str]) -> None:
     for name in fields:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            guess = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+            local = difflib.get_close_matches(name, known, 1)
+            guess = f"did you mean {local[0]}?" if local else f"known: {', '.join(known)}"
             raise BadRule(f"{where}: {name}: unknown, {guess}".removeprefix(": "), hint=_HINT)
 
 

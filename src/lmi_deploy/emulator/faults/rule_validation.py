@@ -25,13 +25,13 @@ PHASES: Final = {
 }
 BYTES: Final = "BYTES"
 TARGET: Final = "x-amz-target"
-_ELSEWHERE: Final = ("secretsmanager", "kms", "ssm", "ecr")
+_OTHER_SERVICES: Final = ("secretsmanager", "kms", "ssm", "ecr")
 """Services of moto whose operations a header names, too."""
 _FIRST: Final = re.compile(r"\^/?([A-Za-z_]+)/")
 
 
 @dataclass(frozen=True, slots=True)
-class Possible:
+class FaultSupport:
     """`has_proxy`: connections come through the byte proxy; `has_s3`: there is one before an outside S3 server, too."""
 
     has_proxy: bool
@@ -45,8 +45,8 @@ class Possible:
         method = rule.method.upper()
         known = (*HTTP, *PHASES, BYTES)
         if method and method not in known:
-            near = difflib.get_close_matches(method, known, 1)
-            yield f"method {rule.method}: {f'did you mean {near[0]}?' if near else 'known: ' + ', '.join(known)}"
+            local = difflib.get_close_matches(method, known, 1)
+            yield f"method {rule.method}: {f'did you mean {local[0]}?' if local else 'known: ' + ', '.join(known)}"
         if method == BYTES:
             yield from self._of_bytes(rule)
         elif method in PHASES:
@@ -91,15 +91,15 @@ def _of_headers(rule: Rule) -> Iterator[str]:
     for name, pattern in rule.headers.items():
         if name.lower() == TARGET and not any(re.search(pattern, target) for target in targets()):
             names = [target.rpartition(".")[2] for target in targets()]
-            near = difflib.get_close_matches(pattern.strip("^$\\.").rpartition(".")[2], names, 1)
-            guess = f", did you mean {near[0]}?" if near else ""
+            local = difflib.get_close_matches(pattern.strip("^$\\.").rpartition(".")[2], names, 1)
+            guess = f", did you mean {local[0]}?" if local else ""
             yield f"headers.{name}: {pattern}: no operation is called so{guess}"
 
 
 @cache
 def targets() -> tuple[str, ...]:
     """What clients send as X-Amz-Target, of every service that has it."""
-    services = {**TARGETS, **{_prefix(name): name for name in _ELSEWHERE}}
+    services = {**TARGETS, **{_prefix(name): name for name in _OTHER_SERVICES}}
     return tuple(
         f"{prefix}.{name}"
         for prefix, service in services.items()

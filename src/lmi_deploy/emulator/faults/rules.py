@@ -1,7 +1,7 @@
 """Faults on demand: which request, which time, what happens. The page for users is docs/reference/fault-rules.md.
 
 This module decides and knows no server: `disturbances` puts it before an aiohttp application, and anything
-else that moves bytes (a proxy) may do the same with `FaultRules.strike` and `disturb`.
+else that moves bytes (a proxy) may do the same with `FaultRules.apply` and `inject`.
 """
 
 from __future__ import annotations
@@ -134,10 +134,10 @@ class Rule:
             return False
         if not re.search(self.path, call.path):
             return False
-        seen = {name.lower(): value for name, value in call.headers.items()}
+        observed = {name.lower(): value for name, value in call.headers.items()}
         return all(
-            re.search(wanted, seen[name.lower()]) if name.lower() in seen else False
-            for name, wanted in self.headers.items()
+            re.search(expected, observed[name.lower()]) if name.lower() in observed else False
+            for name, expected in self.headers.items()
         )
 
     def is_due(self, count: int, fired: int) -> bool:
@@ -186,18 +186,18 @@ class FaultRules:
         with self._lock:
             return tuple(Tally(t.rule, t.matched, t.fired) for t in self._tallies)
 
-    def strike(self, call: Call) -> Rule | None:
+    def apply(self, call: Call) -> Rule | None:
         """The rule that this request runs into, counted as fired; None for almost all requests."""
-        struck: Tally | None = None
+        fault: Tally | None = None
         with self._lock:
             for tally in self._tallies:
                 if not tally.rule.matches(call):
                     continue
                 tally.matched += 1
-                if struck is None and tally.rule.is_due(tally.matched, tally.fired):
+                if fault is None and tally.rule.is_due(tally.matched, tally.fired):
                     tally.fired += 1
-                    struck = tally
-        return None if struck is None else struck.rule
+                    fault = tally
+        return None if fault is None else fault.rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class End:
 Step = Send | Pause | End
 
 
-def disturb(action: Action, chunks: Iterable[bytes]) -> Iterator[Step]:
+def inject(action: Action, chunks: Iterable[bytes]) -> Iterator[Step]:
     """The steps by which a body is sent under an action; those that touch no body leave it whole."""
     match action:
         case Cut(after=at, reset=reset):

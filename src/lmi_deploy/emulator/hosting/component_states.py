@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
-from lmi_deploy.emulator.hosting.instances import GRACE, Instance, Instances, Place
+from lmi_deploy.emulator.hosting.instances import GRACE, HostingInstance, InstanceLocation, Instances
 from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, INFERENCE_COMPONENT
@@ -19,12 +19,12 @@ SCALING: Final = 30.0
 class Components:
     """`Components` of the world: one task for each component on which something is under way."""
 
-    def __init__(self, world: World, made_by: Instances) -> None:
-        self._world = world
-        self._made_by = made_by
+    def __init__(self, context: EmulatorContext, made_by: Instances) -> None:
+        self._context = context
+        self._instances = made_by
         self._tasks = Tasks()
-        self._records = Records(world, INFERENCE_COMPONENT)
-        self.running: dict[Key, Instance] = {}
+        self._records = Records(context, INFERENCE_COMPONENT)
+        self.running: dict[Key, HostingInstance] = {}
 
     def begin(self, region: str, name: str) -> None:
         self._tasks.begin((region, name), f"inference component {name}", lambda: self._run((region, name)))
@@ -47,7 +47,7 @@ class Components:
             case "Deleting":
                 await self._delete(key)
             case "InService":
-                await self._revive(key)
+                await self._restart(key)
             case _:
                 pass  # Failed: nothing runs
 
@@ -58,7 +58,9 @@ class Components:
         except HostingFailed as exc:
             self._records.change(key, status="Failed", failure=exc.reason)
             return
-        self._records.change(key, status="InService", copies=row["desired"], resolved=self._world.clock.now())
+        self._records.change(
+            key, status="InService", copies=row["desired"], resolved=self._context.clock.now()
+        )
 
     async def _update(self, key: Key) -> None:
         """A new specification beside the old one; when it does not come up, the old one stays."""
@@ -79,15 +81,15 @@ class Components:
         elif row["pending"] is not None or key not in self.running:
             await self._start(key, spec)
         else:
-            await self._world.clock.sleep(SCALING)
+            await self._context.clock.sleep(SCALING)
 
     async def _delete(self, key: Key) -> None:
         over = self._records.get(key)["modified"] + DELETION
         await self._take_down(key)
-        await self._world.clock.until(over)
+        await self._context.clock.until(over)
         self._records.drop(key)
 
-    async def _revive(self, key: Key) -> None:
+    async def _restart(self, key: Key) -> None:
         row = self._records.get(key)
         try:
             if key not in self.running:
@@ -100,21 +102,21 @@ class Components:
         row = self._records.get(key)
         if spec["model"] is None or row["desired"] == 0:
             return
-        endpoint = self._world.table(ENDPOINT.table, key[0]).get(row["endpoint"])
+        endpoint = self._context.table(ENDPOINT.table, key[0]).get(row["endpoint"])
         if endpoint is None or endpoint["serving"] is None:
             raise HostingFailed(f"Endpoint {row['endpoint']} is not in service.")
         serving = endpoint["serving"]
-        (held,) = (variant for variant in serving["variants"] if variant["name"] == row["variant"])
-        kind = held["params"].get("InstanceType", "any")
-        place = Place(key[0], row["endpoint"], row["variant"], kind, component=key[1])
+        (existing,) = (variant for variant in serving["variants"] if variant["name"] == row["variant"])
+        kind = existing["params"].get("InstanceType", "any")
+        place = InstanceLocation(key[0], row["endpoint"], row["variant"], kind, component=key[1])
         variant = {"model": spec["model"], "params": spec["told"].get("StartupParameters", {})}
         role = spec["model"].get("ExecutionRoleArn") or serving["role"]
-        new = await self._made_by.bring_up(place, variant, role=role, began=0.0)
+        new = await self._instances.start(place, variant, role=role, started=0.0)
         old, self.running[key] = self.running.get(key), new
         if old is not None:
-            await self._made_by.take_down(old)
+            await self._instances.take_down(old)
 
     async def _take_down(self, key: Key, *, grace: float = GRACE) -> None:
         instance = self.running.pop(key, None)
         if instance is not None:
-            await self._made_by.take_down(instance, grace=grace)
+            await self._instances.take_down(instance, grace=grace)

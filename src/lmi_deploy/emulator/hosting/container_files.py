@@ -11,7 +11,7 @@ from typing import Any, Final
 from lmi_deploy.domain.java_properties import parse_properties, write_properties
 from lmi_deploy.emulator.context import Roles
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed, no_archive, no_download
-from lmi_deploy.emulator.hosting.s3_reader import Fetching
+from lmi_deploy.emulator.hosting.s3_reader import ObjectSource
 from lmi_deploy.emulator.sagemaker.model_sources import MODEL_FOLDER, Source, parts_of, sources_of
 
 DOWNLOADS: Final = "/tmp/download"
@@ -33,11 +33,11 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
-    objects: Fetching
+class ContainerFiles:
+    objects: ObjectSource
     roles: Roles
 
-    def lay(self, root: Path, container: Mapping[str, Any], *, role: str, isolated: bool) -> Layout:
+    def write(self, root: Path, container: Mapping[str, Any], *, role: str, isolated: bool) -> Layout:
         """Blocks for as long as the download takes; HostingFailed with SageMaker's reason."""
         inside(root, MODEL_FOLDER).mkdir(parents=True, exist_ok=True)
         for source in sources_of(container):
@@ -45,16 +45,16 @@ class Layer:
         environment = {key: _local(root, value) for key, value in container.get("Environment", {}).items()}
         try:
             self._fetch_model_id(root, role, environment, isolated=isolated)
-        except _ContainerComplains as exc:
+        except _ContainerStartError as exc:
             return Layout(root, environment, complaint=str(exc))
         return Layout(root, environment)
 
     def fetch(self, source: Source, role: str, place: Path) -> None:
         place.mkdir(parents=True, exist_ok=True)
-        wanted = list(self._wanted(source, role))
-        if not wanted:
+        required = list(self._objects_to_fetch(source, role))
+        if not required:
             raise no_download(source.uri)
-        for key, relative in wanted:
+        for key, relative in required:
             target = place / relative
             target.parent.mkdir(parents=True, exist_ok=True)
             try:
@@ -64,7 +64,7 @@ class Layer:
             if source.is_archive:
                 _unpack(target, place)
 
-    def _wanted(self, source: Source, role: str) -> Iterator[tuple[str, str]]:
+    def _objects_to_fetch(self, source: Source, role: str) -> Iterator[tuple[str, str]]:
         """Keys that the role may read, each with its place; HostingFailed at the first that it may not."""
         bucket = f"arn:aws:s3:::{source.bucket}"
         if not self.roles.trusts(role, "sagemaker.amazonaws.com"):
@@ -102,13 +102,13 @@ class Layer:
             path.write_bytes(write_properties(changed.items()))
 
 
-class _ContainerComplains(Exception):
+class _ContainerStartError(Exception):
     """The container cannot get its weights; the hosting service only sees that it does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Download:
-    layer: Layer
+    layer: ContainerFiles
     root: Path
     role: str
     isolated: bool
@@ -120,21 +120,19 @@ class _Download:
         source = Source(uri=uri, bucket=bucket, key=key, place=DOWNLOADS, is_folder=True, is_archive=False)
         place = inside(self.root, DOWNLOADS) / PurePosixPath(prefix).name
         if self.isolated:
-            raise _ContainerComplains(
+            raise _ContainerStartError(
                 f'ERROR "sync s3://{bucket}/{key}* {DOWNLOADS}": network is unreachable'
             )
         try:
             self.layer.fetch(source, self.role, place)
         except HostingFailed as exc:
             why = (
-                "AccessDenied: Access Denied status code: 403"
-                if self._is_there(source)
-                else "no object found"
+                "AccessDenied: Access Denied status code: 403" if self._exists(source) else "no object found"
             )
-            raise _ContainerComplains(f'ERROR "sync s3://{bucket}/{key}* {DOWNLOADS}": {why}') from exc
+            raise _ContainerStartError(f'ERROR "sync s3://{bucket}/{key}* {DOWNLOADS}": {why}') from exc
         return str(place)
 
-    def _is_there(self, source: Source) -> bool:
+    def _exists(self, source: Source) -> bool:
         return bool(self.layer.objects.keys(source.bucket, source.key))
 
 
@@ -159,8 +157,10 @@ def _unpack(archive: Path, place: Path) -> None:
 
 def require_container(model: Mapping[str, Any] | None, what: str) -> Mapping[str, Any]:
     """The first container of a model; pipelines of several are not emulated."""
-    held = (model or {}).get("PrimaryContainer") or next(iter((model or {}).get("Containers") or ()), None)
-    if held is None:
+    existing = (model or {}).get("PrimaryContainer") or next(
+        iter((model or {}).get("Containers") or ()), None
+    )
+    if existing is None:
         raise HostingFailed(f"There is no container to start for {what}.")
-    found: Mapping[str, Any] = held
+    found: Mapping[str, Any] = existing
     return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed, alarmed, overdue
-from lmi_deploy.emulator.hosting.fleets import Fleet, Fleets, Route
-from lmi_deploy.emulator.hosting.instances import Place
+from lmi_deploy.emulator.hosting.fleets import Fleet, Fleets, TrafficRoute
+from lmi_deploy.emulator.hosting.instances import InstanceLocation
 from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
 from lmi_deploy.emulator.hosting.traffic_shifting import execution_limit, shifts, termination_wait
 from lmi_deploy.emulator.record_store import Row
@@ -17,27 +17,27 @@ from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
 
 DELETION: Final = 5.0
 SCALING: Final = 60.0
-HURRY: Final = 1.0
+POLL_INTERVAL: Final = 1.0
 """Real seconds that containers get when the emulator ends."""
 WATCH: Final = 10.0
 """Seconds between two looks at the alarms of an update."""
 
 
-class Courses:
+class EndpointController:
     """`Hosting`: one task for each endpoint on which something is under way."""
 
-    def __init__(self, world: World, fleets: Fleets) -> None:
-        self._world = world
+    def __init__(self, context: EmulatorContext, fleets: Fleets) -> None:
+        self._context = context
         self._fleets = fleets
         self._tasks = Tasks()
-        self._records = Records(world, ENDPOINT)
+        self._records = Records(context, ENDPOINT)
 
     def begin(self, region: str, name: str) -> None:
         self._tasks.begin((region, name), f"endpoint {name}", lambda: self._run((region, name)))
 
     def resume(self) -> None:
         """After a restart: what was under way goes on, what was in service is started again."""
-        self._fleets.made_by.sweep()
+        self._fleets.instances.sweep()
         for key in self._records.all():
             self.begin(*key)
 
@@ -45,7 +45,7 @@ class Courses:
         """End every task and every container; the records stay as they are."""
         await self._tasks.stop()
         keys = list(self._fleets.routes)
-        await asyncio.gather(*(self._fleets.take_down_all(key, grace=HURRY) for key in keys))
+        await asyncio.gather(*(self._fleets.take_down_all(key, grace=POLL_INTERVAL) for key in keys))
 
     async def _run(self, key: Key) -> None:
         match self._row(key)["status"]:
@@ -56,22 +56,24 @@ class Courses:
             case "Deleting":
                 await self._delete(key)
             case "InService" | "OutOfService" | "UpdateRollbackFailed":
-                await self._revive(key)
+                await self._restart(key)
             case _:
                 pass  # Failed: nothing runs, and nothing will
 
     async def _create(self, key: Key) -> None:
         row = self._row(key)
         try:
-            fleet = await self._fleets.bring_up(key, row["pending"])
+            fleet = await self._fleets.start(key, row["pending"])
         except HostingFailed as exc:
             self._settle(key, status="Failed", failure=exc.reason)
             return
-        self._fleets.routes[key] = Route(fleet)
-        self._settle(key, status="InService", serving=_begun(row["pending"], self._world), pending=None)
+        self._fleets.routes[key] = TrafficRoute(fleet)
+        self._settle(
+            key, status="InService", serving=_started_instances(row["pending"], self._context), pending=None
+        )
 
     async def _update(self, key: Key) -> None:
-        await self._revive(key)
+        await self._restart(key)
         row = self._row(key)
         if row["pending"] is None:
             await self._scale(key)
@@ -79,8 +81,8 @@ class Courses:
         green: Fleet | None = None
         limit = execution_limit(row["guard"])
         try:
-            async with self._world.clock.deadline(row["pending"]["began"] + limit):
-                green = await self._fleets.bring_up(key, row["pending"])
+            async with self._context.clock.deadline(row["pending"]["began"] + limit):
+                green = await self._fleets.start(key, row["pending"])
                 await self._move_over(key, green)
         except TimeoutError:
             await self._roll_back(key, green, overdue(limit).reason)
@@ -93,20 +95,20 @@ class Courses:
             await self._replace(key, green)
 
     async def _move_over(self, key: Key, green: Fleet) -> None:
-        row, route = self._row(key), self._fleets.routes.setdefault(key, Route(green))
+        row, route = self._row(key), self._fleets.routes.setdefault(key, TrafficRoute(green))
         route.green = green
         count = sum(variant["desired_count"] for variant in row["pending"]["variants"])
-        for shift in shifts(row["guard"], count):
-            route.share = shift.share
-            await self._watch(key, shift.wait)
+        for session in shifts(row["guard"], count):
+            route.share = session.share
+            await self._watch(key, session.wait)
 
     async def _watch(self, key: Key, seconds: float) -> None:
         """Bake for so long; HostingFailed as soon as an alarm rings."""
-        clock = self._world.clock
+        clock = self._context.clock
         end = clock.now() + seconds
         while True:
             for alarm in alarms_of(self._row(key)["guard"]):
-                if self._world.alarms.ringing(key[0], alarm):
+                if self._context.alarms.ringing(key[0], alarm):
                     raise alarmed(alarm)
             if clock.now() >= end:
                 return
@@ -115,10 +117,12 @@ class Courses:
     async def _replace(self, key: Key, green: Fleet) -> None:
         route, row = self._fleets.routes[key], self._row(key)
         await self._watch(key, 0.0)
-        blue, self._fleets.routes[key] = route.blue, Route(green)
-        await self._world.clock.sleep(termination_wait(row["guard"]))
+        blue, self._fleets.routes[key] = route.blue, TrafficRoute(green)
+        await self._context.clock.sleep(termination_wait(row["guard"]))
         await self._fleets.take_down(blue)
-        self._settle(key, status="InService", serving=_begun(row["pending"], self._world), pending=None)
+        self._settle(
+            key, status="InService", serving=_started_instances(row["pending"], self._context), pending=None
+        )
 
     async def _roll_back(self, key: Key, green: Fleet | None, reason: str) -> None:
         """Back to the old deployment, which never stopped serving; a rule for phase `rollback` makes it fail."""
@@ -127,9 +131,11 @@ class Courses:
         serving = self._row(key)["serving"]
         try:
             for variant in serving["variants"]:
-                place = Place(*key, variant["name"], variant["params"].get("InstanceType", "serverless"))
-                await self._fleets.made_by.pass_by("rollback", place)
-            await self._world.clock.sleep(SCALING)
+                place = InstanceLocation(
+                    *key, variant["name"], variant["params"].get("InstanceType", "serverless")
+                )
+                await self._fleets.instances.apply_faults("rollback", place)
+            await self._context.clock.sleep(SCALING)
         except HostingFailed as exc:
             self._settle(key, status="UpdateRollbackFailed", failure=exc.reason)
             return
@@ -142,7 +148,7 @@ class Courses:
         await self._fleets.take_down(green)
 
     async def _scale(self, key: Key) -> None:
-        await self._world.clock.sleep(SCALING)
+        await self._context.clock.sleep(SCALING)
         row = self._row(key)
         if row["serving"] is not None:
             for variant in row["serving"]["variants"]:
@@ -152,16 +158,16 @@ class Courses:
     async def _delete(self, key: Key) -> None:
         over = self._row(key)["modified"] + DELETION
         await self._fleets.take_down_all(key)
-        await self._world.clock.until(over)
+        await self._context.clock.until(over)
         self._records.drop(key)
 
-    async def _revive(self, key: Key) -> None:
+    async def _restart(self, key: Key) -> None:
         """Its containers, where they do not run: the emulator was started anew."""
         row = self._row(key)
         if key in self._fleets.routes or row["serving"] is None:
             return
         try:
-            self._fleets.routes[key] = Route(await self._fleets.bring_up(key, row["serving"]))
+            self._fleets.routes[key] = TrafficRoute(await self._fleets.start(key, row["serving"]))
         except HostingFailed as exc:
             self._settle(key, failure=exc.reason)
 
@@ -172,7 +178,7 @@ class Courses:
         self._records.change(key, **changes)
 
 
-def _begun(deployment: Row, world: World) -> Row:
+def _started_instances(deployment: Row, context: EmulatorContext) -> Row:
     for variant in deployment["variants"]:
-        variant["resolved"] = world.clock.now()
+        variant["resolved"] = context.clock.now()
     return deployment

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Answer, Call, Hang
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 
 
-async def pass_by(world: World, call: Call) -> None:
+async def apply_faults(context: EmulatorContext, call: Call) -> None:
     """Where a rule strikes: wait its delay, then fail (`answer`, its body the reason) or hang."""
-    rule = world.faults.strike(call)
+    rule = context.faults.apply(call)
     if rule is None:
         return
-    await world.clock.sleep(rule.delay)
+    await context.clock.sleep(rule.delay)
     match rule.do:
         case Answer(body=body):
             raise HostingFailed(body)
         case Hang(seconds=seconds):
-            await world.clock.sleep(seconds)
+            await context.clock.sleep(seconds)
         case _:
             return

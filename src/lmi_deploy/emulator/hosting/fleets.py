@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from lmi_deploy.emulator.hosting.instances import GRACE, Instance, Instances, Place
+from lmi_deploy.emulator.hosting.instances import GRACE, HostingInstance, InstanceLocation, Instances
 from lmi_deploy.emulator.hosting.tasks import Key
 from lmi_deploy.emulator.record_store import Row
 
@@ -17,14 +17,16 @@ class Fleet:
     """Every variant of one deployment. Of a variant's instances one is real."""
 
     deployment: Row
-    instances: dict[str, Instance]
+    instances: dict[str, HostingInstance]
 
-    def choose(self, variant: str | None) -> tuple[str, Instance] | None:
+    def choose(self, variant: str | None) -> tuple[str, HostingInstance] | None:
         """The variant named, else one by the weights."""
         if variant is not None:
             return (variant, self.instances[variant]) if variant in self.instances else None
-        variants = [held for held in self.deployment["variants"] if held["name"] in self.instances]
-        weights = [held["weight"] for held in variants]
+        variants = [
+            existing for existing in self.deployment["variants"] if existing["name"] in self.instances
+        ]
+        weights = [existing["weight"] for existing in variants]
         if not variants or sum(weights) <= 0:
             return None
         name = random.choices(variants, weights)[0]["name"]
@@ -32,14 +34,14 @@ class Fleet:
 
 
 @dataclass(slots=True)
-class Route:
+class TrafficRoute:
     """Where requests go: `green` gets its share of them while it replaces `blue`."""
 
     blue: Fleet
     green: Fleet | None = None
     share: float = 0.0
 
-    def choose(self, variant: str | None) -> tuple[str, Instance] | None:
+    def choose(self, variant: str | None) -> tuple[str, HostingInstance] | None:
         to_green = self.green is not None and random.random() < self.share
         fleet = self.green if to_green and self.green is not None else self.blue
         return fleet.choose(variant)
@@ -47,13 +49,13 @@ class Route:
 
 @dataclass(slots=True)
 class Fleets:
-    made_by: Instances
-    routes: dict[Key, Route] = field(default_factory=dict)
+    instances: Instances
+    routes: dict[Key, TrafficRoute] = field(default_factory=dict)
 
-    async def bring_up(self, key: Key, deployment: Row) -> Fleet:
+    async def start(self, key: Key, deployment: Row) -> Fleet:
         """All variants at once; when one fails, none is left, and its reason is raised."""
         work = [
-            asyncio.ensure_future(self._bring_up(key, variant, deployment["began"]))
+            asyncio.ensure_future(self._start(key, variant, deployment["began"]))
             for variant in deployment["variants"]
         ]
         try:
@@ -65,25 +67,25 @@ class Fleets:
             deployment, {instance.place.variant: instance for instance in up if instance is not None}
         )
 
-    async def _bring_up(self, key: Key, variant: Row, began: float) -> Instance | None:
+    async def _start(self, key: Key, variant: Row, started: float) -> HostingInstance | None:
         """None of a variant for inference components, which come later."""
-        place = Place(*key, variant["name"], variant["params"].get("InstanceType", "serverless"))
+        place = InstanceLocation(*key, variant["name"], variant["params"].get("InstanceType", "serverless"))
         if variant["model"] is None:
-            await self.made_by.provision(place, began)
+            await self.instances.provision(place, started)
             return None
         role = variant["model"].get("ExecutionRoleArn", "")
-        return await self.made_by.bring_up(place, variant, role=role, began=began)
+        return await self.instances.start(place, variant, role=role, started=started)
 
-    async def _give_up(self, work: Sequence[asyncio.Future[Instance | None]]) -> None:
+    async def _give_up(self, work: Sequence[asyncio.Future[HostingInstance | None]]) -> None:
         for one in work:
             one.cancel()
         for outcome in await asyncio.gather(*work, return_exceptions=True):
-            if isinstance(outcome, Instance):
-                await self.made_by.take_down(outcome, grace=0.0)
+            if isinstance(outcome, HostingInstance):
+                await self.instances.take_down(outcome, grace=0.0)
 
     async def take_down(self, fleet: Fleet | None, *, grace: float = GRACE) -> None:
         if fleet is not None:
-            ends = (self.made_by.take_down(one, grace=grace) for one in fleet.instances.values())
+            ends = (self.instances.take_down(one, grace=grace) for one in fleet.instances.values())
             await asyncio.gather(*ends)
 
     async def take_down_all(self, key: Key, *, grace: float = GRACE) -> None:

@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import aiohttp
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Call
-from lmi_deploy.emulator.hosting.container_files import Layer, Layout, require_container
+from lmi_deploy.emulator.hosting.container_files import ContainerFiles, Layout, require_container
 from lmi_deploy.emulator.hosting.failure_reasons import no_ping, slow_download
-from lmi_deploy.emulator.hosting.fault_points import pass_by
-from lmi_deploy.emulator.hosting.network_access import Reach
-from lmi_deploy.emulator.jobs.image_environment import Image
+from lmi_deploy.emulator.hosting.fault_points import apply_faults
+from lmi_deploy.emulator.hosting.network_access import NetworkAccess
+from lmi_deploy.emulator.jobs.image_environment import JobImage
 from lmi_deploy.emulator.logs.groups import LogGroups
-from lmi_deploy.emulator.logs.shipping import POLL, Shipping
+from lmi_deploy.emulator.logs.shipping import POLL, LogShipper
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.model_sources import sources_of
 from lmi_deploy.ports.model_server import Launch, ModelServer
@@ -37,22 +37,22 @@ GRACE: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Workshop:
+class ContainerRuntime:
     """What containers are made of. Without `servers` none is started, and invocations are echoed."""
 
     servers: ModelServer | None
     python: Path
     engine: Callable[[], Path]
     processes: Processes
-    mark: str
+    process_mark: str
     """A variable in the environment of all that is started."""
-    reach: Reach = field(default_factory=Reach)
-    image: Image | None = None
+    reach: NetworkAccess = field(default_factory=NetworkAccess)
+    image: JobImage | None = None
     """Of processing jobs; without it they end at once."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class InstanceLocation:
     region: str
     endpoint: str
     variant: str
@@ -80,8 +80,8 @@ class Place:
 
 
 @dataclass(slots=True)
-class Instance:
-    place: Place
+class HostingInstance:
+    place: InstanceLocation
     id: str
     root: Path
     port: int | None = None
@@ -102,122 +102,126 @@ class Instance:
 class Instances:
     """Starts and ends them. Everything that it waits for can be made to fail, hang or take long by a rule."""
 
-    world: World
-    layer: Layer
-    workshop: Workshop
+    context: EmulatorContext
+    layer: ContainerFiles
+    runtime: ContainerRuntime
     logs: Callable[[str], LogGroups]
     root: Path
 
-    async def bring_up(self, place: Place, variant: Row, *, role: str, began: float) -> Instance:
-        """An instance that answers /ping, asked for at `began`; HostingFailed with the reason, and nothing left."""
+    async def start(
+        self, place: InstanceLocation, variant: Row, *, role: str, started: float
+    ) -> HostingInstance:
+        """An instance that answers /ping, asked for at `started`; HostingFailed with the reason, and nothing left."""
         name = f"i-{secrets.token_hex(8)}"
         root = self.root / place.region / place.endpoint / f"{place.variant}-{name}"
-        instance = Instance(place, name, root)
+        instance = HostingInstance(place, name, root)
         try:
-            await self._bring_up(instance, variant, role, began)
+            await self._start(instance, variant, role, started)
         except BaseException:
             await self.take_down(instance, grace=0.0)
             raise
         return instance
 
-    async def _bring_up(self, instance: Instance, variant: Row, role: str, began: float) -> None:
-        await self.provision(instance.place, began)
+    async def _start(self, instance: HostingInstance, variant: Row, role: str, started: float) -> None:
+        await self.provision(instance.place, started)
         isolated = bool(variant["model"].get("EnableNetworkIsolation"))
-        layout = await self._lay(instance, variant, role, isolated=isolated)
-        reach = self.workshop.reach.variables(self.world, role, instance.place.region, isolated=isolated)
+        layout = await self._write_files(instance, variant, role, isolated=isolated)
+        reach = self.runtime.reach.variables(self.context, role, instance.place.region, isolated=isolated)
         instance.variables = {**reach, **layout.environment}
-        await self.pass_by("start", instance.place)
+        await self.apply_faults("start", instance.place)
         await self._healthy(instance, variant["params"], layout)
 
-    async def provision(self, place: Place, began: float) -> None:
-        await self.pass_by("provision", place)
-        await self.world.clock.until(began + PROVISION)
+    async def provision(self, place: InstanceLocation, started: float) -> None:
+        await self.apply_faults("provision", place)
+        await self.context.clock.until(started + PROVISION)
 
-    async def pass_by(self, phase: str, place: Place) -> None:
-        await pass_by(self.world, Call("HOSTING", place.path(phase)))
+    async def apply_faults(self, phase: str, place: InstanceLocation) -> None:
+        await apply_faults(self.context, Call("HOSTING", place.path(phase)))
 
-    async def _lay(self, instance: Instance, variant: Row, role: str, *, isolated: bool) -> Layout:
+    async def _write_files(
+        self, instance: HostingInstance, variant: Row, role: str, *, isolated: bool
+    ) -> Layout:
         container = require_container(variant["model"], instance.place.words)
         limit = variant["params"].get("ModelDataDownloadTimeoutInSeconds", DOWNLOAD_LIMIT)
 
         async def fetch() -> Layout:
-            await self.pass_by("download", instance.place)
-            lay = self.layer.lay
+            await self.apply_faults("download", instance.place)
+            lay = self.layer.write
             return await asyncio.to_thread(lay, instance.root, container, role=role, isolated=isolated)
 
         try:
-            return await self.world.clock.within(limit, fetch())
+            return await self.context.clock.within(limit, fetch())
         except TimeoutError as exc:
             uri = next((source.uri for source in sources_of(container)), "")
             raise slow_download(uri, limit) from exc
 
-    async def _healthy(self, instance: Instance, params: Mapping[str, Any], layout: Layout) -> None:
+    async def _healthy(self, instance: HostingInstance, params: Mapping[str, Any], layout: Layout) -> None:
         """Start it, start it again when it ends, until it answers or the time is over."""
-        if self.workshop.servers is None:
+        if self.runtime.servers is None:
             return
         limit = params.get("ContainerStartupHealthCheckTimeoutInSeconds", STARTUP_LIMIT)
-        deadline = self.world.clock.now() + limit
+        deadline = self.context.clock.now() + limit
         instance.pump = asyncio.create_task(self._ship(instance))
         for _ in range(RESTARTS):
             try:
-                if await self.world.clock.within(
-                    deadline - self.world.clock.now(), self._answers(instance, layout)
+                if await self.context.clock.within(
+                    deadline - self.context.clock.now(), self._is_responding(instance, layout)
                 ):
                     return
             except TimeoutError:
                 break
         # It will not come up any more; the service waits all the same.
-        await self.world.clock.until(deadline)
+        await self.context.clock.until(deadline)
         raise no_ping(instance.place.words)
 
-    async def _answers(self, instance: Instance, layout: Layout) -> bool:
+    async def _is_responding(self, instance: HostingInstance, layout: Layout) -> bool:
         """False when the container ended."""
         if layout.complaint:
-            self._shipping(instance).say(layout.complaint)
+            self._shipping(instance).write_line(layout.complaint)
             return False
-        servers = self.workshop.servers
+        servers = self.runtime.servers
         assert servers is not None
         await asyncio.to_thread(servers.start, self._launch(instance, layout))
         async with aiohttp.ClientSession() as session:
             while True:
-                seen = await asyncio.to_thread(servers.look, instance.home)
-                if seen.phase in ("failed", "gone"):
+                observed = await asyncio.to_thread(servers.status, instance.home)
+                if observed.phase in ("failed", "gone"):
                     return False
-                if seen.port and await _pings(session, seen.port):
-                    instance.port = seen.port
+                if observed.port and await _pings(session, observed.port):
+                    instance.port = observed.port
                     return True
                 await asyncio.sleep(POLL)
 
-    def _launch(self, instance: Instance, layout: Layout) -> Launch:
+    def _launch(self, instance: HostingInstance, layout: Layout) -> Launch:
         return Launch(
             model_folder=layout.model_folder,
             home=instance.home,
-            python=self.workshop.python,
-            engine=self.workshop.engine(),
+            python=self.runtime.python,
+            engine=self.runtime.engine(),
             host="127.0.0.1",
             port=0,
             environment=instance.variables,
             labels={"endpoint": instance.place.endpoint, "variant": instance.place.variant},
         )
 
-    async def _ship(self, instance: Instance) -> None:
+    async def _ship(self, instance: HostingInstance) -> None:
         """Container output to its log stream, line by line, as long as the instance lives."""
-        servers = self.workshop.servers
-        if servers is None or self._is_mute(instance):
+        servers = self.runtime.servers
+        if servers is None or self._is_silenced(instance):
             return
         await self._shipping(instance, servers.log(instance.home)).run()
 
-    def _shipping(self, instance: Instance, path: Path = Path()) -> Shipping:
+    def _shipping(self, instance: HostingInstance, path: Path = Path()) -> LogShipper:
         logs = self.logs(instance.place.region)
-        return Shipping(path, logs, instance.place.log_group, instance.log_stream)
+        return LogShipper(path, logs, instance.place.log_group, instance.log_stream)
 
-    def _is_mute(self, instance: Instance) -> bool:
+    def _is_silenced(self, instance: HostingInstance) -> bool:
         """A rule for phase `logs`: no log group is ever made, as with a container that never started."""
-        return self.world.faults.strike(Call("HOSTING", instance.place.path("logs"))) is not None
+        return self.context.faults.apply(Call("HOSTING", instance.place.path("logs"))) is not None
 
-    async def take_down(self, instance: Instance, *, grace: float = GRACE) -> None:
-        if self.workshop.servers is not None and instance.home.exists():
-            await asyncio.to_thread(self.workshop.servers.stop, instance.home, grace=grace)
+    async def take_down(self, instance: HostingInstance, *, grace: float = GRACE) -> None:
+        if self.runtime.servers is not None and instance.home.exists():
+            await asyncio.to_thread(self.runtime.servers.stop, instance.home, grace=grace)
         if instance.pump is not None:
             await asyncio.sleep(2 * POLL)
             instance.pump.cancel()
@@ -228,8 +232,8 @@ class Instances:
     def sweep(self) -> None:
         """End and remove what an emulator before this one left."""
         for root in self.root.glob("*/*/*/"):
-            if self.workshop.servers is not None and (root / "home").exists():
-                self.workshop.servers.stop(root / "home", grace=0.0)
+            if self.runtime.servers is not None and (root / "home").exists():
+                self.runtime.servers.stop(root / "home", grace=0.0)
             shutil.rmtree(root, ignore_errors=True)
 
 
@@ -237,7 +241,7 @@ async def _pings(session: aiohttp.ClientSession, port: int) -> bool:
     try:
         async with session.get(
             f"http://127.0.0.1:{port}/ping", timeout=aiohttp.ClientTimeout(total=2.0)
-        ) as answer:
-            return answer.status == 200
+        ) as response:
+            return response.status == 200
     except (aiohttp.ClientError, TimeoutError):
         return False

@@ -11,7 +11,7 @@ from lmi_deploy.emulator.context import Credentials
 _CHUNK = 1 << 20
 
 
-class Fetching(Protocol):
+class ObjectSource(Protocol):
     """`Objects`, and their bytes; called in a thread."""
 
     def keys(self, bucket: str, prefix: str) -> list[str]: ...
@@ -27,29 +27,29 @@ class MotoObjects:
         self._account = account
 
     def keys(self, bucket: str, prefix: str) -> list[str]:
-        held = s3_backend(self._account).buckets.get(bucket)
-        return sorted(key for key in held.keys if key.startswith(prefix)) if held is not None else []
+        existing = s3_backend(self._account).buckets.get(bucket)
+        return sorted(key for key in existing.keys if key.startswith(prefix)) if existing is not None else []
 
     def fetch(self, bucket: str, key: str, to: Path) -> None:
-        held = s3_backend(self._account).get_object(bucket, key)
-        if held is None:
+        existing = s3_backend(self._account).get_object(bucket, key)
+        if existing is None:
             raise FileNotFoundError(f"s3://{bucket}/{key}")
         with to.open("wb") as target:
-            target.write(held.value)
+            target.write(existing.value)
 
     def put(self, bucket: str, key: str, content: bytes, *, content_type: str) -> None:
-        held = s3_backend(self._account).put_object(bucket, key, content)
-        held.set_metadata({"Content-Type": content_type})
+        existing = s3_backend(self._account).put_object(bucket, key, content)
+        existing.set_metadata({"Content-Type": content_type})
 
 
-class OutsideObjects:
+class ExternalObjects:
     """An S3 server that is not ours, with the key that it knows."""
 
     def __init__(self, url: str, region: str, keys: Credentials) -> None:
         self._url = url
         self._region = region
         self._keys = keys
-        self._held: Any = None
+        self._credentials: Any = None
 
     def keys(self, bucket: str, prefix: str) -> list[str]:
         client = self._client()
@@ -72,17 +72,17 @@ class OutsideObjects:
         self._client().put_object(Bucket=bucket, Key=key, Body=content, ContentType=content_type)
 
     def _client(self) -> Any:
-        if self._held is None:
+        if self._credentials is None:
             import botocore.session
 
-            self._held = botocore.session.Session().create_client(
+            self._credentials = botocore.session.Session().create_client(
                 "s3",
                 endpoint_url=self._url,
                 region_name=self._region,
                 aws_access_key_id=self._keys.key,
                 aws_secret_access_key=self._keys.secret,
             )
-        return self._held
+        return self._credentials
 
 
 def s3_backend(account: str) -> Any:
@@ -95,6 +95,6 @@ def has_tags(account: str, path: str) -> bool:
     """Whether moto keeps tags of the object at `bucket/key`."""
     bucket, _, key = path.partition("/")
     backend = s3_backend(account)
-    held = backend.buckets.get(bucket)
-    found = held.keys.get(key) if held is not None else None
+    existing = backend.buckets.get(bucket)
+    found = existing.keys.get(key) if existing is not None else None
     return found is not None and bool(backend.tagger.get_tag_dict_for_resource(found.arn))

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.naming import Kind
 
@@ -51,26 +51,26 @@ async def _after(before: asyncio.Task[None] | None, work: Callable[[], Awaitable
 class Records:
     """Of one kind, in all regions."""
 
-    world: World
+    context: EmulatorContext
     kind: Kind
 
     def all(self) -> Iterator[Key]:
-        for region in self.world.store.regions(self.kind.table):
-            for name, _ in self.world.table(self.kind.table, region).rows():
+        for region in self.context.store.regions(self.kind.table):
+            for name, _ in self.context.table(self.kind.table, region).rows():
                 yield region, name
 
     def get(self, key: Key) -> Row:
-        row = self.world.table(self.kind.table, key[0]).get(key[1])
+        row = self.context.table(self.kind.table, key[0]).get(key[1])
         assert row is not None, key
         return row
 
     def change(self, key: Key, **changes: Any) -> None:
         row = self.get(key)
-        row.update(changes, modified=self.world.clock.now())
-        self.world.table(self.kind.table, key[0]).put(key[1], row)
+        row.update(changes, modified=self.context.clock.now())
+        self.context.table(self.kind.table, key[0]).put(key[1], row)
 
     def drop(self, key: Key) -> None:
-        self.world.table(self.kind.table, key[0]).drop(key[1])
+        self.context.table(self.kind.table, key[0]).drop(key[1])
 
 
 def report(task: asyncio.Task[None]) -> None:

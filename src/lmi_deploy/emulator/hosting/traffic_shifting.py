@@ -10,12 +10,12 @@ from lmi_deploy.emulator.record_store import Row
 
 
 @dataclass(frozen=True, slots=True)
-class Shift:
+class TrafficStep:
     share: float
     wait: float
 
 
-def shifts(guard: Row | None, instances: int) -> Iterator[Shift]:
+def shifts(guard: Row | None, instances: int) -> Iterator[TrafficStep]:
     """All at once, canary, linear or rolling, as the deployment policy says."""
     if guard and "RollingUpdatePolicy" in guard:
         policy = guard["RollingUpdatePolicy"]
@@ -25,12 +25,12 @@ def shifts(guard: Row | None, instances: int) -> Iterator[Shift]:
     wait = float(routing.get("WaitIntervalInSeconds", 0))
     match routing.get("Type"):
         case "CANARY":
-            yield Shift(_fraction(routing["CanarySize"], instances), wait)
-            yield Shift(1.0, wait)
+            yield TrafficStep(_fraction(routing["CanarySize"], instances), wait)
+            yield TrafficStep(1.0, wait)
         case "LINEAR":
             yield from _linear(routing["LinearStepSize"], instances, wait)
         case _:
-            yield Shift(1.0, wait)
+            yield TrafficStep(1.0, wait)
 
 
 def termination_wait(guard: Row | None) -> float:
@@ -45,10 +45,10 @@ def execution_limit(guard: Row | None) -> float:
     return float(next((limit for limit in limits if limit is not None), math.inf))
 
 
-def _linear(size: Row, instances: int, wait: float) -> Iterator[Shift]:
+def _linear(size: Row, instances: int, wait: float) -> Iterator[TrafficStep]:
     steps = max(1, math.ceil(1.0 / _fraction(size, instances)))
     for step in range(1, steps + 1):
-        yield Shift(step / steps, float(wait))
+        yield TrafficStep(step / steps, float(wait))
 
 
 def _fraction(size: Row, instances: int) -> float:

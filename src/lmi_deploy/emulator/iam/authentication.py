@@ -20,7 +20,7 @@ from lmi_deploy.emulator.iam.keyring import Keyring
 from lmi_deploy.emulator.iam.request_permissions import denial
 from lmi_deploy.emulator.runtime.requests import is_invocation
 from lmi_deploy.emulator.wire import query, signature_check
-from lmi_deploy.emulator.wire.canonical_request import Wire
+from lmi_deploy.emulator.wire.canonical_request import SignableRequest
 from lmi_deploy.emulator.wire.dispatch import called, refusal
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.signature import Signature, read_signature, required
@@ -127,13 +127,13 @@ class Authentication:
         return kind.lower() == "basic" and self.keyring.is_own(ident, secret)
 
 
-def _wire(request: web.Request) -> Wire:
-    return Wire(request.method, request.raw_path, tuple(request.headers.items()))
+def _wire(request: web.Request) -> SignableRequest:
+    return SignableRequest(request.method, request.raw_path, tuple(request.headers.items()))
 
 
 def _locked() -> web.Response:
-    told = 'the emulator\'s key is asked for: curl --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"'
-    return web.json_response({"error": told}, status=401)
+    message = 'the emulator\'s key is asked for: curl --user "$AWS_ACCESS_KEY_ID:$AWS_SECRET_ACCESS_KEY"'
+    return web.json_response({"error": message}, status=401)
 
 
 async def refused_request(request: web.Request, error: ApiError) -> web.Response:

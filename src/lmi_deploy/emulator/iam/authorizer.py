@@ -12,7 +12,7 @@ from lmi_deploy.emulator.wire.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class AuthorizedCaller:
     arn: str
     documents: tuple[Document, ...]
 
@@ -20,7 +20,7 @@ class Caller:
 class AccessDenied(ApiError):
     """AWS's words, which name the caller, the action and the resource."""
 
-    def __init__(self, caller: Caller, request: Request) -> None:
+    def __init__(self, caller: AuthorizedCaller, request: Request) -> None:
         why = (
             "with an explicit deny in an identity-based policy"
             if denies(caller.documents, request)
@@ -34,7 +34,7 @@ class AccessDenied(ApiError):
         )
 
 
-class Guard:
+class Authorizer:
     def __init__(self, account: str) -> None:
         self._account = account
         self._used: dict[str, dict[tuple[str, str], None]] = {}
@@ -54,16 +54,16 @@ class Guard:
             if not allows(caller.documents, request):
                 raise AccessDenied(caller, request)
 
-    def _caller(self, key: str) -> Caller | None:
+    def _caller(self, key: str) -> AuthorizedCaller | None:
         backend = iam_backend(self._account)
         user = backend.get_user_from_access_key_id(key)
         if user is not None:
-            return Caller(user.arn, tuple(_of_user(backend, user)))
+            return AuthorizedCaller(user.arn, tuple(_of_user(backend, user)))
         assumed = sts_backend(self._account).get_assumed_role_from_access_key(key)
         if assumed is None:
             return None
         role = next((role for role in backend.roles.values() if role.arn == assumed.role_arn), None)
-        return Caller(assumed.arn, tuple(policies_of(role)) if role is not None else ())
+        return AuthorizedCaller(assumed.arn, tuple(policies_of(role)) if role is not None else ())
 
 
 def documents_of(account: str, arn: str) -> tuple[Document, ...] | None:

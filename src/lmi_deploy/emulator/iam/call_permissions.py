@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask, World, tags_of
-from lmi_deploy.emulator.iam.implied_permissions import behind_hosting, behind_scaling
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, tags_of
+from lmi_deploy.emulator.iam.implied_permissions import hosting_permissions, scaling_permissions
 from lmi_deploy.emulator.iam.policy_evaluation import Request
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.naming import (
@@ -39,56 +39,58 @@ _SCALED: Final = (
 )
 
 
-def required_rights(world: World, service: str, ask: Ask) -> Iterator[Request]:
+def required_rights(context: EmulatorContext, service: str, request: ApiRequest) -> Iterator[Request]:
     """All must be allowed."""
     if service == "sagemaker":
-        yield from _sagemaker(world, ask)
-        yield from behind_hosting(world, ask)
+        yield from _sagemaker(context, request)
+        yield from hosting_permissions(context, request)
         return
-    action = f"{PREFIXES.get(service, service)}:{ask.operation}"
-    yield Request(action, _resource(world, service, ask))
+    action = f"{PREFIXES.get(service, service)}:{request.operation}"
+    yield Request(action, _resource(context, service, request))
     if service == "application-autoscaling":
-        yield from behind_scaling(world, ask)
+        yield from scaling_permissions(context, request)
 
 
-def invoking(world: World, region: str, operation: str, endpoint: str) -> Request:
-    row = world.table(ENDPOINT.table, region).get(endpoint)
-    arn = arn_of(world, region, ENDPOINT, endpoint)
+def invoking(context: EmulatorContext, region: str, operation: str, endpoint: str) -> Request:
+    row = context.table(ENDPOINT.table, region).get(endpoint)
+    arn = arn_of(context, region, ENDPOINT, endpoint)
     return Request(f"sagemaker:{operation}", arn, _resource_tags(row))
 
 
-def _sagemaker(world: World, ask: Ask) -> Iterator[Request]:
-    action, params = f"sagemaker:{ask.operation}", ask.params
-    for arn in _arns(world, ask):
-        found = by_arn(world, arn)
+def _sagemaker(emulator: EmulatorContext, request: ApiRequest) -> Iterator[Request]:
+    action, params = f"sagemaker:{request.operation}", request.params
+    for arn in _arns(emulator, request):
+        found = by_arn(emulator, arn)
         context = {**_request_tags(params), **_resource_tags(found[3] if found else None)}
         yield Request(action, arn, context)
-    if ask.operation.startswith("Create") and params.get("Tags"):
-        yield Request("sagemaker:AddTags", next(_arns(world, ask)), _request_tags(params))
-    if ask.operation == "DeleteEndpoint" and scaled_variants(world, ask.region, params["EndpointName"]):
+    if request.operation.startswith("Create") and params.get("Tags"):
+        yield Request("sagemaker:AddTags", next(_arns(emulator, request)), _request_tags(params))
+    if request.operation == "DeleteEndpoint" and scaled_variants(
+        emulator, request.region, params["EndpointName"]
+    ):
         yield Request("application-autoscaling:DeregisterScalableTarget", "*", refusal=_SCALED)
     role = params.get("ExecutionRoleArn") or params.get("RoleArn")
     if role:
         yield Request("iam:PassRole", role, {"iam:passedtoservice": "sagemaker.amazonaws.com"})
 
 
-def _arns(world: World, ask: Ask) -> Iterator[str]:
+def _arns(context: EmulatorContext, request: ApiRequest) -> Iterator[str]:
     """The resources of a call; for lists, all."""
-    if ask.operation.startswith("List") and ask.operation != "ListTags":
+    if request.operation.startswith("List") and request.operation != "ListTags":
         yield "*"
         return
-    if "ResourceArn" in ask.params:
-        yield ask.params["ResourceArn"]
+    if "ResourceArn" in request.params:
+        yield request.params["ResourceArn"]
     for name, kind in NAMES.items():
-        if name in ask.params:
-            yield arn_of(world, ask.region, kind, ask.params[name])
+        if name in request.params:
+            yield arn_of(context, request.region, kind, request.params[name])
 
 
 def _request_tags(params: Mapping[str, Any]) -> dict[str, str]:
     tags = tags_of(params)
-    told = {f"aws:requesttag/{key.lower()}": value for key, value in tags.items()}
+    description = {f"aws:requesttag/{key.lower()}": value for key, value in tags.items()}
     keys = [*tags, *params.get("TagKeys", ())]
-    return {**told, "aws:tagkeys": "\n".join(keys)} if keys else told
+    return {**description, "aws:tagkeys": "\n".join(keys)} if keys else description
 
 
 def _resource_tags(row: Row | None) -> dict[str, str]:
@@ -97,17 +99,17 @@ def _resource_tags(row: Row | None) -> dict[str, str]:
     return {f"{prefix}:resourcetag/{key}": value for prefix in ("aws", "sagemaker") for key, value in pairs}
 
 
-def _resource(world: World, service: str, ask: Ask) -> str:
-    params = ask.params
-    if service == "logs" and ask.operation != "DescribeLogGroups":
+def _resource(context: EmulatorContext, service: str, request: ApiRequest) -> str:
+    params = request.params
+    if service == "logs" and request.operation != "DescribeLogGroups":
         name = str(params.get("logGroupName") or params.get("logGroupIdentifier") or "")
         name = name.split(":log-group:")[-1].removesuffix(":*")
         last = f"log-stream:{params['logStreamName']}" if "logStreamName" in params else "*"
-        return world.arn("logs", ask.region, f"log-group:{name}:{last}")
+        return context.arn("logs", request.region, f"log-group:{name}:{last}")
     if service == "logs":
-        return world.arn("logs", ask.region, "log-group:*")
+        return context.arn("logs", request.region, "log-group:*")
     if service == "cloudwatch" and "AlarmName" in params:
-        return world.arn("cloudwatch", ask.region, f"alarm:{params['AlarmName']}")
-    if service == "application-autoscaling" and not ask.operation.startswith("Describe"):
-        return world.arn("application-autoscaling", ask.region, "scalable-target/*")
+        return context.arn("cloudwatch", request.region, f"alarm:{params['AlarmName']}")
+    if service == "application-autoscaling" and not request.operation.startswith("Describe"):
+        return context.arn("application-autoscaling", request.region, "scalable-target/*")
     return "*"

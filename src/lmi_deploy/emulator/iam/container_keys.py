@@ -19,22 +19,22 @@ _LASTING: Final = timedelta(hours=6)
 class ContainerKeys:
     """Who knows the address has the keys; it is as hard to guess as a key."""
 
-    _held: dict[str, Credentials] = field(default_factory=dict, repr=False)
+    _credentials: dict[str, Credentials] = field(default_factory=dict, repr=False)
 
-    def keep(self, credentials: Credentials) -> str:
+    def add(self, credentials: Credentials) -> str:
         """The path to them."""
         name = secrets.token_hex(16)
-        self._held[name] = credentials
+        self._credentials[name] = credentials
         return PATH.format(held=name)
 
-    async def show(self, request: web.Request) -> web.Response:
-        found = self._held.get(request.match_info["held"])
+    async def serve(self, request: web.Request) -> web.Response:
+        found = self._credentials.get(request.match_info["held"])
         if found is None:
             return web.json_response({"code": "NotFound", "message": "no such credentials"}, status=404)
-        told = {
+        description = {
             "AccessKeyId": found.key,
             "SecretAccessKey": found.secret,
             "Token": found.token,
             "Expiration": (datetime.now(UTC) + _LASTING).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
-        return web.json_response(told)
+        return web.json_response(description)

@@ -8,46 +8,46 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import unquote
 
-from lmi_deploy.emulator.context import Ask, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext
 from lmi_deploy.emulator.hosting.s3_reader import s3_backend
 from lmi_deploy.emulator.iam.policy_evaluation import Request
-from lmi_deploy.emulator.iam.request_permissions import Sent
+from lmi_deploy.emulator.iam.request_permissions import SignedRequest
 from lmi_deploy.emulator.iam.roles import iam_backend
 from lmi_deploy.emulator.scaling.naming import POLICIES
 
 SCALES: Final = "sagemaker.application-autoscaling.amazonaws.com"
 SCALING_ROLE: Final = "AWSServiceRoleForApplicationAutoScaling_SageMakerEndpoint"
 _KEY: Final = re.compile(r"KMSMasterKeyID': '([^']+)'")
-_LENT: Final = ("CreateEndpointConfig",)
+_GRANT_CREATORS: Final = ("CreateEndpointConfig",)
 
 
-def behind_scaling(world: World, ask: Ask) -> Iterator[Request]:
+def scaling_permissions(context: EmulatorContext, request: ApiRequest) -> Iterator[Request]:
     """Application Auto Scaling acts in its caller's name: on the variant, on the alarms, once for a role of its own."""
-    resource = str(ask.params.get("ResourceId", ""))
-    alarms = world.arn("cloudwatch", ask.region, f"alarm:TargetTracking-{resource}-AlarmHigh")
-    if ask.operation == "RegisterScalableTarget":
-        endpoint = world.arn("sagemaker", ask.region, "/".join(resource.split("/")[:2]))
+    resource = str(request.params.get("ResourceId", ""))
+    alarms = context.arn("cloudwatch", request.region, f"alarm:TargetTracking-{resource}-AlarmHigh")
+    if request.operation == "RegisterScalableTarget":
+        endpoint = context.arn("sagemaker", request.region, "/".join(resource.split("/")[:2]))
         yield Request("sagemaker:DescribeEndpoint", endpoint)
         yield Request("sagemaker:UpdateEndpointWeightsAndCapacities", endpoint)
-        if not _has_role(world.account):
+        if not _has_role(context.account):
             role = f"role/aws-service-role/{SCALES}/{SCALING_ROLE}"
             yield Request(
                 "iam:CreateServiceLinkedRole",
-                f"arn:aws:iam::{world.account}:{role}",
+                f"arn:aws:iam::{context.account}:{role}",
                 {"iam:awsservicename": SCALES},
             )
-    elif ask.operation == "PutScalingPolicy":
+    elif request.operation == "PutScalingPolicy":
         yield Request("cloudwatch:DescribeAlarms", alarms)
         yield Request("cloudwatch:PutMetricAlarm", alarms)
-    elif ask.operation == "DeleteScalingPolicy" and _is_tracked(world, ask):
+    elif request.operation == "DeleteScalingPolicy" and _is_tracked(context, request):
         yield Request("cloudwatch:DeleteAlarms", alarms)
 
 
-def link_scaling(world: World, ask: Ask) -> None:
+def link_scaling(context: EmulatorContext, request: ApiRequest) -> None:
     """What the first scaling of an account makes there."""
-    if ask.operation == "RegisterScalableTarget" and not _has_role(world.account):
+    if request.operation == "RegisterScalableTarget" and not _has_role(context.account):
         statement = {"Effect": "Allow", "Principal": {"Service": SCALES}, "Action": "sts:AssumeRole"}
-        iam_backend(world.account).create_role(
+        iam_backend(context.account).create_role(
             SCALING_ROLE,
             json.dumps({"Version": "2012-10-17", "Statement": [statement]}),
             f"/aws-service-role/{SCALES}/",
@@ -59,31 +59,31 @@ def link_scaling(world: World, ask: Ask) -> None:
         )
 
 
-def behind_hosting(world: World, ask: Ask) -> Iterator[Request]:
+def hosting_permissions(emulator: EmulatorContext, request: ApiRequest) -> Iterator[Request]:
     """The key of the volumes is lent to SageMaker by who creates what is encrypted with it."""
-    key = str(ask.params.get("KmsKeyId", ""))
-    if ask.operation in _LENT and key:
-        lent = {"kms:grantisforawsresource": "true"}
-        arn, context = key_of(world.account, ask.region, key)
+    key = str(request.params.get("KmsKeyId", ""))
+    if request.operation in _GRANT_CREATORS and key:
+        granted = {"kms:grantisforawsresource": "true"}
+        arn, context = key_of(emulator.account, request.region, key)
         yield Request("kms:DescribeKey", arn, context)
-        yield Request("kms:CreateGrant", arn, {**context, **lent})
+        yield Request("kms:CreateGrant", arn, {**context, **granted})
 
 
-def behind_storage(sent: Sent) -> Iterator[Request]:
+def storage_permissions(sent: SignedRequest) -> Iterator[Request]:
     """Of an encrypted bucket's objects: S3 asks for the key in the name of its caller."""
     bucket, _, key = unquote(sent.path).lstrip("/").partition("/")
-    held = s3_backend(sent.account).buckets.get(bucket)
-    if sent.service != "s3" or not key or held is None:
+    existing = s3_backend(sent.account).buckets.get(bucket)
+    if sent.service != "s3" or not key or existing is None:
         return
-    told = _KEY.search(str(held.encryption))
-    if told is None:
+    match = _KEY.search(str(existing.encryption))
+    if match is None:
         return
-    arn, context = key_of(sent.account, sent.region, told[1])
+    arn, context = key_of(sent.account, sent.region, match[1])
     for action in _uses(sent):
         yield Request(action, arn, context)
 
 
-def _uses(sent: Sent) -> tuple[str, ...]:
+def _uses(sent: SignedRequest) -> tuple[str, ...]:
     """Which uses of the key S3 asks for.
 
     Source: S3's API reference on CreateMultipartUpload (a part is encrypted with a key that was made when the upload
@@ -114,10 +114,10 @@ def _has_role(account: str) -> bool:
     return any(role.name == SCALING_ROLE for role in iam_backend(account).roles.values())
 
 
-def _is_tracked(world: World, ask: Ask) -> bool:
-    rows: list[Any] = [row["params"] for _, row in world.table(POLICIES, ask.region).rows()]
+def _is_tracked(context: EmulatorContext, request: ApiRequest) -> bool:
+    rows: list[Any] = [row["params"] for _, row in context.table(POLICIES, request.region).rows()]
     return any(
-        row["ResourceId"] == ask.params.get("ResourceId")
-        and row["PolicyName"] == ask.params.get("PolicyName")
+        row["ResourceId"] == request.params.get("ResourceId")
+        and row["PolicyName"] == request.params.get("PolicyName")
         for row in rows
     )

@@ -13,7 +13,7 @@ from typing import Final
 
 from lmi_deploy.emulator.context import Credentials
 from lmi_deploy.emulator.iam.roles import iam_backend, sts_backend
-from lmi_deploy.emulator.record_store import write_whole
+from lmi_deploy.emulator.record_store import write_atomically
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.signature import Signature
 from lmi_deploy.errors import UsageRefused
@@ -56,14 +56,14 @@ class OwnKeys:
     outside: KeyPair | None = None
 
     @property
-    def shown(self) -> KeyPair | None:
+    def displayed(self) -> KeyPair | None:
         """What clients are told; None where they have the outside server's key already."""
         return self.key if self.outside is None or self.is_given else None
 
     @property
     def s3(self) -> Credentials:
-        held = self.outside or self.key
-        return Credentials(held.id, held.secret, "")
+        existing = self.outside or self.key
+        return Credentials(existing.id, existing.secret, "")
 
 
 def own_keys(given: KeyPair | None, folder: Path | None, outside: Mapping[str, str] | None) -> OwnKeys:
@@ -79,11 +79,11 @@ def _own_key(given: KeyPair | None, folder: Path | None) -> KeyPair:
     """The key given, else the one that the state folder keeps, else a new one, which it keeps from now on."""
     path = folder / FILE if folder is not None else None
     if given is None and path is not None and path.is_file():
-        held = json.loads(path.read_bytes())
-        return KeyPair(str(held["id"]), str(held["secret"]))
+        existing = json.loads(path.read_bytes())
+        return KeyPair(str(existing["id"]), str(existing["secret"]))
     key = given or new_key()
     if path is not None:
-        write_whole(path, json.dumps({"id": key.id, "secret": key.secret}).encode())
+        write_atomically(path, json.dumps({"id": key.id, "secret": key.secret}).encode())
     return key
 
 
@@ -94,8 +94,8 @@ class Keyring:
 
     def is_own(self, ident: str, secret: str) -> bool:
         """Whether that is a key of the emulator itself, of the account's root."""
-        held = self._own.get(ident)
-        return held is not None and hmac.compare_digest(held.encode(), secret.encode())
+        existing = self._own.get(ident)
+        return existing is not None and hmac.compare_digest(existing.encode(), secret.encode())
 
     def secret(self, signature: Signature, now: datetime) -> str:
         """What a request with this key, and this session token, must be signed with; ApiError for an unknown one."""

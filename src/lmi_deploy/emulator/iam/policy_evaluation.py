@@ -79,15 +79,15 @@ def _touches(statement: Mapping[str, Any], request: Request) -> bool:
 
 def _holds(statement: Mapping[str, Any], request: Request) -> bool:
     return all(
-        _compare(operator, request.context.get(key.lower()), _several(wanted))
+        _compare(operator, request.context.get(key.lower()), _several(expected))
         for operator, keys in statement.get("Condition", {}).items()
-        for key, wanted in keys.items()
+        for key, expected in keys.items()
     )
 
 
-def _compare(operator: str, seen: str | None, wanted: list[str]) -> bool:
+def _compare(operator: str, observed: str | None, expected: list[str]) -> bool:
     if operator == "Null":
-        return (seen is None) == (wanted[0].lower() == "true")
+        return (observed is None) == (expected[0].lower() == "true")
     base = operator.removeprefix("ForAnyValue:").removeprefix("ForAllValues:")
     optional = base.endswith("IfExists") or operator.startswith("ForAllValues:")
     base = base.removesuffix("IfExists")
@@ -95,22 +95,22 @@ def _compare(operator: str, seen: str | None, wanted: list[str]) -> bool:
     if test is None:
         raise ValueError(f"condition operator {operator} is not emulated")
     is_negative = "Not" in base
-    if seen is None:
+    if observed is None:
         return optional or is_negative
-    held = [any(test(one, text) for text in wanted) != is_negative for one in seen.split("\n")]
-    return all(held) if operator.startswith("ForAllValues:") else any(held)
+    existing = [any(test(one, text) for text in expected) != is_negative for one in observed.split("\n")]
+    return all(existing) if operator.startswith("ForAllValues:") else any(existing)
 
 
-def _equal(seen: str, text: str) -> bool:
-    return seen == text
+def _equal(observed: str, text: str) -> bool:
+    return observed == text
 
 
-def _folded(seen: str, text: str) -> bool:
-    return seen.lower() == text.lower()
+def _folded(observed: str, text: str) -> bool:
+    return observed.lower() == text.lower()
 
 
-def _alike(seen: str, text: str) -> bool:
-    return _matches(seen, text)
+def _matches_pattern(observed: str, text: str) -> bool:
+    return _matches(observed, text)
 
 
 _OPERATORS: Final[Mapping[str, Callable[[str, str], bool]]] = {
@@ -118,12 +118,12 @@ _OPERATORS: Final[Mapping[str, Callable[[str, str], bool]]] = {
     "StringNotEquals": _equal,
     "StringEqualsIgnoreCase": _folded,
     "StringNotEqualsIgnoreCase": _folded,
-    "StringLike": _alike,
-    "StringNotLike": _alike,
-    "ArnEquals": _alike,
-    "ArnLike": _alike,
-    "ArnNotEquals": _alike,
-    "ArnNotLike": _alike,
+    "StringLike": _matches_pattern,
+    "StringNotLike": _matches_pattern,
+    "ArnEquals": _matches_pattern,
+    "ArnLike": _matches_pattern,
+    "ArnNotEquals": _matches_pattern,
+    "ArnNotLike": _matches_pattern,
     "Bool": _folded,
     "NumericEquals": _equal,
 }

@@ -37,9 +37,9 @@ def simulated(account: str, form: Form) -> tuple[int, bytes]:
     start = int(form.get("Marker", "0"))
     stop = start + int(form.get("MaxItems", _PAGE))
     more = f"<IsTruncated>true</IsTruncated><Marker>{stop}</Marker>" if stop < len(results) else ""
-    told = "".join(results[start:stop])
+    text = "".join(results[start:stop])
     return 200, (
-        f"<{OPERATION}Response><{OPERATION}Result><EvaluationResults>{told}</EvaluationResults>"
+        f"<{OPERATION}Response><{OPERATION}Result><EvaluationResults>{text}</EvaluationResults>"
         f"{more or '<IsTruncated>false</IsTruncated>'}</{OPERATION}Result></{OPERATION}Response>"
     ).encode()
 

@@ -38,18 +38,18 @@ def exceeded_quota(account: str, form: Mapping[str, str]) -> str:
         return f"Cannot exceed quota for ACLSizePerRole: {_TRUST_MOST}"
     if action in _ATTACH:
         kind = _ATTACH[action]
-        held = _holder(account, kind, form)
-        attached = {} if held is None else held.managed_policies
+        existing = _holder(account, kind, form)
+        attached = {} if existing is None else existing.managed_policies
         if form.get("PolicyArn") not in attached and len(attached) >= _ATTACHED_MOST:
             return f"Cannot exceed quota for PoliciesPer{kind.title()}: {_ATTACHED_MOST}"
     return ""
 
 
 def _inline(account: str, kind: str, most: int, form: Mapping[str, str]) -> str:
-    held = _holder(account, kind, form)
-    if held is None:
+    existing = _holder(account, kind, form)
+    if existing is None:
         return ""  # moto says that it is not there
-    others = [text for name, text in held.policies.items() if name != form.get("PolicyName")]
+    others = [text for name, text in existing.policies.items() if name != form.get("PolicyName")]
     if _size(form.get("PolicyDocument", "")) + sum(map(_size, others)) <= most:
         return ""
     return f"Maximum policy size of {most} bytes exceeded for {kind} {form.get(f'{kind.title()}Name')}"
@@ -60,8 +60,8 @@ def _holder(account: str, kind: str, form: Mapping[str, str]) -> Any:
     backend, name = iam_backend(account), form.get(f"{kind.title()}Name")
     if kind == "group":
         return backend.groups.get(name)
-    held = backend.roles if kind == "role" else backend.users
-    return next((one for one in held.values() if one.name == name), None)
+    existing = backend.roles if kind == "role" else backend.users
+    return next((one for one in existing.values() if one.name == name), None)
 
 
 def _size(document: str) -> int:

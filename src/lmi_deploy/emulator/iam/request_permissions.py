@@ -49,7 +49,7 @@ _BUCKET_PARTS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SignedRequest:
     """A request as far as its rights follow from it."""
 
     service: str
@@ -62,7 +62,7 @@ class Sent:
     body: bytes
 
 
-def rights(sent: Sent) -> Iterator[Request]:
+def rights(sent: SignedRequest) -> Iterator[Request]:
     if sent.service == "s3":
         yield from _s3(sent)
         return
@@ -76,7 +76,7 @@ def rights(sent: Sent) -> Iterator[Request]:
         yield Request(action, _named(sent, form))
 
 
-def _s3(sent: Sent) -> Iterator[Request]:
+def _s3(sent: SignedRequest) -> Iterator[Request]:
     bucket, _, key = unquote(sent.path).lstrip("/").partition("/")
     arn = f"arn:aws:s3:::{bucket}"
     if not bucket:
@@ -91,7 +91,7 @@ def _s3(sent: Sent) -> Iterator[Request]:
         yield Request(_bucket_action(sent), arn, prefix)
 
 
-def _object(sent: Sent, bucket: str, key: str) -> Iterator[Request]:
+def _object(sent: SignedRequest, bucket: str, key: str) -> Iterator[Request]:
     """Tags have permissions of their own: those that a request brings, and those that a copy takes over.
 
     Sources: S3's API reference on PutObject ("to successfully set the tag-set ... s3:PutObjectTagging") and on
@@ -104,25 +104,25 @@ def _object(sent: Sent, bucket: str, key: str) -> Iterator[Request]:
     if "x-amz-copy-source" in sent.headers:
         source = unquote(sent.headers["x-amz-copy-source"]).lstrip("/").partition("?")[0]
         yield Request("s3:GetObject", f"arn:aws:s3:::{source}")
-        if _takes_tags_over(sent) and has_tags(sent.account, source):
+        if _copies_tags(sent) and has_tags(sent.account, source):
             yield Request("s3:GetObjectTagging", f"arn:aws:s3:::{source}")
             yield Request("s3:PutObjectTagging", arn)
 
 
-def _takes_tags_over(sent: Sent) -> bool:
+def _copies_tags(sent: SignedRequest) -> bool:
     """A copy of one part of an upload (UploadPartCopy) has no tags."""
     directive = sent.headers.get("x-amz-tagging-directive", "COPY")
     return directive.upper() == "COPY" and "uploadId" not in sent.query
 
 
-def _object_action(sent: Sent) -> str:
+def _object_action(sent: SignedRequest) -> str:
     for part in sent.query:
         if (sent.method, part) in _OBJECT_PARTS:
             return _OBJECT_PARTS[sent.method, part]
     return _OBJECT.get(sent.method, "s3:PutObject")
 
 
-def _bucket_action(sent: Sent) -> str:
+def _bucket_action(sent: SignedRequest) -> str:
     for part in sent.query:
         if part in _BUCKET_PARTS:
             read, write = _BUCKET_PARTS[part]
@@ -130,15 +130,15 @@ def _bucket_action(sent: Sent) -> str:
     return _BUCKET.get(sent.method, "s3:PutObject")
 
 
-def _resource(sent: Sent) -> str:
+def _resource(sent: SignedRequest) -> str:
     """What a JSON service is asked about: a secret, or everything."""
     if sent.service != "secretsmanager":
         return "*"
     try:
-        asked = json.loads(sent.body)
+        requested = json.loads(sent.body)
     except ValueError:
         return "*"
-    name = str(asked.get("SecretId") or asked.get("Name") or "*")
+    name = str(requested.get("SecretId") or requested.get("Name") or "*")
     if name == "*" or name.startswith("arn:"):
         return name
     return secret_arn(sent.account, sent.region, name)
@@ -148,15 +148,15 @@ def secret_arn(account: str, region: str, name: str) -> str:
     """With the six characters that only the service knows; of a secret that is not there yet, with six others."""
     from moto.backends import get_backend
 
-    held = get_backend("secretsmanager")[account][region].secrets.get(name)
+    existing = get_backend("secretsmanager")[account][region].secrets.get(name)
     return (
-        str(held.arn)
-        if held is not None
+        str(existing.arn)
+        if existing is not None
         else f"arn:aws:secretsmanager:{region}:{account}:secret:{name}-000000"
     )
 
 
-def _named(sent: Sent, form: Mapping[str, str]) -> str:
+def _named(sent: SignedRequest, form: Mapping[str, str]) -> str:
     """The role, user or policy that an IAM or STS call names."""
     for key in ("RoleArn", "PolicyArn", "PolicySourceArn"):
         if key in form and "RoleName" not in form:

@@ -54,15 +54,15 @@ class MotoRoles:
         return Credentials(assumed.access_key_id, assumed.secret_access_key, assumed.session_token)
 
     def _role(self, arn: str) -> Any:
-        held = iam_backend(self._account).roles.values()
-        return next((role for role in held if role.arn == arn), None)
+        existing = iam_backend(self._account).roles.values()
+        return next((role for role in existing if role.arn == arn), None)
 
 
-def policies_of(holder: Any) -> Iterator[Document]:
+def policies_of(owner: Any) -> Iterator[Document]:
     """The inline and the attached policies of a role, user or group."""
-    for text in holder.policies.values():
+    for text in owner.policies.values():
         yield read_document(text)
-    for policy in holder.managed_policies.values():
+    for policy in owner.managed_policies.values():
         for version in policy.versions:
             if version.version_id == policy.default_version_id:
                 yield read_document(version.document)

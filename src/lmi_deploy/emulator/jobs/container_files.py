@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from lmi_deploy.emulator.context import Roles
 from lmi_deploy.emulator.hosting.container_files import inside
-from lmi_deploy.emulator.hosting.s3_reader import Fetching
+from lmi_deploy.emulator.hosting.s3_reader import ObjectSource
 from lmi_deploy.emulator.iam.implied_permissions import key_of
 from lmi_deploy.emulator.jobs.failure_reasons import denied, no_grant, no_input, no_text, not_stored
 from lmi_deploy.emulator.sagemaker.model_sources import parts_of
@@ -39,11 +39,11 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class JobLayer:
-    objects: Fetching
+class JobContainerFiles:
+    objects: ObjectSource
     roles: Roles
 
-    def lay(self, root: Path, job: Job, host: str) -> None:
+    def write(self, root: Path, job: Job, host: str) -> None:
         """Blocks for as long as the downloads take; HostingFailed with SageMaker's reason."""
         self._require_grant(job)
         write_configs(root, job, host)
@@ -129,15 +129,15 @@ def relative_to(prefix: str, key: str) -> str:
 def write_configs(root: Path, job: Job, host: str) -> None:
     """The two files that SageMaker writes for a processing container, and its output folder."""
     folder = inside(root, CONFIG)
-    for made in (folder, inside(root, MESSAGE).parent):
-        made.mkdir(parents=True, exist_ok=True)
+    for created in (folder, inside(root, MESSAGE).parent):
+        created.mkdir(parents=True, exist_ok=True)
     for target in job.params.get("ProcessingOutputConfig", {}).get("Outputs", ()):
         if "S3Output" in target and "LocalPath" in target["S3Output"]:
             inside(root, target["S3Output"]["LocalPath"]).mkdir(parents=True, exist_ok=True)
     resources = {"current_host": host, "hosts": list(job.hosts)}
     (folder / "resourceconfig.json").write_text(json.dumps(resources), encoding="utf-8")
-    whole = json.dumps({"ProcessingJobArn": job.arn, **job.params})
-    (folder / "processingjobconfig.json").write_text(localized(root, whole), encoding="utf-8")
+    text = json.dumps({"ProcessingJobArn": job.arn, **job.params})
+    (folder / "processingjobconfig.json").write_text(localized(root, text), encoding="utf-8")
 
 
 def localized(root: Path, text: str) -> str:

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Call
-from lmi_deploy.emulator.hosting.fault_points import pass_by
-from lmi_deploy.emulator.jobs.container_files import Job, JobLayer
-from lmi_deploy.emulator.jobs.image_environment import Image
+from lmi_deploy.emulator.hosting.fault_points import apply_faults
+from lmi_deploy.emulator.jobs.container_files import Job, JobContainerFiles
+from lmi_deploy.emulator.jobs.image_environment import JobImage
 from lmi_deploy.emulator.logs.groups import LogGroups
-from lmi_deploy.emulator.logs.shipping import Shipping
+from lmi_deploy.emulator.logs.shipping import LogShipper
 from lmi_deploy.ports.processes import Process, Processes
 
 LOG_GROUP: Final = "/aws/sagemaker/ProcessingJobs"
@@ -37,7 +37,7 @@ class Host:
     name: str
     root: Path
     process: asyncio.subprocess.Process | None = field(default=None, repr=False)
-    shipping: Shipping | None = field(default=None, repr=False)
+    shipping: LogShipper | None = field(default=None, repr=False)
     pump: asyncio.Task[None] | None = field(default=None, repr=False)
 
     def call(self, phase: str) -> Call:
@@ -50,9 +50,9 @@ class Host:
 class Hosts:
     """Starts and ends them. Without an image nothing runs, and every process is taken to have ended well."""
 
-    world: World
-    layer: JobLayer
-    image: Image | None
+    context: EmulatorContext
+    layer: JobContainerFiles
+    image: JobImage | None
     processes: Processes
     logs: Callable[[str], LogGroups]
     root: Path
@@ -62,27 +62,27 @@ class Hosts:
         return [Host(job, name, folder / name) for name in job.hosts]
 
     async def provision(self, host: Host) -> None:
-        await pass_by(self.world, host.call("provision"))
+        await apply_faults(self.context, host.call("provision"))
 
-    async def lay(self, host: Host) -> None:
-        await pass_by(self.world, host.call("download"))
-        await asyncio.to_thread(self.layer.lay, host.root, host.job, host.name)
+    async def write(self, host: Host) -> None:
+        await apply_faults(self.context, host.call("download"))
+        await asyncio.to_thread(self.layer.write, host.root, host.job, host.name)
         if self.image is not None:
             await asyncio.to_thread(self.image.unpack, host.root)
 
     async def run(self, host: Host) -> int:
         """The container's exit code, as Docker tells it."""
-        await pass_by(self.world, host.call("start"))
+        await apply_faults(self.context, host.call("start"))
         if self.image is None:
             return 0
         command = self.image.command(host.root, host.job)
-        environment = self.image.environment(self.world, host.root, host.job)
+        environment = self.image.environment(self.context, host.root, host.job)
         host.shipping = self._shipping(host)
         host.pump = asyncio.create_task(host.shipping.run())
         try:
             return await self._run(host, command, environment)
         except OSError as exc:
-            host.shipping.say(f"{command[0]}: {exc.strerror}")
+            host.shipping.write_line(f"{command[0]}: {exc.strerror}")
             return NOT_FOUND if isinstance(exc, FileNotFoundError) else NOT_RUNNABLE
 
     async def _run(self, host: Host, command: list[str], environment: Mapping[str, str]) -> int:
@@ -107,10 +107,10 @@ class Hosts:
         if found is not None:
             (host.root / "process.json").write_text(json.dumps(dataclasses.asdict(found)), encoding="utf-8")
 
-    def _shipping(self, host: Host) -> Shipping:
+    def _shipping(self, host: Host) -> LogShipper:
         logs = self.logs(host.job.region)
-        stream = f"{host.job.name}/{host.name}-{self.world.clock.now():.0f}"
-        return Shipping(host.root / "log", logs, LOG_GROUP, stream)
+        stream = f"{host.job.name}/{host.name}-{self.context.clock.now():.0f}"
+        return LogShipper(host.root / "log", logs, LOG_GROUP, stream)
 
     async def end(self, host: Host, *, grace: float = GRACE) -> None:
         """SIGTERM to the container's first process, SIGKILL to what is left; its last words to their stream."""

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.container_files import inside
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
-from lmi_deploy.emulator.hosting.network_access import Reach
+from lmi_deploy.emulator.hosting.network_access import NetworkAccess
 from lmi_deploy.emulator.jobs.container_files import Job, localized
 
 _PYTHONS: Final = ("python", "python3")
@@ -19,24 +19,24 @@ _SEES: Final = "import sys; print(*(p for p in sys.path if p.endswith('-packages
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
+class JobImage:
     """`inherited` is what its variables begin with."""
 
     python: Path
     is_bare: bool
     """The standard library and nothing else: what a job needs, it must bring."""
     inherited: Mapping[str, str]
-    reach: Reach
+    reach: NetworkAccess
 
     def unpack(self, root: Path) -> None:
         """An environment of its own, in which stays what the job installs. Blocks."""
         for place in ("tmp", "root", "work"):
             (root / place).mkdir(exist_ok=True)
         folder = root / "env"
-        made = [str(self.python), "-m", "venv", "--without-pip", str(folder)]
+        created = [str(self.python), "-m", "venv", "--without-pip", str(folder)]
         try:
             subprocess.run(
-                made, check=True, stdin=subprocess.DEVNULL, capture_output=True, env=dict(self.inherited)
+                created, check=True, stdin=subprocess.DEVNULL, capture_output=True, env=dict(self.inherited)
             )
         except (OSError, subprocess.CalledProcessError) as exc:
             raise HostingFailed(
@@ -47,10 +47,10 @@ class Image:
 
     def _show_packages(self, folder: Path) -> None:
         """What the interpreter sees, the environment sees too."""
-        seen = subprocess.run(
+        observed = subprocess.run(
             [str(self.python), "-c", _SEES], check=True, capture_output=True, text=True
         ).stdout
-        lines = "".join(f"import site; site.addsitedir({place!r})\n" for place in seen.splitlines())
+        lines = "".join(f"import site; site.addsitedir({place!r})\n" for place in observed.splitlines())
         next(folder.glob("lib/python*/site-packages")).joinpath("image.pth").write_text(
             lines, encoding="utf-8"
         )
@@ -64,7 +64,7 @@ class Image:
             words[0] = str(root / "env" / "bin" / program)
         return [localized(root, word) for word in words]
 
-    def environment(self, world: World, root: Path, job: Job) -> dict[str, str]:
+    def environment(self, context: EmulatorContext, root: Path, job: Job) -> dict[str, str]:
         places = [str(root / "env" / "bin"), self.inherited.get("PATH", "/usr/bin:/bin")]
         if not self.is_bare:
             places.insert(1, str(self.python.parent))
@@ -75,6 +75,6 @@ class Image:
             "HOME": str(root / "root"),
             "TMPDIR": str(root / "tmp"),
             "LMI_OPT_ML": str(inside(root, "/opt/ml")),
-            **self.reach.variables(world, job.role, job.region, isolated=isolated),
+            **self.reach.variables(context, job.role, job.region, isolated=isolated),
             **{key: localized(root, value) for key, value in job.params.get("Environment", {}).items()},
         }

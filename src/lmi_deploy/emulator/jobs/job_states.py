@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
 from lmi_deploy.emulator.jobs.container_files import Job, exit_message
@@ -22,19 +22,19 @@ LIMIT: Final = 86_400
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class JobResult:
     status: str
     failure: str | None = None
 
 
-class JobCourses:
+class JobController:
     """`Jobs`: one task for each job under way."""
 
-    def __init__(self, world: World, hosts: Hosts) -> None:
-        self._world = world
+    def __init__(self, context: EmulatorContext, hosts: Hosts) -> None:
+        self._context = context
         self._hosts = hosts
         self._tasks = Tasks()
-        self._records = Records(world, PROCESSING_JOB)
+        self._records = Records(context, PROCESSING_JOB)
 
     def begin(self, region: str, name: str) -> None:
         self._tasks.begin((region, name), f"processing job {name}", lambda: self._run((region, name)))
@@ -48,9 +48,9 @@ class JobCourses:
         for key in self._records.all():
             match self._row(key)["status"]:
                 case "InProgress":
-                    self._settle(key, Ended("Failed", LOST))
+                    self._settle(key, JobResult("Failed", LOST))
                 case "Stopping":
-                    self._settle(key, Ended("Stopped"))
+                    self._settle(key, JobResult("Stopped"))
                 case _:
                     pass
 
@@ -61,43 +61,43 @@ class JobCourses:
     async def _run(self, key: Key) -> None:
         hosts = self._hosts.of(self._job(key))
         try:
-            ended = await self._whole(key, hosts)
+            ended = await self._run_to_end(key, hosts)
             self._settle(key, ended, message=_message(hosts))
         except HostingFailed as exc:
-            self._settle(key, Ended("Failed", exc.reason))
+            self._settle(key, JobResult("Failed", exc.reason))
         finally:
             await asyncio.gather(*(self._hosts.remove(host) for host in hosts))
 
-    async def _whole(self, key: Key, hosts: Sequence[Host]) -> Ended:
+    async def _run_to_end(self, key: Key, hosts: Sequence[Host]) -> JobResult:
         try:
             ended = await self._work(key, hosts)
         except HostingFailed as exc:
-            ended = Ended("Failed", exc.reason)
+            ended = JobResult("Failed", exc.reason)
         except asyncio.CancelledError:
             if self._row(key)["status"] != "Stopping":
                 raise  # the emulator ends, not the job
-            ended = Ended("Stopped")
+            ended = JobResult("Stopped")
         await asyncio.gather(*(self._hosts.end(host) for host in hosts))
         await asyncio.gather(*(self._hosts.collect(host) for host in hosts))
         return ended
 
-    async def _work(self, key: Key, hosts: Sequence[Host]) -> Ended:
+    async def _work(self, key: Key, hosts: Sequence[Host]) -> JobResult:
         params = self._row(key)["params"]
         await asyncio.gather(*(self._hosts.provision(host) for host in hosts))
-        await self._world.clock.until(self._row(key)["created"] + PROVISION)
+        await self._context.clock.until(self._row(key)["created"] + PROVISION)
         if "ContainerEntrypoint" not in params["AppSpecification"]:
             raise no_entrypoint(params["AppSpecification"]["ImageUri"])
-        self._records.change(key, started=self._world.clock.now())
-        with self._world.clock.at_work():
-            await asyncio.gather(*(self._hosts.lay(host) for host in hosts))
+        self._records.change(key, started=self._context.clock.now())
+        with self._context.clock.at_work():
+            await asyncio.gather(*(self._hosts.write(host) for host in hosts))
         limit = params.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", LIMIT)
         try:
-            code = await self._world.clock.within(limit, self._codes(hosts))
+            code = await self._context.clock.within(limit, self._codes(hosts))
         except TimeoutError:
-            return Ended("Stopped")
+            return JobResult("Stopped")
         if code != 0:
             raise exited(_message(hosts), code)
-        return Ended("Completed")
+        return JobResult("Completed")
 
     async def _codes(self, hosts: Sequence[Host]) -> int:
         """0 when all have ended well; else that of the first that did not, with the others left as they are."""
@@ -121,8 +121,8 @@ class JobCourses:
     def _row(self, key: Key) -> Row:
         return self._records.get(key)
 
-    def _settle(self, key: Key, ended: Ended, *, message: str = "") -> None:
-        now = self._world.clock.now()
+    def _settle(self, key: Key, ended: JobResult, *, message: str = "") -> None:
+        now = self._context.clock.now()
         self._records.change(
             key, status=ended.status, failure=ended.failure, message=message or None, ended=now
         )

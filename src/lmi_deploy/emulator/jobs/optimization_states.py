@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Call
 from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
-from lmi_deploy.emulator.hosting.fault_points import pass_by
+from lmi_deploy.emulator.hosting.fault_points import apply_faults
 from lmi_deploy.emulator.hosting.tasks import Key, Records, Tasks
 from lmi_deploy.emulator.sagemaker.naming import OPTIMIZATION_JOB
 
@@ -17,10 +17,10 @@ STOPPING: Final = 30.0
 
 
 class Optimizations:
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, context: EmulatorContext) -> None:
+        self._context = context
         self._tasks = Tasks()
-        self._records = Records(world, OPTIMIZATION_JOB)
+        self._records = Records(context, OPTIMIZATION_JOB)
 
     def begin(self, region: str, name: str) -> None:
         self._tasks.begin((region, name), f"optimization job {name}", lambda: self._run((region, name)))
@@ -37,12 +37,12 @@ class Optimizations:
             match self._records.get(key)["status"]:
                 case "STARTING":
                     await self._pass(key, "provision", PROVISION)
-                    self._records.change(key, status="INPROGRESS", started=self._world.clock.now())
+                    self._records.change(key, status="INPROGRESS", started=self._context.clock.now())
                     await self._work(key)
                 case "INPROGRESS":
                     await self._work(key)
                 case "STOPPING":
-                    await self._world.clock.sleep(STOPPING)
+                    await self._context.clock.sleep(STOPPING)
                     self._end(key, "STOPPED")
                 case _:
                     pass
@@ -56,8 +56,8 @@ class Optimizations:
 
     async def _pass(self, key: Key, phase: str, seconds: float) -> None:
         kind = self._records.get(key)["params"]["DeploymentInstanceType"]
-        await pass_by(self._world, Call("OPTIMIZATION", f"/{phase}/{key[1]}/{kind}"))
-        await self._world.clock.sleep(seconds)
+        await apply_faults(self._context, Call("OPTIMIZATION", f"/{phase}/{key[1]}/{kind}"))
+        await self._context.clock.sleep(seconds)
 
     def _end(self, key: Key, status: str, reason: str | None = None) -> None:
-        self._records.change(key, status=status, failure=reason, ended=self._world.clock.now())
+        self._records.change(key, status=status, failure=reason, ended=self._context.clock.now())

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote
 
-from lmi_deploy.emulator.clock import TurnedClock
-from lmi_deploy.emulator.record_store import write_whole
+from lmi_deploy.emulator.clock import VirtualClock
+from lmi_deploy.emulator.record_store import write_atomically
 
 _GROUP: Final = "group.json"
 
@@ -22,7 +22,7 @@ class LogLine:
     """Milliseconds since 1970."""
 
     at: int
-    taken: int
+    ingested: int
     text: str
 
 
@@ -43,7 +43,7 @@ class Group:
 class LogGroups:
     """Of one region; in `folder`, where one is given, a folder a group with one file a stream."""
 
-    def __init__(self, clock: TurnedClock, folder: Path | None) -> None:
+    def __init__(self, clock: VirtualClock, folder: Path | None) -> None:
         self._clock = clock
         self._folder = folder
         self.groups: dict[str, Group] = {}
@@ -59,7 +59,7 @@ class LogGroups:
     def make_group(self, name: str) -> Group:
         if name not in self.groups:
             self.groups[name] = Group(self.milliseconds())
-            self.keep(name)
+            self.save(name)
         return self.groups[name]
 
     def make_stream(self, group: str, name: str) -> Stream:
@@ -70,21 +70,25 @@ class LogGroups:
                 path.touch()
         return streams[name]
 
-    def keep(self, name: str) -> None:
+    def save(self, name: str) -> None:
         """After a change of the group itself."""
         if self._folder is not None:
-            held = self.groups[name]
-            told = {"created": held.created, "retention": held.retention, "tags": held.tags}
-            write_whole(self._folder / quote(name, safe="") / _GROUP, json.dumps(told).encode())
+            existing = self.groups[name]
+            description = {
+                "created": existing.created,
+                "retention": existing.retention,
+                "tags": existing.tags,
+            }
+            write_atomically(self._folder / quote(name, safe="") / _GROUP, json.dumps(description).encode())
 
     def append(self, group: str, stream: str, lines: list[tuple[int, str]]) -> None:
         """Lines with their times, in their order."""
-        held, now = self.make_stream(group, stream), self.milliseconds()
+        existing, now = self.make_stream(group, stream), self.milliseconds()
         fresh = [LogLine(at, now, text) for at, text in lines]
-        held.lines.extend(fresh)
+        existing.lines.extend(fresh)
         if fresh and (path := self._path(group, stream)) is not None:
             with path.open("a", encoding="utf-8") as file:
-                file.writelines(json.dumps([line.at, line.taken, line.text]) + "\n" for line in fresh)
+                file.writelines(json.dumps([line.at, line.ingested, line.text]) + "\n" for line in fresh)
 
     def drop_group(self, name: str) -> bool:
         if self.groups.pop(name, None) is None:
@@ -94,8 +98,8 @@ class LogGroups:
         return True
 
     def drop_stream(self, group: str, name: str) -> bool:
-        held = self.groups.get(group)
-        if held is None or held.streams.pop(name, None) is None:
+        existing = self.groups.get(group)
+        if existing is None or existing.streams.pop(name, None) is None:
             return False
         if (path := self._path(group, name)) is not None:
             path.unlink(missing_ok=True)
@@ -116,9 +120,9 @@ class LogGroups:
 def _lines(path: Path) -> Iterator[LogLine]:
     """Without a last line that a kill cut short; what comes next must not be joined to it."""
     content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    if whole != content:
-        os.truncate(path, len(whole))
-    for text in whole.splitlines():
-        at, taken, line = json.loads(text)
-        yield LogLine(at, taken, line)
+    data = content[: content.rfind(b"\n") + 1]
+    if data != content:
+        os.truncate(path, len(data))
+    for text in data.splitlines():
+        at, used, line = json.loads(text)
+        yield LogLine(at, used, line)

@@ -7,11 +7,11 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask
+from lmi_deploy.emulator.context import ApiRequest
 from lmi_deploy.emulator.logs.groups import Group, LogGroups, LogLine, Stream
 from lmi_deploy.emulator.wire.errors import ApiError
 
-Call = Callable[[LogGroups, Ask, str], Mapping[str, Any] | None]
+Call = Callable[[LogGroups, ApiRequest, str], Mapping[str, Any] | None]
 MAX_EVENTS: Final = 10_000
 
 
@@ -19,43 +19,46 @@ def missing(what: str) -> ApiError:
     return ApiError("ResourceNotFoundException", f"The specified {what} does not exist.")
 
 
-def describe_log_groups(logs: LogGroups, ask: Ask, arn: str) -> Mapping[str, Any]:
-    prefix, pattern = ask.params.get("logGroupNamePrefix", ""), ask.params.get("logGroupNamePattern", "")
+def describe_log_groups(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
+    prefix, pattern = (
+        request.params.get("logGroupNamePrefix", ""),
+        request.params.get("logGroupNamePattern", ""),
+    )
     names = sorted(
         name for name in logs.groups if name.startswith(prefix) and pattern.lower() in name.lower()
     )
-    shown, token = _paged(names, ask.params, default=50)
+    shown, token = _paged(names, request.params, default=50)
     return {"logGroups": [_group(arn, name, logs.groups[name]) for name in shown], "nextToken": token}
 
 
-def describe_log_streams(logs: LogGroups, ask: Ask, arn: str) -> Mapping[str, Any]:
-    name = _name(ask)
-    group = _held(logs, name)
-    prefix = ask.params.get("logStreamNamePrefix", "")
+def describe_log_streams(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
+    name = _name(request)
+    group = _find_group(logs, name)
+    prefix = request.params.get("logStreamNamePrefix", "")
     found = [item for item in group.streams.items() if item[0].startswith(prefix)]
-    by_time = ask.params.get("orderBy") == "LastEventTime"
+    by_time = request.params.get("orderBy") == "LastEventTime"
     if by_time and prefix:
         raise ApiError(
             "InvalidParameterException", "Cannot order by LastEventTime with a logStreamNamePrefix."
         )
     found.sort(key=(lambda item: (_last(item[1]), item[0])) if by_time else (lambda item: item[0]))
-    if ask.params.get("descending"):
+    if request.params.get("descending"):
         found.reverse()
-    shown, token = _paged(found, ask.params, default=50)
+    shown, token = _paged(found, request.params, default=50)
     return {"logStreams": [_stream(arn, name, *item) for item in shown], "nextToken": token}
 
 
-def get_log_events(logs: LogGroups, ask: Ask, arn: str) -> Mapping[str, Any]:
+def get_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
     """Pages in both directions; the end is reached when the token given comes back."""
-    stream = _held(logs, _name(ask)).streams.get(ask.params["logStreamName"])
+    stream = _find_group(logs, _name(request)).streams.get(request.params["logStreamName"])
     if stream is None:
         raise missing("log stream")
-    lines = [line for line in stream.lines if _within(line, ask.params)]
-    limit = int(ask.params.get("limit", MAX_EVENTS))
-    start, stop = _window(ask.params, len(lines), limit)
+    lines = [line for line in stream.lines if _within(line, request.params)]
+    limit = int(request.params.get("limit", MAX_EVENTS))
+    start, stop = _window(request.params, len(lines), limit)
     return {
         "events": [
-            {"timestamp": line.at, "message": line.text, "ingestionTime": line.taken}
+            {"timestamp": line.at, "message": line.text, "ingestionTime": line.ingested}
             for line in lines[start:stop]
         ],
         "nextForwardToken": f"f/{stop:056d}/s",
@@ -63,20 +66,20 @@ def get_log_events(logs: LogGroups, ask: Ask, arn: str) -> Mapping[str, Any]:
     }
 
 
-def filter_log_events(logs: LogGroups, ask: Ask, arn: str) -> Mapping[str, Any]:
+def filter_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
     """Every stream's lines by time; of the filter patterns, terms that must all be there, quoted or not."""
-    group = _held(logs, _name(ask))
-    names, prefix = ask.params.get("logStreamNames"), ask.params.get("logStreamNamePrefix", "")
-    terms = [term.strip('"') for term in ask.params.get("filterPattern", "").split()]
+    group = _find_group(logs, _name(request))
+    names, prefix = request.params.get("logStreamNames"), request.params.get("logStreamNamePrefix", "")
+    terms = [term.strip('"') for term in request.params.get("filterPattern", "").split()]
     found = [
         (line.at, name, number, line)
         for name, stream in group.streams.items()
         if name.startswith(prefix) and (names is None or name in names)
         for number, line in enumerate(stream.lines)
-        if _within(line, ask.params) and all(term in line.text for term in terms)
+        if _within(line, request.params) and all(term in line.text for term in terms)
     ]
     found.sort(key=lambda item: item[:3])
-    shown, token = _paged(found, ask.params, default=MAX_EVENTS)
+    shown, token = _paged(found, request.params, default=MAX_EVENTS)
     return {
         "events": [
             {
@@ -93,61 +96,61 @@ def filter_log_events(logs: LogGroups, ask: Ask, arn: str) -> Mapping[str, Any]:
     }
 
 
-def create_log_group(logs: LogGroups, ask: Ask, arn: str) -> None:
-    if ask.params["logGroupName"] in logs.groups:
+def create_log_group(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+    if request.params["logGroupName"] in logs.groups:
         raise ApiError("ResourceAlreadyExistsException", "The specified log group already exists")
-    logs.make_group(ask.params["logGroupName"]).tags.update(ask.params.get("tags") or {})
-    logs.keep(ask.params["logGroupName"])
+    logs.make_group(request.params["logGroupName"]).tags.update(request.params.get("tags") or {})
+    logs.save(request.params["logGroupName"])
 
 
-def delete_log_group(logs: LogGroups, ask: Ask, arn: str) -> None:
-    if not logs.drop_group(ask.params["logGroupName"]):
+def delete_log_group(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+    if not logs.drop_group(request.params["logGroupName"]):
         raise missing("log group")
 
 
-def create_log_stream(logs: LogGroups, ask: Ask, arn: str) -> None:
-    if ask.params["logStreamName"] in _held(logs, ask.params["logGroupName"]).streams:
+def create_log_stream(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+    if request.params["logStreamName"] in _find_group(logs, request.params["logGroupName"]).streams:
         raise ApiError("ResourceAlreadyExistsException", "The specified log stream already exists")
-    logs.make_stream(ask.params["logGroupName"], ask.params["logStreamName"])
+    logs.make_stream(request.params["logGroupName"], request.params["logStreamName"])
 
 
-def delete_log_stream(logs: LogGroups, ask: Ask, arn: str) -> None:
-    _held(logs, ask.params["logGroupName"])
-    if not logs.drop_stream(ask.params["logGroupName"], ask.params["logStreamName"]):
+def delete_log_stream(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+    _find_group(logs, request.params["logGroupName"])
+    if not logs.drop_stream(request.params["logGroupName"], request.params["logStreamName"]):
         raise missing("log stream")
 
 
-def put_log_events(logs: LogGroups, ask: Ask, arn: str) -> Mapping[str, Any]:
-    group, stream = ask.params["logGroupName"], ask.params["logStreamName"]
-    if stream not in _held(logs, group).streams:
+def put_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
+    group, stream = request.params["logGroupName"], request.params["logStreamName"]
+    if stream not in _find_group(logs, group).streams:
         raise missing("log stream")
-    logs.append(group, stream, [(item["timestamp"], item["message"]) for item in ask.params["logEvents"]])
+    logs.append(group, stream, [(item["timestamp"], item["message"]) for item in request.params["logEvents"]])
     return {"nextSequenceToken": "0" * 56}
 
 
-def put_retention_policy(logs: LogGroups, ask: Ask, arn: str) -> None:
-    _held(logs, ask.params["logGroupName"]).retention = ask.params["retentionInDays"]
-    logs.keep(ask.params["logGroupName"])
+def put_retention_policy(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+    _find_group(logs, request.params["logGroupName"]).retention = request.params["retentionInDays"]
+    logs.save(request.params["logGroupName"])
 
 
-def delete_retention_policy(logs: LogGroups, ask: Ask, arn: str) -> None:
-    _held(logs, ask.params["logGroupName"]).retention = None
-    logs.keep(ask.params["logGroupName"])
+def delete_retention_policy(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+    _find_group(logs, request.params["logGroupName"]).retention = None
+    logs.save(request.params["logGroupName"])
 
 
-def list_tags(logs: LogGroups, ask: Ask, arn: str) -> Mapping[str, Any]:
-    return {"tags": _held(logs, _tagged(ask)).tags}
+def list_tags(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping[str, Any]:
+    return {"tags": _find_group(logs, _tagged(request)).tags}
 
 
-def tag(logs: LogGroups, ask: Ask, arn: str) -> None:
-    _held(logs, _tagged(ask)).tags.update(ask.params["tags"])
-    logs.keep(_tagged(ask))
+def tag(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+    _find_group(logs, _tagged(request)).tags.update(request.params["tags"])
+    logs.save(_tagged(request))
 
 
-def untag(logs: LogGroups, ask: Ask, arn: str) -> None:
-    for key in ask.params["tagKeys"]:
-        _held(logs, _tagged(ask)).tags.pop(key, None)
-    logs.keep(_tagged(ask))
+def untag(logs: LogGroups, request: ApiRequest, arn: str) -> None:
+    for key in request.params["tagKeys"]:
+        _find_group(logs, _tagged(request)).tags.pop(key, None)
+    logs.save(_tagged(request))
 
 
 OPERATIONS: Final[Mapping[str, Call]] = {
@@ -168,19 +171,19 @@ OPERATIONS: Final[Mapping[str, Call]] = {
 }
 
 
-def _name(ask: Ask) -> str:
+def _name(request: ApiRequest) -> str:
     """By name or by ARN, one of them."""
-    name = ask.params.get("logGroupName") or ask.params.get("logGroupIdentifier", "")
+    name = request.params.get("logGroupName") or request.params.get("logGroupIdentifier", "")
     if not name:
         raise ApiError("InvalidParameterException", "One of logGroupName and logGroupIdentifier is required.")
     return str(name).split(":log-group:")[-1].removesuffix(":*")
 
 
-def _tagged(ask: Ask) -> str:
-    return str(ask.params["resourceArn"]).split(":log-group:")[-1].removesuffix(":*")
+def _tagged(request: ApiRequest) -> str:
+    return str(request.params["resourceArn"]).split(":log-group:")[-1].removesuffix(":*")
 
 
-def _held(logs: LogGroups, name: str) -> Group:
+def _find_group(logs: LogGroups, name: str) -> Group:
     if name not in logs.groups:
         raise missing("log group")
     return logs.groups[name]
@@ -231,7 +234,7 @@ def _group(arn: str, name: str, group: Group) -> dict[str, Any]:
 
 
 def _stream(arn: str, group: str, name: str, stream: Stream) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    description: dict[str, Any] = {
         "logStreamName": name,
         "creationTime": stream.created,
         "arn": f"{arn}:log-group:{group}:log-stream:{name}",
@@ -239,7 +242,7 @@ def _stream(arn: str, group: str, name: str, stream: Stream) -> dict[str, Any]:
         "uploadSequenceToken": "0" * 56,
     }
     if stream.lines:
-        told["firstEventTimestamp"] = stream.lines[0].at
-        told["lastEventTimestamp"] = stream.lines[-1].at
-        told["lastIngestionTime"] = stream.lines[-1].taken
-    return told
+        description["firstEventTimestamp"] = stream.lines[0].at
+        description["lastEventTimestamp"] = stream.lines[-1].at
+        description["lastIngestionTime"] = stream.lines[-1].ingested
+    return description

@@ -13,7 +13,7 @@ POLL: Final = 0.1
 
 
 @dataclass(slots=True)
-class Shipping:
+class LogShipper:
     """From the file that it prints into, line by line, to its stream."""
 
     path: Path
@@ -35,12 +35,12 @@ class Shipping:
                 found = file.read()
         except OSError:
             return
-        whole = found if last else found[: found.rfind(b"\n") + 1]
-        if not whole:
+        content = found if last else found[: found.rfind(b"\n") + 1]
+        if not content:
             return
-        self.at += len(whole)
-        self.say(*whole.decode("utf-8", "replace").split("\n"))
+        self.at += len(content)
+        self.write_line(*content.decode("utf-8", "replace").split("\n"))
 
-    def say(self, *lines: str) -> None:
+    def write_line(self, *lines: str) -> None:
         now = self.logs.milliseconds()
         self.logs.append(self.group, self.stream, [(now, line) for line in lines if line])

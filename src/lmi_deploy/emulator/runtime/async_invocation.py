@@ -12,9 +12,9 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from lmi_deploy.emulator.hosting.s3_reader import Fetching
+from lmi_deploy.emulator.hosting.s3_reader import ObjectSource
 from lmi_deploy.emulator.record_store import Row
-from lmi_deploy.emulator.runtime.invocation import Runtime
+from lmi_deploy.emulator.runtime.invocation import RuntimeApi
 from lmi_deploy.emulator.runtime.requests import Invocation
 from lmi_deploy.emulator.sagemaker.model_sources import parts_of
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
@@ -28,25 +28,25 @@ DEFAULT_LIMIT: Final = 900.0
 class Queue:
     """Requests that are answered later; those not answered when the emulator ends are lost, as their containers are."""
 
-    runtime: Runtime
-    objects: Fetching
+    runtime: RuntimeApi
+    objects: ObjectSource
     _jobs: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def invoke(self, region: str, asked: Invocation) -> web.Response:
+    def invoke(self, region: str, requested: Invocation) -> web.Response:
         """202 at once, with the places of the answer or the failure to come."""
-        settings = self._settings(region, asked)
-        if ("InputLocation" in asked.params) == bool(asked.params.get("Body")):
+        settings = self._settings(region, requested)
+        if ("InputLocation" in requested.params) == bool(requested.params.get("Body")):
             raise ApiError("ValidationError", "Exactly one of InputLocation and Body must be given.")
-        name = asked.params.get("Filename") or str(uuid.uuid4())
+        name = requested.params.get("Filename") or str(uuid.uuid4())
         out = settings["OutputConfig"]
         places = {
             "X-Amzn-SageMaker-OutputLocation": f"{out['S3OutputPath'].rstrip('/')}/{name}.out",
             "X-Amzn-SageMaker-FailureLocation": f"{_failures(out).rstrip('/')}/{name}-error.out",
         }
-        task = asyncio.create_task(self._carry_out(region, asked, *places.values()))
+        task = asyncio.create_task(self._carry_out(region, requested, *places.values()))
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)
-        inference = asked.params.get("InferenceId") or str(uuid.uuid4())
+        inference = requested.params.get("InferenceId") or str(uuid.uuid4())
         return web.Response(
             status=202,
             body=json.dumps({"InferenceId": inference}).encode(),
@@ -59,21 +59,23 @@ class Queue:
             job.cancel()
         await asyncio.gather(*jobs, return_exceptions=True)
 
-    def _settings(self, region: str, asked: Invocation) -> Row:
-        self.runtime.routes.choose(region, asked.params)
-        row = self.runtime.world.table(ENDPOINT.table, region).get(asked.endpoint)
+    def _settings(self, region: str, requested: Invocation) -> Row:
+        self.runtime.routes.choose(region, requested.params)
+        row = self.runtime.context.table(ENDPOINT.table, region).get(requested.endpoint)
         settings: Row | None = row["serving"]["async"] if row is not None else None
         if settings is None:
-            raise ApiError("ValidationError", f"Endpoint {asked.endpoint} is not an asynchronous endpoint.")
+            raise ApiError(
+                "ValidationError", f"Endpoint {requested.endpoint} is not an asynchronous endpoint."
+            )
         return settings
 
-    async def _carry_out(self, region: str, asked: Invocation, out: str, failed: str) -> None:
+    async def _carry_out(self, region: str, requested: Invocation, out: str, failed: str) -> None:
         try:
-            body = await self._body(asked)
-            _, instance = self.runtime.routes.choose(region, asked.params)
-            whole = Invocation(asked.operation, {**asked.params, "Body": body})
-            limit = float(asked.params.get("InvocationTimeoutSeconds", DEFAULT_LIMIT))
-            answered = await self.runtime.exchange(instance, whole, limit=limit)
+            body = await self._body(requested)
+            _, instance = self.runtime.routes.choose(region, requested.params)
+            full = Invocation(requested.operation, {**requested.params, "Body": body})
+            limit = float(requested.params.get("InvocationTimeoutSeconds", DEFAULT_LIMIT))
+            answered = await self.runtime.exchange(instance, full, limit=limit)
         except ApiError as error:
             await self._put(failed, error.message.encode(), "text/plain")
         except OSError as exc:
@@ -81,11 +83,11 @@ class Queue:
         else:
             await self._put(out, answered.body, answered.headers.get("Content-Type", ""))
 
-    async def _body(self, asked: Invocation) -> bytes:
-        if asked.params.get("Body"):
-            body: bytes = asked.params["Body"]
+    async def _body(self, requested: Invocation) -> bytes:
+        if requested.params.get("Body"):
+            body: bytes = requested.params["Body"]
             return body
-        bucket, key = parts_of(asked.params["InputLocation"])
+        bucket, key = parts_of(requested.params["InputLocation"])
         with tempfile.TemporaryDirectory(prefix="lmi-async-") as folder:
             path = Path(folder, "input")
             await asyncio.to_thread(self.objects.fetch, bucket, key, path)

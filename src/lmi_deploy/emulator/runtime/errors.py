@@ -18,7 +18,7 @@ def no_variant(variant: str, endpoint: str) -> ApiError:
     return ApiError("ValidationError", f"Variant {variant} not found for Endpoint {endpoint}.")
 
 
-def component_wanted() -> ApiError:
+def component_required() -> ApiError:
     return ApiError(
         "ValidationError",
         "Inference Component Name header is required for endpoints to which you plan to deploy inference components. "
@@ -26,7 +26,7 @@ def component_wanted() -> ApiError:
     )
 
 
-def no_component_wanted() -> ApiError:
+def component_not_allowed() -> ApiError:
     return ApiError(
         "ValidationError",
         "Inference Component Name header is not allowed for endpoints to which you dont plan to deploy inference "
@@ -54,19 +54,19 @@ def no_response(endpoint: str) -> str:
     )
 
 
-def model_error(status: int, told: str, *, region: str, endpoint: str, account: str) -> ApiError:
+def model_error(status: int, text: str, *, region: str, endpoint: str, account: str) -> ApiError:
     """HTTP 424, with the container's status and words inside."""
     side = "client" if 400 <= status < 500 else "server"
     group = f"/aws/sagemaker/Endpoints/{endpoint}"
     console = f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}"
     message = (
-        f'Received {side} error ({status}) from primary with message "{told}". '
+        f'Received {side} error ({status}) from primary with message "{text}". '
         f"See {console}#logEventViewer:group={group} in account {account} for more information."
     )
     fields = {
         "Message": message,
         "OriginalStatusCode": status,
-        "OriginalMessage": told,
+        "OriginalMessage": text,
         "LogStreamArn": f"arn:aws:logs:{region}:{account}:log-group:{group}",
     }
     return ApiError("ModelError", message, status=424, fields=fields)

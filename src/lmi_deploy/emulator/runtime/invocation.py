@@ -11,9 +11,9 @@ from typing import Final
 import aiohttp
 from aiohttp import web
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.faults.rules import Answer, Call, Cut, Hang
-from lmi_deploy.emulator.hosting.instances import Instance
+from lmi_deploy.emulator.hosting.instances import HostingInstance
 from lmi_deploy.emulator.runtime import errors
 from lmi_deploy.emulator.runtime.requests import Invocation, container_headers
 from lmi_deploy.emulator.runtime.routes import Routes
@@ -29,24 +29,24 @@ MAX_BYTES: Final = 6_291_456
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class InferenceResponse:
     status: int
     headers: Mapping[str, str]
     body: bytes
 
 
 @dataclass(slots=True)
-class Runtime:
-    world: World
+class RuntimeApi:
+    context: EmulatorContext
     routes: Routes
     metrics: Metrics
     _session: aiohttp.ClientSession | None = field(default=None, repr=False)
 
-    async def invoke(self, region: str, asked: Invocation) -> web.Response:
-        await self.routes.revived(region, asked.params)
-        variant, instance = self.routes.choose(region, asked.params)
+    async def invoke(self, region: str, requested: Invocation) -> web.Response:
+        await self.routes.wait_for_restart(region, requested.params)
+        variant, instance = self.routes.choose(region, requested.params)
         with self._measured(instance):
-            answered = await self.exchange(instance, asked)
+            answered = await self.exchange(instance, requested)
         return web.Response(
             body=answered.body,
             headers={
@@ -57,45 +57,47 @@ class Runtime:
             },
         )
 
-    async def stream(self, region: str, asked: Invocation, request: web.Request) -> web.StreamResponse:
+    async def stream(self, region: str, requested: Invocation, request: web.Request) -> web.StreamResponse:
         """Parts as the container sends them; what goes wrong later is an event of the stream."""
-        await self.routes.revived(region, asked.params)
-        variant, instance = self.routes.choose(region, asked.params)
+        await self.routes.wait_for_restart(region, requested.params)
+        variant, instance = self.routes.choose(region, requested.params)
         if instance.port is None:
-            return await self._stream_whole(variant, asked, request)
+            return await self._stream_response(variant, requested, request)
         async with _in_flight(instance):
             with self._measured(instance):
-                answer = await self._opened(instance, asked)
-            async with answer:
-                response = _event_stream(variant, answer.headers)
+                reply = await self._opened(instance, requested)
+            async with reply:
+                response = _event_stream(variant, reply.headers)
                 await response.prepare(request)
-                await self._pass_on(answer, response, self._cut(instance))
+                await self._pass_on(reply, response, self._cut(instance))
         await response.write_eof()
         return response
 
-    async def _opened(self, instance: Instance, asked: Invocation) -> aiohttp.ClientResponse:
+    async def _opened(self, instance: HostingInstance, requested: Invocation) -> aiohttp.ClientResponse:
         """The container's answer as soon as it begins; ModelError when it begins badly."""
         try:
-            given = await self.world.clock.limited(LIMIT, self._struck(instance))
+            given = await self.context.clock.limited(LIMIT, self._matching_fault(instance))
             if given is not None:
                 raise self._refused(instance, given.status, given.body)
-            answer = await self.world.clock.limited(LIMIT, self._post(instance, asked))
+            response = await self.context.clock.limited(LIMIT, self._post(instance, requested))
         except (TimeoutError, aiohttp.ClientError, OSError) as exc:
-            raise self._broken(instance, exc) from exc
-        if answer.status >= 300:
-            async with answer:
-                raise self._refused(instance, answer.status, await answer.read())
-        return answer
+            raise self._connection_error(instance, exc) from exc
+        if response.status >= 300:
+            async with response:
+                raise self._refused(instance, response.status, await response.read())
+        return response
 
-    async def exchange(self, instance: Instance, asked: Invocation, *, limit: float = LIMIT) -> Answered:
+    async def exchange(
+        self, instance: HostingInstance, requested: Invocation, *, limit: float = LIMIT
+    ) -> InferenceResponse:
         """The container's whole answer; ModelError for anything but a good one."""
         if instance.port is None:
-            return _echo(asked)
+            return _echo(requested)
         async with _in_flight(instance):
             try:
-                answered = await self.world.clock.limited(limit, self._whole(instance, asked))
+                answered = await self.context.clock.limited(limit, self._read_response(instance, requested))
             except (TimeoutError, aiohttp.ClientError, OSError) as exc:
-                raise self._broken(instance, exc) from exc
+                raise self._connection_error(instance, exc) from exc
         if answered.status >= 300:
             raise self._refused(instance, answered.status, answered.body)
         if len(answered.body) > MAX_BYTES:
@@ -103,47 +105,47 @@ class Runtime:
         return answered
 
     @contextlib.contextmanager
-    def _measured(self, instance: Instance) -> Iterator[None]:
+    def _measured(self, instance: HostingInstance) -> Iterator[None]:
         """Invocations, their errors, and the model's latency in microseconds, as SageMaker measures them."""
-        began, failed = time.monotonic(), 0
+        started, failed = time.monotonic(), 0
         try:
             yield
         except ApiError as error:
             failed = int(error.fields.get("OriginalStatusCode", 0)) or 500
             raise
         finally:
-            latency = (time.monotonic() - began) * 1e6
+            latency = (time.monotonic() - started) * 1e6
             self._measure(instance, "Invocations", 1.0, "None")
             self._measure(instance, "InvocationsPerInstance", 1.0 / self._count(instance), "None")
             self._measure(instance, "Invocation4XXErrors", float(400 <= failed < 500), "None")
             self._measure(instance, "Invocation5XXErrors", float(failed >= 500), "None")
             self._measure(instance, "ModelLatency", latency, "Microseconds")
 
-    def _count(self, instance: Instance) -> int:
+    def _count(self, instance: HostingInstance) -> int:
         """The instances that the variant's invocations are spread over."""
-        row = self.world.table(ENDPOINT.table, instance.place.region).get(instance.place.endpoint)
+        row = self.context.table(ENDPOINT.table, instance.place.region).get(instance.place.endpoint)
         variants = ((row or {}).get("serving") or {"variants": []})["variants"]
-        counts = [held["count"] for held in variants if held["name"] == instance.place.variant]
+        counts = [existing["count"] for existing in variants if existing["name"] == instance.place.variant]
         return max(1, *counts) if counts else 1
 
-    def _measure(self, instance: Instance, metric: str, value: float, unit: str) -> None:
+    def _measure(self, instance: HostingInstance, metric: str, value: float, unit: str) -> None:
         place = instance.place
         dimensions = (("EndpointName", place.endpoint), ("VariantName", place.variant))
         name = (place.region, "AWS/SageMaker", metric, dimensions)
-        self.metrics.put(name, Point(self.world.clock.now(), value, unit))
+        self.metrics.put(name, Point(self.context.clock.now(), value, unit))
 
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
 
-    async def _whole(self, instance: Instance, asked: Invocation) -> Answered:
-        given = await self._struck(instance)
+    async def _read_response(self, instance: HostingInstance, requested: Invocation) -> InferenceResponse:
+        given = await self._matching_fault(instance)
         if given is not None:
             return given
-        async with await self._post(instance, asked) as answer:
-            return Answered(answer.status, answer.headers, await answer.read())
+        async with await self._post(instance, requested) as response:
+            return InferenceResponse(response.status, response.headers, await response.read())
 
-    async def _post(self, instance: Instance, asked: Invocation) -> aiohttp.ClientResponse:
+    async def _post(self, instance: HostingInstance, requested: Invocation) -> aiohttp.ClientResponse:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=None),
@@ -152,74 +154,74 @@ class Runtime:
             )
         return await self._session.post(
             f"http://127.0.0.1:{instance.port}/invocations",
-            data=asked.params["Body"],
-            headers=container_headers(asked.params),
+            data=requested.params["Body"],
+            headers=container_headers(requested.params),
             skip_auto_headers=("Content-Type",),
         )
 
-    async def _struck(self, instance: Instance) -> Answered | None:
+    async def _matching_fault(self, instance: HostingInstance) -> InferenceResponse | None:
         """A rule for phase `invoke`: the container is slow (`delay`, `hang`), or this is its answer."""
-        rule = self.world.faults.strike(Call("HOSTING", instance.place.path("invoke")))
+        rule = self.context.faults.apply(Call("HOSTING", instance.place.path("invoke")))
         if rule is None:
             return None
-        await self.world.clock.lasting(rule.delay)
+        await self.context.clock.lasting(rule.delay)
         match rule.do:
             case Answer(status=status, headers=headers, body=body):
-                return Answered(status, headers, body.encode())
+                return InferenceResponse(status, headers, body.encode())
             case Hang(seconds=seconds):
-                await self.world.clock.lasting(seconds)
+                await self.context.clock.lasting(seconds)
             case _:
                 pass
         return None
 
-    def _cut(self, instance: Instance) -> int | None:
+    def _cut(self, instance: HostingInstance) -> int | None:
         """A rule for phase `stream`: after so many bytes the container's stream breaks."""
-        rule = self.world.faults.strike(Call("HOSTING", instance.place.path("stream")))
+        rule = self.context.faults.apply(Call("HOSTING", instance.place.path("stream")))
         return rule.do.after if rule is not None and isinstance(rule.do, Cut) else None
 
     async def _pass_on(
-        self, answer: aiohttp.ClientResponse, response: web.StreamResponse, left: int | None
+        self, reply: aiohttp.ClientResponse, response: web.StreamResponse, left: int | None
     ) -> None:
         try:
-            async for chunk in answer.content.iter_any():
+            async for chunk in reply.content.iter_any():
                 await response.write(eventstream.event("PayloadPart", chunk[:left]))
                 if left is not None and (left := left - len(chunk)) <= 0:
                     raise aiohttp.ClientPayloadError
         except (aiohttp.ClientError, TimeoutError) as exc:
-            told = (
+            message = (
                 "The Transmission Control Protocol (TCP) connection between the client and the model was "
                 f"reset or closed. ({type(exc).__name__})"
             )
-            answer.close()
-            fields = {"Message": told, "ErrorCode": "StreamBroken"}
+            reply.close()
+            fields = {"Message": message, "ErrorCode": "StreamBroken"}
             await response.write(eventstream.exception("ModelStreamError", fields))
 
-    async def _stream_whole(
-        self, variant: str, asked: Invocation, request: web.Request
+    async def _stream_response(
+        self, variant: str, requested: Invocation, request: web.Request
     ) -> web.StreamResponse:
-        echoed = _echo(asked)
+        echoed = _echo(requested)
         response = _event_stream(variant, echoed.headers)
         await response.prepare(request)
         await response.write(eventstream.event("PayloadPart", echoed.body))
         await response.write_eof()
         return response
 
-    def _refused(self, instance: Instance, status: int, body: bytes) -> ApiError:
+    def _refused(self, instance: HostingInstance, status: int, body: bytes) -> ApiError:
         place = instance.place
-        told = body.decode("utf-8", "replace")
+        message = body.decode("utf-8", "replace")
         return errors.model_error(
-            status, told, region=place.region, endpoint=place.endpoint, account=self.world.account
+            status, message, region=place.region, endpoint=place.endpoint, account=self.context.account
         )
 
-    def _broken(self, instance: Instance, exc: BaseException) -> ApiError:
+    def _connection_error(self, instance: HostingInstance, exc: BaseException) -> ApiError:
         timed_out = isinstance(exc, TimeoutError)
-        told = errors.TIMED_OUT if timed_out else errors.no_response(instance.place.endpoint)
-        return self._refused(instance, 0, told.encode())
+        error = errors.TIMED_OUT if timed_out else errors.no_response(instance.place.endpoint)
+        return self._refused(instance, 0, error.encode())
 
 
-def _echo(asked: Invocation) -> Answered:
-    kind = str(asked.params.get("ContentType", "application/octet-stream"))
-    return Answered(200, {"Content-Type": kind}, asked.params["Body"])
+def _echo(requested: Invocation) -> InferenceResponse:
+    kind = str(requested.params.get("ContentType", "application/octet-stream"))
+    return InferenceResponse(200, {"Content-Type": kind}, requested.params["Body"])
 
 
 def _event_stream(variant: str, headers: Mapping[str, str]) -> web.StreamResponse:
@@ -240,7 +242,7 @@ def _custom(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def _in_flight(instance: Instance) -> AsyncIterator[None]:
+async def _in_flight(instance: HostingInstance) -> AsyncIterator[None]:
     instance.in_flight += 1
     try:
         yield

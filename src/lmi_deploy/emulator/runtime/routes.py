@@ -8,51 +8,51 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.component_states import Components
 from lmi_deploy.emulator.hosting.fleets import Fleets
-from lmi_deploy.emulator.hosting.instances import Instance
+from lmi_deploy.emulator.hosting.instances import HostingInstance
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.runtime import errors
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, INFERENCE_COMPONENT
 
-PATIENCE: Final = 60.0
+TIMEOUT: Final = 60.0
 """Real seconds for containers that come up again after a restart of the emulator."""
 SERVING: Final = ("InService", "Updating", "SystemUpdating", "RollingBack", "UpdateRollbackFailed")
 
 
 @dataclass(frozen=True, slots=True)
 class Routes:
-    world: World
+    context: EmulatorContext
     fleets: Fleets
     components: Components
 
-    async def revived(self, region: str, params: Mapping[str, Any]) -> None:
+    async def wait_for_restart(self, region: str, params: Mapping[str, Any]) -> None:
         """After a restart the containers of what is in service may not be up again yet."""
-        end = time.monotonic() + PATIENCE
-        while self._is_coming(region, params) and time.monotonic() < end:
+        end = time.monotonic() + TIMEOUT
+        while self._is_starting(region, params) and time.monotonic() < end:
             await asyncio.sleep(0.05)
 
-    def _is_coming(self, region: str, params: Mapping[str, Any]) -> bool:
+    def _is_starting(self, region: str, params: Mapping[str, Any]) -> bool:
         endpoint, component = params["EndpointName"], params.get("InferenceComponentName")
-        row = self.world.table(ENDPOINT.table, region).get(endpoint)
+        row = self.context.table(ENDPOINT.table, region).get(endpoint)
         is_up = row is not None and row["serving"] is not None and row["status"] in SERVING
         if row is None or not is_up or row["failure"] is not None:
             return False
         if (region, endpoint) not in self.fleets.routes:
             return True
-        held = self.world.table(INFERENCE_COMPONENT.table, region).get(component) if component else None
-        return held is not None and _runs(held) and (region, component) not in self.components.running
+        existing = self.context.table(INFERENCE_COMPONENT.table, region).get(component) if component else None
+        return existing is not None and _runs(existing) and (region, component) not in self.components.running
 
-    def choose(self, region: str, params: Mapping[str, Any]) -> tuple[str, Instance]:
+    def choose(self, region: str, params: Mapping[str, Any]) -> tuple[str, HostingInstance]:
         endpoint, component = params["EndpointName"], params.get("InferenceComponentName")
-        row = self.world.table(ENDPOINT.table, region).get(endpoint)
+        row = self.context.table(ENDPOINT.table, region).get(endpoint)
         route = self.fleets.routes.get((region, endpoint))
         if row is None or row["status"] not in SERVING or route is None:
-            raise errors.not_found(endpoint, self.world.account)
+            raise errors.not_found(endpoint, self.context.account)
         takes = any(variant["model"] is None for variant in route.blue.deployment["variants"])
         if takes != (component is not None):
-            raise errors.component_wanted() if takes else errors.no_component_wanted()
+            raise errors.component_required() if takes else errors.component_not_allowed()
         if component is not None:
             return self._component(region, endpoint, component)
         chosen = route.choose(params.get("TargetVariant"))
@@ -60,8 +60,8 @@ class Routes:
             raise errors.no_variant(params.get("TargetVariant", "(any)"), endpoint)
         return chosen
 
-    def _component(self, region: str, endpoint: str, name: str) -> tuple[str, Instance]:
-        row = self.world.table(INFERENCE_COMPONENT.table, region).get(name)
+    def _component(self, region: str, endpoint: str, name: str) -> tuple[str, HostingInstance]:
+        row = self.context.table(INFERENCE_COMPONENT.table, region).get(name)
         if row is None or row["endpoint"] != endpoint:
             raise errors.no_component(name, endpoint)
         served = row["spec"]["told"].get("BaseInferenceComponentName", name)

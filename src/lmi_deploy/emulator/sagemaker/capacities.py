@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT, arn_of
 from lmi_deploy.emulator.services.quotas import require_growth
 from lmi_deploy.emulator.wire.errors import refused
 
-UNDER_WAY: Final = ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting")
+IN_PROGRESS: Final = ("Creating", "Updating", "SystemUpdating", "RollingBack", "Deleting")
 
 
-def settled_endpoint(world: World, region: str, name: str) -> Row:
+def settled_endpoint(context: EmulatorContext, region: str, name: str) -> Row:
     """One that may be changed now."""
-    row = world.table(ENDPOINT.table, region).get(name)
+    row = context.table(ENDPOINT.table, region).get(name)
     if row is None:
-        raise refused(f'Could not find endpoint "{arn_of(world, region, ENDPOINT, name)}".')
-    if row["status"] in UNDER_WAY:
+        raise refused(f'Could not find endpoint "{arn_of(context, region, ENDPOINT, name)}".')
+    if row["status"] in IN_PROGRESS:
         raise in_progress(row)
     if row["status"] == "Failed":
         raise refused(f'Cannot update endpoint "{row["arn"]}" in status "Failed".')
@@ -30,26 +30,28 @@ def in_progress(row: Row) -> Exception:
     return refused(f'Cannot update in-progress endpoint "{row["arn"]}".')
 
 
-def set_capacities(world: World, region: str, endpoint: str, wanted: Mapping[str, Mapping[str, Any]]) -> Row:
+def set_capacities(
+    context: EmulatorContext, region: str, endpoint: str, desired: Mapping[str, Mapping[str, Any]]
+) -> Row:
     """By variant, what of `DesiredInstanceCount` and `DesiredWeight` is to change."""
-    row = settled_endpoint(world, region, endpoint)
+    row = settled_endpoint(context, region, endpoint)
     variants = {variant["name"]: variant for variant in row["serving"]["variants"]}
-    for name, change in wanted.items():
+    for name, change in desired.items():
         if name not in variants:
             raise refused(f'Could not find production variant "{name}" of "{row["arn"]}".')
         more = change.get("DesiredInstanceCount", 0) - variants[name]["desired_count"]
-        require_growth(world, region, variants[name]["params"].get("InstanceType", ""), more)
-    for name, change in wanted.items():
+        require_growth(context, region, variants[name]["params"].get("InstanceType", ""), more)
+    for name, change in desired.items():
         variant = variants[name]
         variant["desired_weight"] = change.get("DesiredWeight", variant["desired_weight"])
         variant["desired_count"] = change.get("DesiredInstanceCount", variant["desired_count"])
     row.update(status="Updating", pending=None, failure=None)
-    touch(world, region, endpoint, row)
+    touch(context, region, endpoint, row)
     return row
 
 
-def touch(world: World, region: str, name: str, row: Row) -> None:
+def touch(context: EmulatorContext, region: str, name: str, row: Row) -> None:
     """Keep a change, and let hosting go on from it."""
-    row["modified"] = world.clock.now()
-    world.table(ENDPOINT.table, region).put(name, row)
-    world.hosting.begin(region, name)
+    row["modified"] = context.clock.now()
+    context.table(ENDPOINT.table, region).put(name, row)
+    context.hosting.begin(region, name)

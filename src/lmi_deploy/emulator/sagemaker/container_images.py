@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lmi_deploy.catalog import images
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.wire.errors import refused
 
 _ECR: Final = re.compile(
@@ -16,13 +16,13 @@ _ECR: Final = re.compile(
 )
 
 
-def require_container_image(world: World, region: str, container: Mapping[str, Any]) -> None:
+def require_container_image(context: EmulatorContext, region: str, container: Mapping[str, Any]) -> None:
     access = container.get("ImageConfig", {}).get("RepositoryAccessMode", "Platform")
     if access != "Vpc":
-        require_image(world, region, container["Image"])
+        require_image(context, region, container["Image"])
 
 
-def require_image(world: World, region: str, image: str) -> None:
+def require_image(context: EmulatorContext, region: str, image: str) -> None:
     parts = _ECR.fullmatch(image)
     if ".dkr.ecr" not in image:
         raise refused(f'Using non-ECR image "{image}" without Vpc repository access mode is not supported.')
@@ -33,12 +33,12 @@ def require_image(world: World, region: str, image: str) -> None:
             f'Region of "{image}" does not match expected region of {region}. '
             "Cross region ECR image pulls are not allowed."
         )
-    _require_pullable(world, region, image, parts)
+    _require_pullable(context, region, image, parts)
 
 
-def _require_pullable(world: World, region: str, image: str, parts: re.Match[str]) -> None:
+def _require_pullable(context: EmulatorContext, region: str, image: str, parts: re.Match[str]) -> None:
     """Our own account's repositories are not emulated: what is said to be there is taken to be there."""
-    if parts["account"] == world.account:
+    if parts["account"] == context.account:
         return
     if parts["account"] not in images.accounts(region):
         raise refused(

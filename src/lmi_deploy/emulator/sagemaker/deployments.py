@@ -9,28 +9,30 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lmi_deploy.emulator.context import Ask, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.models import containers_of
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT_CONFIG, MODEL, found
 
 
-def snapshot(world: World, ask: Ask, config_name: str) -> Row:
+def snapshot(context: EmulatorContext, request: ApiRequest, config_name: str) -> Row:
     """The deployment that this configuration means now; ApiError when it or a model of it is gone."""
-    params = found(world, ask, ENDPOINT_CONFIG, config_name)["params"]
+    params = found(context, request, ENDPOINT_CONFIG, config_name)["params"]
     return {
         "config": config_name,
-        "began": world.clock.now(),
+        "began": context.clock.now(),
         "async": params.get("AsyncInferenceConfig"),
         "capture": params.get("DataCaptureConfig"),
         "role": params.get("ExecutionRoleArn"),
-        "variants": [_variant(world, ask, variant) for variant in params.get("ProductionVariants", ())],
-        "shadows": [_variant(world, ask, variant) for variant in params.get("ShadowProductionVariants", ())],
+        "variants": [_variant(context, request, variant) for variant in params.get("ProductionVariants", ())],
+        "shadows": [
+            _variant(context, request, variant) for variant in params.get("ShadowProductionVariants", ())
+        ],
     }
 
 
-def _variant(world: World, ask: Ask, variant: Mapping[str, Any]) -> Row:
-    model = found(world, ask, MODEL, variant["ModelName"])["params"] if "ModelName" in variant else None
+def _variant(context: EmulatorContext, request: ApiRequest, variant: Mapping[str, Any]) -> Row:
+    model = found(context, request, MODEL, variant["ModelName"])["params"] if "ModelName" in variant else None
     count, weight = variant.get("InitialInstanceCount", 1), variant.get("InitialVariantWeight", 1.0)
     return {
         "name": variant["VariantName"],
@@ -61,7 +63,7 @@ def described(variant: Row, *, pending: bool = False) -> Row:
     images = [
         container["Image"] for container in containers_of(variant["model"] or {}) if "Image" in container
     ]
-    told: Row = {
+    description: Row = {
         "VariantName": variant["name"],
         "DeployedImages": [deployed_image(image, variant) for image in images],
         "CurrentWeight": variant["weight"],
@@ -70,18 +72,18 @@ def described(variant: Row, *, pending: bool = False) -> Row:
         "DesiredInstanceCount": variant["desired_count"],
     }
     if pending:
-        told["InstanceType"] = variant["params"].get("InstanceType")
-        told["VariantStatus"] = [{"Status": "Creating"}]
+        description["InstanceType"] = variant["params"].get("InstanceType")
+        description["VariantStatus"] = [{"Status": "Creating"}]
     if "ManagedInstanceScaling" in variant["params"]:
-        told["ManagedInstanceScaling"] = variant["params"]["ManagedInstanceScaling"]
-    return told
+        description["ManagedInstanceScaling"] = variant["params"]["ManagedInstanceScaling"]
+    return description
 
 
 def deployed_image(image: str, variant: Row) -> Row:
     """Tags are resolved to a digest; here one that follows from the tag, as no registry is asked."""
     repository = image.split("@")[0].rpartition(":")[0] or image
     digest = hashlib.sha256(image.encode()).hexdigest()
-    told: Row = {"SpecifiedImage": image, "ResolvedImage": f"{repository}@sha256:{digest}"}
+    description: Row = {"SpecifiedImage": image, "ResolvedImage": f"{repository}@sha256:{digest}"}
     if "resolved" in variant:
-        told["ResolutionTime"] = variant["resolved"]
-    return told
+        description["ResolutionTime"] = variant["resolved"]
+    return description

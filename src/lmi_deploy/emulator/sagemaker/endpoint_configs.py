@@ -5,58 +5,65 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.sagemaker.lists import page
-from lmi_deploy.emulator.sagemaker.naming import ENDPOINT_CONFIG, MODEL, drop, found, require_new, seen_rows
-from lmi_deploy.emulator.sagemaker.records import asked_for, new_row
+from lmi_deploy.emulator.sagemaker.naming import (
+    ENDPOINT_CONFIG,
+    MODEL,
+    drop,
+    found,
+    require_new,
+    visible_rows,
+)
+from lmi_deploy.emulator.sagemaker.records import new_row, requested_settings
 from lmi_deploy.emulator.wire.errors import refused
 
 _NVME_FAMILIES: Final = ("g5", "g6", "g6e", "g7e", "p5", "p5e", "p5en", "p6-b200", "trn1", "trn1n", "trn2")
 
 
-def create_endpoint_config(world: World, ask: Ask) -> Mapping[str, Any]:
-    params = ask.params
+def create_endpoint_config(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    params = request.params
     name = params["EndpointConfigName"]
-    arn = require_new(world, ask, ENDPOINT_CONFIG, name)
+    arn = require_new(context, request, ENDPOINT_CONFIG, name)
     for variant in variants_of(params):
-        _require_sound(variant, params)
+        _validate(variant, params)
         if "ModelName" in variant:
-            found(world, ask, MODEL, variant["ModelName"])
+            found(context, request, MODEL, variant["ModelName"])
     _require_distinct(params)
-    row = new_row(world, ask, arn, params=asked_for(ask))
-    world.table(ENDPOINT_CONFIG.table, ask.region).put(name, row)
+    row = new_row(context, request, arn, params=requested_settings(request))
+    context.table(ENDPOINT_CONFIG.table, request.region).put(name, row)
     return {"EndpointConfigArn": arn}
 
 
-def describe_endpoint_config(world: World, ask: Ask) -> Mapping[str, Any]:
-    row = found(world, ask, ENDPOINT_CONFIG, ask.params["EndpointConfigName"])
+def describe_endpoint_config(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    row = found(context, request, ENDPOINT_CONFIG, request.params["EndpointConfigName"])
     params = row["params"]
-    told = {**params, "EndpointConfigArn": row["arn"], "CreationTime": row["created"]}
+    description = {**params, "EndpointConfigArn": row["arn"], "CreationTime": row["created"]}
     for key in ("ProductionVariants", "ShadowProductionVariants"):
         if key in params:
-            told[key] = [{"InitialVariantWeight": 1.0, **variant} for variant in params[key]]
-    return told
+            description[key] = [{"InitialVariantWeight": 1.0, **variant} for variant in params[key]]
+    return description
 
 
-def list_endpoint_configs(world: World, ask: Ask) -> Mapping[str, Any]:
-    rows, token = page(seen_rows(world, ask, ENDPOINT_CONFIG), ask.params)
-    told = [
+def list_endpoint_configs(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    rows, token = page(visible_rows(context, request, ENDPOINT_CONFIG), request.params)
+    messages = [
         {"EndpointConfigName": name, "EndpointConfigArn": row["arn"], "CreationTime": row["created"]}
         for name, row in rows
     ]
-    return {"EndpointConfigs": told, "NextToken": token or None}
+    return {"EndpointConfigs": messages, "NextToken": token or None}
 
 
-def delete_endpoint_config(world: World, ask: Ask) -> None:
+def delete_endpoint_config(context: EmulatorContext, request: ApiRequest) -> None:
     """Also one that an endpoint serves with; it can then not be found again, and serves on."""
-    drop(world, ask, ENDPOINT_CONFIG, ask.params["EndpointConfigName"])
+    drop(context, request, ENDPOINT_CONFIG, request.params["EndpointConfigName"])
 
 
 def variants_of(params: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [*params.get("ProductionVariants", ()), *params.get("ShadowProductionVariants", ())]
 
 
-def _require_sound(variant: Mapping[str, Any], params: Mapping[str, Any]) -> None:
+def _validate(variant: Mapping[str, Any], params: Mapping[str, Any]) -> None:
     has_model, serverless = "ModelName" in variant, "ServerlessConfig" in variant
     if not has_model and "ExecutionRoleArn" not in params:
         raise refused(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.capacities import in_progress, set_capacities, settled_endpoint, touch
 from lmi_deploy.emulator.sagemaker.components import components_of
@@ -19,26 +19,26 @@ from lmi_deploy.emulator.services.quotas import require_quota
 from lmi_deploy.emulator.wire.errors import refused
 
 
-def create_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
-    params = ask.params
+def create_endpoint(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    params = request.params
     name = params["EndpointName"]
-    arn = require_new(world, ask, ENDPOINT, name)
-    pending = snapshot(world, ask, params["EndpointConfigName"])
-    require_quota(world, ask.region, pending)
+    arn = require_new(context, request, ENDPOINT, name)
+    pending = snapshot(context, request, params["EndpointConfigName"])
+    require_quota(context, request.region, pending)
     guard = params.get("DeploymentConfig")
     row = new_row(
-        world, ask, arn, status="Creating", failure=None, serving=None, pending=pending, guard=guard
+        context, request, arn, status="Creating", failure=None, serving=None, pending=pending, guard=guard
     )
-    world.table(ENDPOINT.table, ask.region).put(name, row)
-    world.hosting.begin(ask.region, name)
+    context.table(ENDPOINT.table, request.region).put(name, row)
+    context.hosting.begin(request.region, name)
     return {"EndpointArn": arn}
 
 
-def describe_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
-    name = ask.params["EndpointName"]
-    row = found(world, ask, ENDPOINT, name)
+def describe_endpoint(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    name = request.params["EndpointName"]
+    row = found(context, request, ENDPOINT, name)
     shown = row["serving"] or row["pending"]
-    told = {
+    description = {
         "EndpointName": name,
         "EndpointArn": row["arn"],
         "EndpointConfigName": shown["config"],
@@ -51,10 +51,10 @@ def describe_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
         "PendingDeploymentSummary": _pending(row),
     }
     if row["serving"]:
-        told["ProductionVariants"] = [described(variant) for variant in row["serving"]["variants"]]
+        description["ProductionVariants"] = [described(variant) for variant in row["serving"]["variants"]]
         shadows = [described(variant) for variant in row["serving"]["shadows"]]
-        told["ShadowProductionVariants"] = shadows or None
-    return told
+        description["ShadowProductionVariants"] = shadows or None
+    return description
 
 
 def _pending(row: Row) -> Row | None:
@@ -68,9 +68,9 @@ def _pending(row: Row) -> Row | None:
     }
 
 
-def list_endpoints(world: World, ask: Ask) -> Mapping[str, Any]:
-    rows, token = page(world.table(ENDPOINT.table, ask.region).rows(), ask.params)
-    told = [
+def list_endpoints(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    rows, token = page(context.table(ENDPOINT.table, request.region).rows(), request.params)
+    messages = [
         {
             "EndpointName": name,
             "EndpointArn": row["arn"],
@@ -80,33 +80,33 @@ def list_endpoints(world: World, ask: Ask) -> Mapping[str, Any]:
         }
         for name, row in rows
     ]
-    return {"Endpoints": told, "NextToken": token or None}
+    return {"Endpoints": messages, "NextToken": token or None}
 
 
-def update_endpoint(world: World, ask: Ask) -> Mapping[str, Any]:
-    params = ask.params
+def update_endpoint(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    params = request.params
     name = params["EndpointName"]
-    row = settled_endpoint(world, ask.region, name)
+    row = settled_endpoint(context, request.region, name)
     # A configuration that serves and was deleted makes its endpoint impossible to update.
-    found(world, ask, ENDPOINT_CONFIG, row["serving"]["config"])
-    pending = snapshot(world, ask, params["EndpointConfigName"])
-    guard = _guard(world, ask, row)
+    found(context, request, ENDPOINT_CONFIG, row["serving"]["config"])
+    pending = snapshot(context, request, params["EndpointConfigName"])
+    guard = _rollback_alarms(context, request, row)
     excluded = [item["VariantPropertyType"] for item in params.get("ExcludeRetainedVariantProperties", ())]
     if params.get("RetainAllVariantProperties"):
         retain(pending, row["serving"], excluded=excluded)
     elif excluded:
         raise refused("ExcludeRetainedVariantProperties requires RetainAllVariantProperties to be true.")
-    _require_same_types(world, ask, row["serving"], pending)
-    require_quota(world, ask.region, pending)
+    _require_same_types(context, request, row["serving"], pending)
+    require_quota(context, request.region, pending)
     row.update(status="Updating", pending=pending, failure=None, guard=guard)
-    touch(world, ask.region, name, row)
+    touch(context, request.region, name, row)
     return {"EndpointArn": row["arn"]}
 
 
-def _require_same_types(world: World, ask: Ask, old: Row, new: Row) -> None:
+def _require_same_types(context: EmulatorContext, request: ApiRequest, old: Row, new: Row) -> None:
     """A variant that is scaled automatically keeps its instance type."""
     before = {variant["name"]: variant["params"].get("InstanceType") for variant in old["variants"]}
-    scaled = scaled_variants(world, ask.region, ask.params["EndpointName"])
+    scaled = scaled_variants(context, request.region, request.params["EndpointName"])
     for variant in new["variants"]:
         name = variant["name"]
         if name in scaled and variant["params"].get("InstanceType") != before.get(name):
@@ -116,9 +116,9 @@ def _require_same_types(world: World, ask: Ask, old: Row, new: Row) -> None:
             )
 
 
-def _guard(world: World, ask: Ask, row: Row) -> Row | None:
+def _rollback_alarms(context: EmulatorContext, request: ApiRequest, row: Row) -> Row | None:
     """The deployment policy of this update; an alarm that it names must be there."""
-    params = ask.params
+    params = request.params
     guard: Row | None = params.get("DeploymentConfig")
     if params.get("RetainDeploymentConfig"):
         if guard:
@@ -128,7 +128,7 @@ def _guard(world: World, ask: Ask, row: Row) -> Row | None:
     if guard and "BlueGreenUpdatePolicy" in guard and "RollingUpdatePolicy" in guard:
         raise refused("Only one of BlueGreenUpdatePolicy and RollingUpdatePolicy can be specified.")
     for alarm in alarms_of(guard):
-        if world.alarms.ringing(ask.region, alarm) is None:
+        if context.alarms.ringing(request.region, alarm) is None:
             raise refused(f'Could not find alarm "{alarm}".')
     return guard
 
@@ -138,25 +138,25 @@ def alarms_of(guard: Row | None) -> list[str]:
     return [alarm["AlarmName"] for alarm in rollback.get("Alarms", ())]
 
 
-def update_weights_and_capacities(world: World, ask: Ask) -> Mapping[str, Any]:
-    wanted = {one["VariantName"]: one for one in ask.params["DesiredWeightsAndCapacities"]}
-    row = set_capacities(world, ask.region, ask.params["EndpointName"], wanted)
+def update_weights_and_capacities(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    desired = {one["VariantName"]: one for one in request.params["DesiredWeightsAndCapacities"]}
+    row = set_capacities(context, request.region, request.params["EndpointName"], desired)
     return {"EndpointArn": row["arn"]}
 
 
-def delete_endpoint(world: World, ask: Ask) -> None:
-    name = ask.params["EndpointName"]
-    row = found(world, ask, ENDPOINT, name)
+def delete_endpoint(context: EmulatorContext, request: ApiRequest) -> None:
+    name = request.params["EndpointName"]
+    row = found(context, request, ENDPOINT, name)
     if row["status"] in ("Creating", "Deleting"):
         raise in_progress(row)
-    held = sorted(components_of(world, ask.region, name))
-    if held:
+    existing = sorted(components_of(context, request.region, name))
+    if existing:
         raise refused(
-            f'Endpoint "{row["arn"]}" has inference components attached: {", ".join(held)}. Delete them first.'
+            f'Endpoint "{row["arn"]}" has inference components attached: {", ".join(existing)}. Delete them first.'
         )
     row["status"] = "Deleting"
-    forget_endpoint(world, ask.region, name)
-    touch(world, ask.region, name, row)
+    forget_endpoint(context, request.region, name)
+    touch(context, request.region, name, row)
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {

@@ -26,17 +26,17 @@ def page(
 
     `order` is the operation's default, which the service model's documentation of SortOrder says.
     """
-    asked = {key: value for key, value in params.items() if key not in ("NextToken", "MaxResults")}
-    kept = [(name, row) for name, row in rows if _wanted(name, row, params)]
+    requested = {key: value for key, value in params.items() if key not in ("NextToken", "MaxResults")}
+    kept = [(name, row) for name, row in rows if _matches(name, row, params)]
     kept.sort(key=_SORTS[params.get("SortBy", "CreationTime")])
     if params.get("SortOrder", order) == "Descending":
         kept.reverse()
-    start = _start(params.get("NextToken"), asked)
+    start = _start(params.get("NextToken"), requested)
     stop = start + int(params.get("MaxResults", PAGE))
-    return kept[start:stop], _token(stop, asked) if stop < len(kept) else ""
+    return kept[start:stop], _token(stop, requested) if stop < len(kept) else ""
 
 
-def _wanted(name: str, row: Row, params: Mapping[str, Any]) -> bool:
+def _matches(name: str, row: Row, params: Mapping[str, Any]) -> bool:
     # As they are told, in milliseconds: who asks with a time that it was given means that very moment.
     created, modified = round(row["created"], 3), round(row.get("modified") or row["created"], 3)
     bounds = (
@@ -52,18 +52,18 @@ def _wanted(name: str, row: Row, params: Mapping[str, Any]) -> bool:
     )
 
 
-def _token(start: int, asked: Mapping[str, Any]) -> str:
-    return base64.b64encode(json.dumps([start, asked], sort_keys=True).encode()).decode()
+def _token(start: int, requested: Mapping[str, Any]) -> str:
+    return base64.b64encode(json.dumps([start, requested], sort_keys=True).encode()).decode()
 
 
-def _start(token: str | None, asked: Mapping[str, Any]) -> int:
+def _start(token: str | None, requested: Mapping[str, Any]) -> int:
     """A token goes on with the very question that it was given for."""
     if token is None:
         return 0
     try:
-        start, question = json.loads(base64.b64decode(token, validate=True))
+        start, prompt = json.loads(base64.b64decode(token, validate=True))
     except (ValueError, binascii.Error, TypeError) as exc:
         raise refused("Invalid NextToken provided.") from exc
-    if question != json.loads(json.dumps(asked)):
+    if prompt != json.loads(json.dumps(requested)):
         raise refused("NextToken was given for a request with other parameters.")
     return int(start)

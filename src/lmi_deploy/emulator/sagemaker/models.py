@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.sagemaker.container_images import require_container_image
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.model_sources import Source, sources_of
-from lmi_deploy.emulator.sagemaker.naming import MODEL, drop, found, require_new, seen_rows
-from lmi_deploy.emulator.sagemaker.records import asked_for, new_row
+from lmi_deploy.emulator.sagemaker.naming import MODEL, drop, found, require_new, visible_rows
+from lmi_deploy.emulator.sagemaker.records import new_row, requested_settings
 from lmi_deploy.emulator.sagemaker.roles import require_role
 from lmi_deploy.emulator.wire.errors import refused
 
 
-def create_model(world: World, ask: Ask) -> Mapping[str, Any]:
-    params = ask.params
-    arn = require_new(world, ask, MODEL, params["ModelName"])
-    _require_sound(params)
+def create_model(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    params = request.params
+    arn = require_new(context, request, MODEL, params["ModelName"])
+    _validate(params)
     role = params.get("ExecutionRoleArn")
     if role is None:
         raise refused("ExecutionRoleArn is required for a model with containers.")
-    require_role(world, role)
+    require_role(context, role)
     for container in containers_of(params):
         if "Image" in container:
-            require_container_image(world, ask.region, container)
+            require_container_image(context, request.region, container)
         for source in sources_of(container):
-            _require_source(world, ask.region, role, source)
-    row = new_row(world, ask, arn, params=asked_for(ask))
-    world.table(MODEL.table, ask.region).put(params["ModelName"], row)
+            _require_source(context, request.region, role, source)
+    row = new_row(context, request, arn, params=requested_settings(request))
+    context.table(MODEL.table, request.region).put(params["ModelName"], row)
     return {"ModelArn": arn}
 
 
-def describe_model(world: World, ask: Ask) -> Mapping[str, Any]:
-    row = found(world, ask, MODEL, ask.params["ModelName"])
+def describe_model(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    row = found(context, request, MODEL, request.params["ModelName"])
     return {
         "EnableNetworkIsolation": False,
         **row["params"],
@@ -43,14 +43,16 @@ def describe_model(world: World, ask: Ask) -> Mapping[str, Any]:
     }
 
 
-def list_models(world: World, ask: Ask) -> Mapping[str, Any]:
-    rows, token = page(seen_rows(world, ask, MODEL), ask.params)
-    told = [{"ModelName": name, "ModelArn": row["arn"], "CreationTime": row["created"]} for name, row in rows]
-    return {"Models": told, "NextToken": token or None}
+def list_models(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    rows, token = page(visible_rows(context, request, MODEL), request.params)
+    messages = [
+        {"ModelName": name, "ModelArn": row["arn"], "CreationTime": row["created"]} for name, row in rows
+    ]
+    return {"Models": messages, "NextToken": token or None}
 
 
-def delete_model(world: World, ask: Ask) -> None:
-    drop(world, ask, MODEL, ask.params["ModelName"])
+def delete_model(context: EmulatorContext, request: ApiRequest) -> None:
+    drop(context, request, MODEL, request.params["ModelName"])
 
 
 def containers_of(params: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -59,23 +61,23 @@ def containers_of(params: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from params.get("Containers") or ()
 
 
-def _require_sound(params: Mapping[str, Any]) -> None:
+def _validate(params: Mapping[str, Any]) -> None:
     if params.get("PrimaryContainer") and params.get("Containers"):
         raise refused("Both PrimaryContainer and Containers cannot be specified at the same time.")
-    held = list(containers_of(params))
-    if not held:
+    existing = list(containers_of(params))
+    if not existing:
         raise refused("Either PrimaryContainer or Containers must be specified.")
-    for container in held:
+    for container in existing:
         if "Image" not in container and "ModelPackageName" not in container:
             raise refused("Image or ModelPackageName must be specified in a container definition.")
         if "ModelDataUrl" in container and "ModelDataSource" in container:
             raise refused("Both ModelDataUrl and ModelDataSource cannot be specified at the same time.")
 
 
-def _require_source(world: World, region: str, role: str, source: Source) -> None:
+def _require_source(context: EmulatorContext, region: str, role: str, source: Source) -> None:
     if source.is_folder and not source.key.endswith("/"):
         raise refused(f'S3Uri "{source.uri}" of type S3Prefix must end with "/".')
-    if not is_readable(world, role, source):
+    if not is_readable(context, role, source):
         raise refused(
             f'Could not access model data at {source.uri}. Please ensure that the role "{role}" exists '
             'and that its trust relationship policy allows the action "sts:AssumeRole" for the service '
@@ -85,17 +87,17 @@ def _require_source(world: World, region: str, role: str, source: Source) -> Non
         )
 
 
-def is_readable(world: World, role: str, source: Source) -> bool:
+def is_readable(context: EmulatorContext, role: str, source: Source) -> bool:
     """Something is there, and the role may list and read it."""
-    keys = world.objects.keys(source.bucket, source.key)
+    keys = context.objects.keys(source.bucket, source.key)
     if not source.is_folder:
         keys = [key for key in keys if key == source.key]
     bucket = f"arn:aws:s3:::{source.bucket}"
-    may_list = not source.is_folder or world.roles.allows(role, "s3:ListBucket", bucket)
+    may_list = not source.is_folder or context.roles.allows(role, "s3:ListBucket", bucket)
     return (
         bool(keys)
         and may_list
-        and all(world.roles.allows(role, "s3:GetObject", f"{bucket}/{key}") for key in keys)
+        and all(context.roles.allows(role, "s3:GetObject", f"{bucket}/{key}") for key in keys)
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from lmi_deploy.emulator.context import Ask, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.wire.errors import ApiError, refused
 
@@ -24,36 +24,36 @@ ENDPOINT: Final = Kind("endpoints", "endpoint", "endpoint")
 PROCESSING_JOB: Final = Kind("processing-jobs", "processing-job", "processing job")
 INFERENCE_COMPONENT: Final = Kind("inference-components", "inference-component", "inference component")
 OPTIMIZATION_JOB: Final = Kind("optimization-jobs", "optimization-job", "optimization job")
-_READ_LATE: Final = (MODEL, ENDPOINT_CONFIG)
+_EVENTUALLY_CONSISTENT: Final = (MODEL, ENDPOINT_CONFIG)
 KINDS: Final = (MODEL, ENDPOINT_CONFIG, ENDPOINT, PROCESSING_JOB, INFERENCE_COMPONENT, OPTIMIZATION_JOB)
 
 
-def arn_of(world: World, region: str, kind: Kind, name: str) -> str:
+def arn_of(context: EmulatorContext, region: str, kind: Kind, name: str) -> str:
     """SageMaker writes names in ARNs in lower case."""
-    return world.arn("sagemaker", region, f"{kind.arn}/{name.lower()}")
+    return context.arn("sagemaker", region, f"{kind.arn}/{name.lower()}")
 
 
-def found(world: World, ask: Ask, kind: Kind, name: str) -> Row:
+def found(context: EmulatorContext, request: ApiRequest, kind: Kind, name: str) -> Row:
     """The record, read as SageMaker reads it: one that is new may not be seen yet."""
-    row = world.table(kind.table, ask.region).get(name)
-    if row is None or not is_seen(world, kind, row):
-        raise absent(world, ask, kind, name)
+    row = context.table(kind.table, request.region).get(name)
+    if row is None or not is_visible(context, kind, row):
+        raise absent(context, request, kind, name)
     return row
 
 
-def drop(world: World, ask: Ask, kind: Kind, name: str) -> None:
+def drop(context: EmulatorContext, request: ApiRequest, kind: Kind, name: str) -> None:
     """A write: it knows what is there, as one that creates does."""
-    if world.table(kind.table, ask.region).drop(name) is None:
-        raise absent(world, ask, kind, name)
+    if context.table(kind.table, request.region).drop(name) is None:
+        raise absent(context, request, kind, name)
 
 
-def seen_rows(world: World, ask: Ask, kind: Kind) -> Iterator[tuple[str, Row]]:
+def visible_rows(context: EmulatorContext, request: ApiRequest, kind: Kind) -> Iterator[tuple[str, Row]]:
     """What a list has to choose from."""
-    rows = world.table(kind.table, ask.region).rows()
-    yield from ((name, row) for name, row in rows if is_seen(world, kind, row))
+    rows = context.table(kind.table, request.region).rows()
+    yield from ((name, row) for name, row in rows if is_visible(context, kind, row))
 
 
-def is_seen(world: World, kind: Kind, row: Row) -> bool:
+def is_visible(context: EmulatorContext, kind: Kind, row: Row) -> bool:
     """Whether reads find it by now (`--lag reads=`).
 
     "If the dependent entities are not yet in DynamoDB, this causes a validation error. If you repeat your read request
@@ -61,25 +61,25 @@ def is_seen(world: World, kind: Kind, row: Row) -> bool:
     is behind: AWS's own waiters (botocore's `EndpointInService`, `ProcessingJobCompletedOrStopped`) take an endpoint
     or a job that is not found for a failure, at once after it was created.
     """
-    return kind not in _READ_LATE or world.clock.now() >= row["created"] + world.lag.reads
+    return kind not in _EVENTUALLY_CONSISTENT or context.clock.now() >= row["created"] + context.lag.reads
 
 
-def absent(world: World, ask: Ask, kind: Kind, name: str) -> ApiError:
-    return refused(f'Could not find {kind.words} "{arn_of(world, ask.region, kind, name)}".')
+def absent(context: EmulatorContext, request: ApiRequest, kind: Kind, name: str) -> ApiError:
+    return refused(f'Could not find {kind.words} "{arn_of(context, request.region, kind, name)}".')
 
 
-def require_new(world: World, ask: Ask, kind: Kind, name: str) -> str:
+def require_new(context: EmulatorContext, request: ApiRequest, kind: Kind, name: str) -> str:
     """The ARN for a resource that is not there yet; names that differ in case only are the same."""
-    arn = arn_of(world, ask.region, kind, name)
-    if _is_taken(world, ask, kind, arn):
+    arn = arn_of(context, request.region, kind, name)
+    if _is_taken(context, request, kind, arn):
         raise refused(f'Cannot create already existing {kind.words} "{arn}".')
     return arn
 
 
-def require_new_job(world: World, ask: Ask, kind: Kind, name: str) -> str:
+def require_new_job(context: EmulatorContext, request: ApiRequest, kind: Kind, name: str) -> str:
     """As `require_new`; for jobs it is said otherwise."""
-    arn = arn_of(world, ask.region, kind, name)
-    if _is_taken(world, ask, kind, arn):
+    arn = arn_of(context, request.region, kind, name)
+    if _is_taken(context, request, kind, arn):
         raise ApiError(
             "ResourceInUse",
             "Job name must be unique within an AWS account and region, and a job with this name already "
@@ -88,15 +88,15 @@ def require_new_job(world: World, ask: Ask, kind: Kind, name: str) -> str:
     return arn
 
 
-def _is_taken(world: World, ask: Ask, kind: Kind, arn: str) -> bool:
-    return any(row["arn"] == arn for _, row in world.table(kind.table, ask.region).rows())
+def _is_taken(context: EmulatorContext, request: ApiRequest, kind: Kind, arn: str) -> bool:
+    return any(row["arn"] == arn for _, row in context.table(kind.table, request.region).rows())
 
 
-def by_arn(world: World, arn: str) -> tuple[Kind, str, str, Row] | None:
+def by_arn(context: EmulatorContext, arn: str) -> tuple[Kind, str, str, Row] | None:
     """The kind, region, name and record of whatever has this ARN."""
     for kind in KINDS:
-        for region in world.store.regions(kind.table):
-            for name, row in world.table(kind.table, region).rows():
+        for region in context.store.regions(kind.table):
+            for name, row in context.table(kind.table, region).rows():
                 if row["arn"] == arn.lower():
                     return kind, region, name, row
     return None

@@ -5,47 +5,54 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import MODEL, OPTIMIZATION_JOB, found, require_new_job
-from lmi_deploy.emulator.sagemaker.records import asked_for, new_row
+from lmi_deploy.emulator.sagemaker.records import new_row, requested_settings
 from lmi_deploy.emulator.sagemaker.roles import require_role
 from lmi_deploy.emulator.wire.errors import ApiError, refused
 
-UNDER_WAY: Final = ("STARTING", "INPROGRESS")
+IN_PROGRESS: Final = ("STARTING", "INPROGRESS")
 
 
-def create_optimization_job(world: World, ask: Ask) -> Mapping[str, Any]:
-    params, name = ask.params, ask.params["OptimizationJobName"]
-    arn = require_new_job(world, ask, OPTIMIZATION_JOB, name)
-    require_role(world, params["RoleArn"])
+def create_optimization_job(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    params, name = request.params, request.params["OptimizationJobName"]
+    arn = require_new_job(context, request, OPTIMIZATION_JOB, name)
+    require_role(context, params["RoleArn"])
     source = params["ModelSource"]
     if len(source) != 1:
         raise refused("Exactly one of S3 and SageMakerModel must be specified in ModelSource.")
     if "SageMakerModel" in source:
-        found(world, ask, MODEL, source["SageMakerModel"].get("ModelName", ""))
-    _put(world, ask, name, new_row(world, ask, arn, status="STARTING", params=asked_for(ask)))
+        found(context, request, MODEL, source["SageMakerModel"].get("ModelName", ""))
+    _put(
+        context,
+        request,
+        name,
+        new_row(context, request, arn, status="STARTING", params=requested_settings(request)),
+    )
     return {"OptimizationJobArn": arn}
 
 
-def describe_optimization_job(world: World, ask: Ask) -> Mapping[str, Any]:
-    name, row = _asked(world, ask)
+def describe_optimization_job(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    name, row = _requested_row(context, request)
     failure = {"FailureReason": row.get("failure")}
-    return {**row["params"], **_told(name, row), **failure, "OptimizationOutput": {}}
+    return {**row["params"], **_description(name, row), **failure, "OptimizationOutput": {}}
 
 
-def list_optimization_jobs(world: World, ask: Ask) -> Mapping[str, Any]:
-    rows, token = page(world.table(OPTIMIZATION_JOB.table, ask.region).rows(), ask.params, order="Ascending")
+def list_optimization_jobs(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    rows, token = page(
+        context.table(OPTIMIZATION_JOB.table, request.region).rows(), request.params, order="Ascending"
+    )
     kept = [
         (name, row)
         for name, row in rows
-        if ask.params.get("OptimizationContains", "") in "".join(_types(row))
+        if request.params.get("OptimizationContains", "") in "".join(_types(row))
     ]
     return {
         "OptimizationJobSummaries": [
             {
-                **_told(name, row),
+                **_description(name, row),
                 "DeploymentInstanceType": row["params"]["DeploymentInstanceType"],
                 "OptimizationTypes": _types(row),
             }
@@ -55,26 +62,26 @@ def list_optimization_jobs(world: World, ask: Ask) -> Mapping[str, Any]:
     }
 
 
-def stop_optimization_job(world: World, ask: Ask) -> None:
-    name, row = _asked(world, ask)
-    if row["status"] not in UNDER_WAY:
+def stop_optimization_job(context: EmulatorContext, request: ApiRequest) -> None:
+    name, row = _requested_row(context, request)
+    if row["status"] not in IN_PROGRESS:
         raise refused(f"The request was rejected because the optimization job is in status {row['status']}.")
     row["status"] = "STOPPING"
-    _put(world, ask, name, row)
+    _put(context, request, name, row)
 
 
-def delete_optimization_job(world: World, ask: Ask) -> None:
-    name, row = _asked(world, ask)
-    if row["status"] in (*UNDER_WAY, "STOPPING"):
+def delete_optimization_job(context: EmulatorContext, request: ApiRequest) -> None:
+    name, row = _requested_row(context, request)
+    if row["status"] in (*IN_PROGRESS, "STOPPING"):
         raise refused(f"Cannot delete optimization job {row['arn']} in status {row['status']}.")
-    world.table(OPTIMIZATION_JOB.table, ask.region).drop(name)
+    context.table(OPTIMIZATION_JOB.table, request.region).drop(name)
 
 
 def _types(row: Row) -> list[str]:
     return [name for config in row["params"]["OptimizationConfigs"] for name in config]
 
 
-def _told(name: str, row: Row) -> Row:
+def _description(name: str, row: Row) -> Row:
     return {
         "OptimizationJobName": name,
         "OptimizationJobArn": row["arn"],
@@ -86,18 +93,18 @@ def _told(name: str, row: Row) -> Row:
     }
 
 
-def _asked(world: World, ask: Ask) -> tuple[str, Row]:
-    name = ask.params["OptimizationJobName"]
-    row = world.table(OPTIMIZATION_JOB.table, ask.region).get(name)
+def _requested_row(context: EmulatorContext, request: ApiRequest) -> tuple[str, Row]:
+    name = request.params["OptimizationJobName"]
+    row = context.table(OPTIMIZATION_JOB.table, request.region).get(name)
     if row is None:
         raise ApiError("ResourceNotFound", f"Could not find requested job with name: {name}")
     return name, row
 
 
-def _put(world: World, ask: Ask, name: str, row: Row) -> None:
-    row["modified"] = world.clock.now()
-    world.table(OPTIMIZATION_JOB.table, ask.region).put(name, row)
-    world.optimizations.begin(ask.region, name)
+def _put(context: EmulatorContext, request: ApiRequest, name: str, row: Row) -> None:
+    row["modified"] = context.clock.now()
+    context.table(OPTIMIZATION_JOB.table, request.region).put(name, row)
+    context.optimizations.begin(request.region, name)
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {

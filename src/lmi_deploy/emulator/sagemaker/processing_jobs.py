@@ -6,64 +6,69 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from lmi_deploy.catalog.instances import has_local_disks
-from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.container_images import require_image
 from lmi_deploy.emulator.sagemaker.lists import page
 from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB, require_new_job
-from lmi_deploy.emulator.sagemaker.records import asked_for, new_row
+from lmi_deploy.emulator.sagemaker.records import new_row, requested_settings
 from lmi_deploy.emulator.sagemaker.roles import require_role
 from lmi_deploy.emulator.services.quotas import require_job_quota
 from lmi_deploy.emulator.wire.errors import ApiError, refused
 
-UNDER_WAY: Final = ("InProgress", "Stopping")
+IN_PROGRESS: Final = ("InProgress", "Stopping")
 _FOLDER: Final = "/opt/ml/processing/"
 
 
-def create_processing_job(world: World, ask: Ask) -> Mapping[str, Any]:
-    params = ask.params
+def create_processing_job(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    params = request.params
     name = params["ProcessingJobName"]
-    arn = require_new_job(world, ask, PROCESSING_JOB, name)
-    _require_sound(params)
-    require_role(world, params["RoleArn"])
-    require_image(world, ask.region, params["AppSpecification"]["ImageUri"])
-    require_job_quota(world, ask.region, params)
-    row = new_row(world, ask, arn, status="InProgress", params=asked_for(ask))
-    world.table(PROCESSING_JOB.table, ask.region).put(name, row)
-    world.jobs.begin(ask.region, name)
+    arn = require_new_job(context, request, PROCESSING_JOB, name)
+    _validate(params)
+    require_role(context, params["RoleArn"])
+    require_image(context, request.region, params["AppSpecification"]["ImageUri"])
+    require_job_quota(context, request.region, params)
+    row = new_row(context, request, arn, status="InProgress", params=requested_settings(request))
+    context.table(PROCESSING_JOB.table, request.region).put(name, row)
+    context.jobs.begin(request.region, name)
     return {"ProcessingJobArn": arn}
 
 
-def describe_processing_job(world: World, ask: Ask) -> Mapping[str, Any]:
-    row = _found(world, ask)
-    return {**row["params"], **_told(ask.params["ProcessingJobName"], row)}
+def describe_processing_job(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    row = _found(context, request)
+    return {**row["params"], **_description(request.params["ProcessingJobName"], row)}
 
 
-def list_processing_jobs(world: World, ask: Ask) -> Mapping[str, Any]:
-    rows, token = page(world.table(PROCESSING_JOB.table, ask.region).rows(), ask.params, order="Ascending")
-    return {"ProcessingJobSummaries": [_told(name, row) for name, row in rows], "NextToken": token or None}
+def list_processing_jobs(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    rows, token = page(
+        context.table(PROCESSING_JOB.table, request.region).rows(), request.params, order="Ascending"
+    )
+    return {
+        "ProcessingJobSummaries": [_description(name, row) for name, row in rows],
+        "NextToken": token or None,
+    }
 
 
-def stop_processing_job(world: World, ask: Ask) -> None:
-    name, row = ask.params["ProcessingJobName"], _found(world, ask)
+def stop_processing_job(context: EmulatorContext, request: ApiRequest) -> None:
+    name, row = request.params["ProcessingJobName"], _found(context, request)
     if row["status"] != "InProgress":
         raise refused(f"The request was rejected because the processing job is in status {row['status']}.")
-    row.update(status="Stopping", modified=world.clock.now())
-    world.table(PROCESSING_JOB.table, ask.region).put(name, row)
-    world.jobs.stop(ask.region, name)
+    row.update(status="Stopping", modified=context.clock.now())
+    context.table(PROCESSING_JOB.table, request.region).put(name, row)
+    context.jobs.stop(request.region, name)
 
 
-def delete_processing_job(world: World, ask: Ask) -> None:
-    row = _found(world, ask)
-    if row["status"] in UNDER_WAY:
+def delete_processing_job(context: EmulatorContext, request: ApiRequest) -> None:
+    row = _found(context, request)
+    if row["status"] in IN_PROGRESS:
         raise ApiError(
             "ResourceInUse",
             f"Cannot delete processing job {row['arn']} in status {row['status']}. Stop it, and wait for it to end.",
         )
-    world.table(PROCESSING_JOB.table, ask.region).drop(ask.params["ProcessingJobName"])
+    context.table(PROCESSING_JOB.table, request.region).drop(request.params["ProcessingJobName"])
 
 
-def _told(name: str, row: Row) -> Row:
+def _description(name: str, row: Row) -> Row:
     return {
         "ProcessingJobName": name,
         "ProcessingJobArn": row["arn"],
@@ -77,15 +82,15 @@ def _told(name: str, row: Row) -> Row:
     }
 
 
-def _found(world: World, ask: Ask) -> Row:
-    name = ask.params["ProcessingJobName"]
-    row = world.table(PROCESSING_JOB.table, ask.region).get(name)
+def _found(context: EmulatorContext, request: ApiRequest) -> Row:
+    name = request.params["ProcessingJobName"]
+    row = context.table(PROCESSING_JOB.table, request.region).get(name)
     if row is None:
         raise refused(f"Could not find requested job with name: {name}")
     return row
 
 
-def _require_sound(params: Mapping[str, Any]) -> None:
+def _validate(params: Mapping[str, Any]) -> None:
     cluster = params["ProcessingResources"]["ClusterConfig"]
     if "InstanceType" not in cluster or "InstanceCount" not in cluster:
         raise refused("InstanceType and InstanceCount are required in ClusterConfig.")
@@ -108,8 +113,8 @@ def _require_sound(params: Mapping[str, Any]) -> None:
             _require_place(target, target["S3Output"], target["OutputName"])
 
 
-def _require_place(whole: Mapping[str, Any], part: Mapping[str, Any], name: str) -> None:
-    if not whole.get("AppManaged") and not part.get("LocalPath", "").startswith(_FOLDER):
+def _require_place(full: Mapping[str, Any], part: Mapping[str, Any], name: str) -> None:
+    if not full.get("AppManaged") and not part.get("LocalPath", "").startswith(_FOLDER):
         raise refused(f"LocalPath of {name} is required, and must begin with {_FOLDER}.")
 
 

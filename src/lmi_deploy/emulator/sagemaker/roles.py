@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.wire.errors import refused
 
 
-def require_role(world: World, role: str) -> None:
-    if not world.roles.trusts(role, "sagemaker.amazonaws.com"):
+def require_role(context: EmulatorContext, role: str) -> None:
+    if not context.roles.trusts(role, "sagemaker.amazonaws.com"):
         raise refused(
             f"Could not assume role {role}. Please ensure that the role exists and allows principal "
             "'sagemaker.amazonaws.com' to assume the role."

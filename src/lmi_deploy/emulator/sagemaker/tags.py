@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask, Operation, World, tag_list, tags_of
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation, tag_list, tags_of
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.naming import Kind, by_arn
 from lmi_deploy.emulator.wire.errors import ApiError, refused
@@ -13,26 +13,26 @@ from lmi_deploy.emulator.wire.errors import ApiError, refused
 MAX_TAGS: Final = 50
 
 
-def add_tags(world: World, ask: Ask) -> Mapping[str, Any]:
-    kind, name, row = _tagged(world, ask)
-    wanted = {**row.get("tags", {}), **require_good(tags_of(ask.params))}
-    if len(wanted) > MAX_TAGS:
+def add_tags(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    kind, name, row = _tagged(context, request)
+    requested = {**row.get("tags", {}), **require_good(tags_of(request.params))}
+    if len(requested) > MAX_TAGS:
         raise ApiError("ResourceLimitExceeded", f"A resource can have at most {MAX_TAGS} tags.")
-    row["tags"] = wanted
-    world.table(kind.table, ask.region).put(name, row)
+    row["tags"] = requested
+    context.table(kind.table, request.region).put(name, row)
     return {"Tags": tag_list(row)}
 
 
-def list_tags(world: World, ask: Ask) -> Mapping[str, Any]:
-    _, _, row = _tagged(world, ask)
+def list_tags(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    _, _, row = _tagged(context, request)
     return {"Tags": tag_list(row)}
 
 
-def delete_tags(world: World, ask: Ask) -> Mapping[str, Any]:
-    kind, name, row = _tagged(world, ask)
-    for key in ask.params["TagKeys"]:
+def delete_tags(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    kind, name, row = _tagged(context, request)
+    for key in request.params["TagKeys"]:
         row.get("tags", {}).pop(key, None)
-    world.table(kind.table, ask.region).put(name, row)
+    context.table(kind.table, request.region).put(name, row)
     return {}
 
 
@@ -43,10 +43,10 @@ def require_good(tags: dict[str, str]) -> dict[str, str]:
     return tags
 
 
-def _tagged(world: World, ask: Ask) -> tuple[Kind, str, Row]:
-    arn = ask.params["ResourceArn"]
-    found = by_arn(world, arn)
-    if found is None or found[1] != ask.region:
+def _tagged(context: EmulatorContext, request: ApiRequest) -> tuple[Kind, str, Row]:
+    arn = request.params["ResourceArn"]
+    found = by_arn(context, arn)
+    if found is None or found[1] != request.region:
         raise refused(f'Could not find resource "{arn}".')
     return found[0], found[2], found[3]
 

@@ -6,13 +6,13 @@ import asyncio
 import math
 from typing import Final
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.hosting.tasks import report
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.scaling.activities import last, scale, settle
 from lmi_deploy.emulator.scaling.naming import POLICIES, TARGETS, name_of
 from lmi_deploy.emulator.scaling.resources import Variant
-from lmi_deploy.emulator.services.alarm_evaluation import Judged, judge
+from lmi_deploy.emulator.services.alarm_evaluation import AlarmEvaluation, evaluate
 from lmi_deploy.emulator.services.cloudwatch import TABLE as ALARMS
 from lmi_deploy.emulator.services.metrics import Metrics
 from lmi_deploy.emulator.wire.errors import ApiError
@@ -24,11 +24,11 @@ MEMORY: Final = 3600.0
 _NAP: Final = 0.05
 
 
-class Rounds:
+class AutoscalingLoop:
     """On the emulated clock, which does not go faster for it. Minutes that were turned over are gone through too."""
 
-    def __init__(self, world: World, metrics: Metrics) -> None:
-        self._world = world
+    def __init__(self, context: EmulatorContext, metrics: Metrics) -> None:
+        self._context = context
         self._metrics = metrics
         self._task: asyncio.Task[None] | None = None
 
@@ -42,7 +42,7 @@ class Rounds:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        clock = self._world.clock
+        clock = self._context.clock
         moment = clock.now()
         while True:
             moment = moment - moment % MINUTE + MINUTE
@@ -55,52 +55,52 @@ class Rounds:
                 await asyncio.sleep(_NAP)
 
     def round(self, moment: float) -> None:
-        store = self._world.store
+        store = self._context.store
         for region in store.regions(ALARMS):
-            settle(self._world, region)
+            settle(self._context, region)
             for name, row in store.table(ALARMS, region).rows():
-                judged = judge(row["params"], self._metrics, region, moment)
-                if judged is not None:
-                    self._change(region, name, row, judged)
+                evaluation = evaluate(row["params"], self._metrics, region, moment)
+                if evaluation is not None:
+                    self._change(region, name, row, evaluation)
                 if row["state"] == "ALARM" and row["params"].get("ActionsEnabled", True):
-                    self._act(region, name, row, judged)
+                    self._act(region, name, row, evaluation)
 
-    def _change(self, region: str, name: str, row: Row, judged: Judged) -> None:
-        if row["state"] != judged.state:
-            row.update(state=judged.state, reason=judged.reason, changed=self._world.clock.now())
-            self._world.table(ALARMS, region).put(name, row)
+    def _change(self, region: str, name: str, row: Row, evaluation: AlarmEvaluation) -> None:
+        if row["state"] != evaluation.state:
+            row.update(state=evaluation.state, reason=evaluation.reason, changed=self._context.clock.now())
+            self._context.table(ALARMS, region).put(name, row)
 
-    def _act(self, region: str, name: str, alarm: Row, judged: Judged | None) -> None:
-        for _, policy in self._world.table(POLICIES, region).rows():
+    def _act(self, region: str, name: str, alarm: Row, evaluation: AlarmEvaluation | None) -> None:
+        for _, policy in self._context.table(POLICIES, region).rows():
             if policy["arn"] in alarm["params"].get("AlarmActions", ()) and name in policy["alarms"].values():
-                self._track(region, name, policy, judged.value if judged is not None else None)
+                self._track(region, name, policy, evaluation.value if evaluation is not None else None)
 
     def _track(self, region: str, alarm: str, policy: Row, value: float | None) -> None:
         """Towards the target value, within the bounds, when the last change is long enough ago."""
         params, out = policy["params"], alarm == policy["alarms"]["High"]
-        target = self._world.table(TARGETS, region).get(name_of(params))
+        target = self._context.table(TARGETS, region).get(name_of(params))
         try:
-            variant = Variant(self._world, region, params)
+            variant = Variant(self._context, region, params)
         except ApiError:
             return  # it is being deleted
-        if target is None or not variant.is_settled or self._is_too_early(region, params, out=out):
+        if target is None or not variant.is_settled or self._is_in_cooldown(region, params, out=out):
             return
-        count = wanted(variant.desired, value, policy, out=out)
+        count = desired_count(variant.desired, value, policy, out=out)
         count = max(target["params"]["MinCapacity"], min(target["params"]["MaxCapacity"], count))
         if count != variant.desired:
             cause = f"monitor alarm {alarm} in state ALARM triggered policy {params['PolicyName']}"
-            scale(self._world, region, params, count=count, cause=cause, out=out)
+            scale(self._context, region, params, count=count, cause=cause, out=out)
 
-    def _is_too_early(self, region: str, params: Row, *, out: bool) -> bool:
+    def _is_in_cooldown(self, region: str, params: Row, *, out: bool) -> bool:
         tracking = params["TargetTrackingScalingPolicyConfiguration"]
         cooldown = float(tracking.get("ScaleOutCooldown" if out else "ScaleInCooldown", COOLDOWN))
-        moments = [last(self._world, region, params, out=True)]
+        moments = [last(self._context, region, params, out=True)]
         if not out:
-            moments.append(last(self._world, region, params, out=False))
-        return self._world.clock.now() < max(moments) + cooldown
+            moments.append(last(self._context, region, params, out=False))
+        return self._context.clock.now() < max(moments) + cooldown
 
 
-def wanted(count: int, value: float | None, policy: Row, *, out: bool) -> int:
+def desired_count(count: int, value: float | None, policy: Row, *, out: bool) -> int:
     """So many that each would have its target; without a value (an alarm set by hand) one more or one less."""
     target = float(policy["params"]["TargetTrackingScalingPolicyConfiguration"]["TargetValue"])
     if value is None:

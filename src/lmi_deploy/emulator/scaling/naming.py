@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from lmi_deploy.domain.naming import digest
-from lmi_deploy.emulator.context import Ask, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.wire.errors import ApiError
 
@@ -28,10 +28,10 @@ def stamp(name: str) -> str:
     return digest({"name": name})[:22]
 
 
-def matching(world: World, ask: Ask, table: str) -> Iterator[tuple[str, Row]]:
+def matching(context: EmulatorContext, request: ApiRequest, table: str) -> Iterator[tuple[str, Row]]:
     """The records of what the request names; of all, where it names nothing."""
-    for name, row in sorted(world.table(table, ask.region).rows()):
-        if all(ask.params.get(key) in (None, row["params"][key]) for key in NAMED):
+    for name, row in sorted(context.table(table, request.region).rows()):
+        if all(request.params.get(key) in (None, row["params"][key]) for key in NAMED):
             yield name, row
 
 

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.scaling.naming import (
     POLICIES,
@@ -28,61 +28,61 @@ PERIODS: Final = {"High": 3, "Low": 15}
 _COMPARISONS: Final = {"High": "GreaterThanThreshold", "Low": "LessThanThreshold"}
 
 
-def put_policy(world: World, ask: Ask) -> Mapping[str, Any]:
-    params, name = ask.params, policy_name(ask.params)
-    if world.table(TARGETS, ask.region).get(name_of(params)) is None:
+def put_policy(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    params, name = request.params, policy_name(request.params)
+    if context.table(TARGETS, request.region).get(name_of(params)) is None:
         raise ApiError(
             "ObjectNotFoundException",
             "No scalable target registered for service namespace: {ServiceNamespace}, resource ID: {ResourceId}, "
             "scalable dimension: {ScalableDimension}".format(**params),
         )
     kept = {"PolicyType": "StepScaling", **params}
-    before = world.table(POLICIES, ask.region).get(name) or {}
+    before = context.table(POLICIES, request.region).get(name) or {}
     row: Row = {
-        "arn": before.get("arn") or _arn(world, ask, name),
-        "created": before.get("created", world.clock.now()),
+        "arn": before.get("arn") or _arn(context, request, name),
+        "created": before.get("created", context.clock.now()),
         "params": kept,
         "alarms": before.get("alarms") or _alarm_names(kept),
     }
     for level, alarm in row["alarms"].items():
-        _put_alarm(world, ask.region, alarm, row, level)
-    world.table(POLICIES, ask.region).put(name, row)
-    return {"PolicyARN": row["arn"], "Alarms": list(_alarms(world, ask.region, row))}
+        _put_alarm(context, request.region, alarm, row, level)
+    context.table(POLICIES, request.region).put(name, row)
+    return {"PolicyARN": row["arn"], "Alarms": list(_alarms(context, request.region, row))}
 
 
-def describe_policies(world: World, ask: Ask) -> Mapping[str, Any]:
-    names = ask.params.get("PolicyNames")
+def describe_policies(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    names = request.params.get("PolicyNames")
     return {
         "ScalingPolicies": [
             {
                 **row["params"],
                 "PolicyARN": row["arn"],
                 "CreationTime": row["created"],
-                "Alarms": list(_alarms(world, ask.region, row)),
+                "Alarms": list(_alarms(context, request.region, row)),
             }
-            for _, row in matching(world, ask, POLICIES)
+            for _, row in matching(context, request, POLICIES)
             if names is None or row["params"]["PolicyName"] in names
         ]
     }
 
 
-def delete_policy(world: World, ask: Ask) -> None:
-    if world.table(POLICIES, ask.region).get(policy_name(ask.params)) is None:
-        raise missing("scaling policy", ask.params)
-    drop_policy(world, ask.region, policy_name(ask.params))
+def delete_policy(context: EmulatorContext, request: ApiRequest) -> None:
+    if context.table(POLICIES, request.region).get(policy_name(request.params)) is None:
+        raise missing("scaling policy", request.params)
+    drop_policy(context, request.region, policy_name(request.params))
 
 
-def drop_policy(world: World, region: str, name: str) -> None:
-    row = world.table(POLICIES, region).drop(name)
+def drop_policy(context: EmulatorContext, region: str, name: str) -> None:
+    row = context.table(POLICIES, region).drop(name)
     for alarm in (row or {}).get("alarms", {}).values():
-        world.table(ALARMS, region).drop(alarm)
+        context.table(ALARMS, region).drop(alarm)
 
 
-def _arn(world: World, ask: Ask, name: str) -> str:
-    resource, policy = ask.params["ResourceId"], ask.params["PolicyName"]
-    return world.arn(
+def _arn(context: EmulatorContext, request: ApiRequest, name: str) -> str:
+    resource, policy = request.params["ResourceId"], request.params["PolicyName"]
+    return context.arn(
         "autoscaling",
-        ask.region,
+        request.region,
         f"scalingPolicy:{stamp(name)}:resource/sagemaker/{resource}:policyName/{policy}",
     )
 
@@ -96,10 +96,10 @@ def _alarm_names(params: Mapping[str, Any]) -> dict[str, str]:
     return {level: f"TargetTracking-{params['ResourceId']}-Alarm{level}-{uuid.uuid4()}" for level in levels}
 
 
-def _put_alarm(world: World, region: str, alarm: str, policy: Row, level: str) -> None:
+def _put_alarm(context: EmulatorContext, region: str, alarm: str, policy: Row, level: str) -> None:
     params = policy["params"]
     target = float(params["TargetTrackingScalingPolicyConfiguration"]["TargetValue"])
-    told = {
+    description = {
         "AlarmName": alarm,
         "AlarmDescription": f"DO NOT EDIT OR DELETE. For TargetTrackingScaling policy {policy['arn']}.",
         "AlarmActions": [policy["arn"]],
@@ -109,12 +109,12 @@ def _put_alarm(world: World, region: str, alarm: str, policy: Row, level: str) -
         "ComparisonOperator": _COMPARISONS[level],
         **_metric(params),
     }
-    row = world.table(ALARMS, region).get(alarm) or {
+    row = context.table(ALARMS, region).get(alarm) or {
         "state": "INSUFFICIENT_DATA",
         "reason": "Unchecked: Initial alarm creation",
-        "changed": world.clock.now(),
+        "changed": context.clock.now(),
     }
-    world.table(ALARMS, region).put(alarm, {**row, "params": told})
+    context.table(ALARMS, region).put(alarm, {**row, "params": description})
 
 
 def _metric(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,9 +146,9 @@ def _metric(params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _alarms(world: World, region: str, row: Row) -> Iterator[Row]:
+def _alarms(context: EmulatorContext, region: str, row: Row) -> Iterator[Row]:
     for alarm in row["alarms"].values():
-        yield {"AlarmName": alarm, "AlarmARN": world.arn("cloudwatch", region, f"alarm:{alarm}")}
+        yield {"AlarmName": alarm, "AlarmARN": context.arn("cloudwatch", region, f"alarm:{alarm}")}
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import World
+from lmi_deploy.emulator.context import EmulatorContext
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.capacities import set_capacities
 from lmi_deploy.emulator.sagemaker.naming import ENDPOINT
@@ -19,28 +19,28 @@ _RESOURCE: Final = re.compile(r"endpoint/(?P<endpoint>[^/]+)/variant/(?P<variant
 class Variant:
     """One that is there; ValidationException where it is not."""
 
-    def __init__(self, world: World, region: str, params: Mapping[str, Any]) -> None:
+    def __init__(self, context: EmulatorContext, region: str, params: Mapping[str, Any]) -> None:
         if params["ServiceNamespace"] != "sagemaker" or params["ScalableDimension"] != COUNT:
             raise refused("The emulator scales sagemaker variants' DesiredInstanceCount only.")
         parts = _RESOURCE.fullmatch(params["ResourceId"])
-        row = world.table(ENDPOINT.table, region).get(parts["endpoint"]) if parts else None
+        row = context.table(ENDPOINT.table, region).get(parts["endpoint"]) if parts else None
         variants = ((row or {}).get("serving") or {"variants": []})["variants"]
-        held = next((one for one in variants if parts and one["name"] == parts["variant"]), None)
-        if parts is None or row is None or held is None:
+        existing = next((one for one in variants if parts and one["name"] == parts["variant"]), None)
+        if parts is None or row is None or existing is None:
             raise refused(f"SageMaker resource not found: {params['ResourceId']}")
-        self._world, self._region = world, region
+        self._context, self._region = context, region
         self.endpoint, self.name = parts["endpoint"], parts["variant"]
         self._row: Row = row
-        self._held: Row = held
+        self._target_row: Row = existing
 
     @property
     def desired(self) -> int:
-        return int(self._held["desired_count"])
+        return int(self._target_row["desired_count"])
 
     @property
     def is_settled(self) -> bool:
         """In service with what was asked for, so that it can be asked for something else."""
-        return bool(self._row["status"] == "InService" and self._held["count"] == self.desired)
+        return bool(self._row["status"] == "InService" and self._target_row["count"] == self.desired)
 
     @property
     def settled_at(self) -> float:
@@ -48,12 +48,14 @@ class Variant:
 
     def scale(self, count: int) -> None:
         """ApiError where SageMaker refuses."""
-        set_capacities(self._world, self._region, self.endpoint, {self.name: {"DesiredInstanceCount": count}})
+        set_capacities(
+            self._context, self._region, self.endpoint, {self.name: {"DesiredInstanceCount": count}}
+        )
 
 
-def scaled_variants(world: World, region: str, endpoint: str) -> set[str]:
+def scaled_variants(context: EmulatorContext, region: str, endpoint: str) -> set[str]:
     """The variants of an endpoint that have a scalable target."""
     found = (
-        _RESOURCE.fullmatch(row["params"]["ResourceId"]) for _, row in world.table(TARGETS, region).rows()
+        _RESOURCE.fullmatch(row["params"]["ResourceId"]) for _, row in context.table(TARGETS, region).rows()
     )
     return {match["variant"] for match in found if match and match["endpoint"] == endpoint}

@@ -18,7 +18,7 @@ _COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class AlarmEvaluation:
     """`value` is the latest that there is."""
 
     state: str
@@ -26,25 +26,25 @@ class Judged:
     value: float | None = None
 
 
-def judge(alarm: Mapping[str, Any], metrics: Metrics, region: str, at: float) -> Judged | None:
+def evaluate(alarm: Mapping[str, Any], metrics: Metrics, region: str, at: float) -> AlarmEvaluation | None:
     """None where the alarm keeps its state: nothing was measured, or it is of a kind that is not calculated."""
     compare = _COMPARISONS.get(alarm["ComparisonOperator"])
     if compare is None or "MetricName" not in alarm or "Period" not in alarm:
         return None
     values = _values(alarm, metrics, region, at)
-    threshold, wanted = float(alarm["Threshold"]), alarm["EvaluationPeriods"]
+    threshold, required = float(alarm["Threshold"]), alarm["EvaluationPeriods"]
     breaching = sum(compare(value, threshold) for value in values)
     lacking = alarm.get("TreatMissingData", "missing")
     if lacking == "breaching":
-        breaching += wanted - len(values)
+        breaching += required - len(values)
     if not values and lacking in ("missing", "ignore"):
         return None
-    state = "ALARM" if breaching >= alarm.get("DatapointsToAlarm", wanted) else "OK"
+    state = "ALARM" if breaching >= alarm.get("DatapointsToAlarm", required) else "OK"
     reason = (
-        f"Threshold Crossed: {breaching} out of the last {wanted} datapoints were "
+        f"Threshold Crossed: {breaching} out of the last {required} datapoints were "
         f"{alarm['ComparisonOperator']} ({threshold})."
     )
-    return Judged(state, reason, values[-1] if values else None)
+    return AlarmEvaluation(state, reason, values[-1] if values else None)
 
 
 def _values(alarm: Mapping[str, Any], metrics: Metrics, region: str, at: float) -> list[float]:
@@ -53,5 +53,5 @@ def _values(alarm: Mapping[str, Any], metrics: Metrics, region: str, at: float) 
     end = at - at % period
     name = (region, alarm["Namespace"], alarm["MetricName"], dimensions_of(alarm))
     found = metrics.periods(name, end - period * alarm["EvaluationPeriods"], end, period)
-    wanted = alarm.get("Statistic") or alarm.get("ExtendedStatistic", "Average")
-    return [statistic(wanted, points) for points in found.values()]
+    required = alarm.get("Statistic") or alarm.get("ExtendedStatistic", "Average")
+    return [statistic(required, points) for points in found.values()]

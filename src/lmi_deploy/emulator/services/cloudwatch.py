@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Store
 from lmi_deploy.emulator.services import resource_tags
 from lmi_deploy.emulator.wire.errors import ApiError
@@ -24,27 +24,27 @@ class TableAlarms:
         return None if row is None else row["state"] == "ALARM"
 
 
-def put_metric_alarm(world: World, ask: Ask) -> None:
-    name = ask.params["AlarmName"]
-    before = world.table(TABLE, ask.region).get(name) or {}
+def put_metric_alarm(context: EmulatorContext, request: ApiRequest) -> None:
+    name = request.params["AlarmName"]
+    before = context.table(TABLE, request.region).get(name) or {}
     row = {
-        "arn": world.arn("cloudwatch", ask.region, f"alarm:{name}"),
-        "tags": before.get("tags") or resource_tags.given(ask),
+        "arn": context.arn("cloudwatch", request.region, f"alarm:{name}"),
+        "tags": before.get("tags") or resource_tags.initial_tags(request),
         "tags_listed": True,
-        "params": {key: value for key, value in ask.params.items() if key != "Tags"},
+        "params": {key: value for key, value in request.params.items() if key != "Tags"},
         "state": before.get("state", "INSUFFICIENT_DATA"),
         "reason": before.get("reason", "Unchecked: Initial alarm creation"),
-        "changed": world.clock.now(),
+        "changed": context.clock.now(),
     }
-    world.table(TABLE, ask.region).put(name, row)
+    context.table(TABLE, request.region).put(name, row)
 
 
-def describe_alarms(world: World, ask: Ask) -> Mapping[str, Any]:
-    names, prefix = ask.params.get("AlarmNames"), ask.params.get("AlarmNamePrefix", "")
-    state = ask.params.get("StateValue")
+def describe_alarms(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    names, prefix = request.params.get("AlarmNames"), request.params.get("AlarmNamePrefix", "")
+    state = request.params.get("StateValue")
     found = [
-        _alarm(world, ask, name, row)
-        for name, row in sorted(world.table(TABLE, ask.region).rows())
+        _alarm(context, request, name, row)
+        for name, row in sorted(context.table(TABLE, request.region).rows())
         if name.startswith(prefix)
         and (names is None or name in names)
         and (state is None or row["state"] == state)
@@ -52,29 +52,33 @@ def describe_alarms(world: World, ask: Ask) -> Mapping[str, Any]:
     return {"MetricAlarms": found, "CompositeAlarms": []}
 
 
-def _alarm(world: World, ask: Ask, name: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
+def _alarm(
+    context: EmulatorContext, request: ApiRequest, name: str, row: Mapping[str, Any]
+) -> Mapping[str, Any]:
     return {
         "ActionsEnabled": True,
         **row["params"],
-        "AlarmArn": world.arn("cloudwatch", ask.region, f"alarm:{name}"),
+        "AlarmArn": context.arn("cloudwatch", request.region, f"alarm:{name}"),
         "StateValue": row["state"],
         "StateReason": row["reason"],
         "StateUpdatedTimestamp": row["changed"],
     }
 
 
-def delete_alarms(world: World, ask: Ask) -> None:
-    for name in ask.params["AlarmNames"]:
-        world.table(TABLE, ask.region).drop(name)
+def delete_alarms(context: EmulatorContext, request: ApiRequest) -> None:
+    for name in request.params["AlarmNames"]:
+        context.table(TABLE, request.region).drop(name)
 
 
-def set_alarm_state(world: World, ask: Ask) -> None:
-    name = ask.params["AlarmName"]
-    row = world.table(TABLE, ask.region).get(name)
+def set_alarm_state(context: EmulatorContext, request: ApiRequest) -> None:
+    name = request.params["AlarmName"]
+    row = context.table(TABLE, request.region).get(name)
     if row is None:
         raise ApiError("ResourceNotFoundException", f"Alarm {name} does not exist", status=404)
-    row.update(state=ask.params["StateValue"], reason=ask.params["StateReason"], changed=world.clock.now())
-    world.table(TABLE, ask.region).put(name, row)
+    row.update(
+        state=request.params["StateValue"], reason=request.params["StateReason"], changed=context.clock.now()
+    )
+    context.table(TABLE, request.region).put(name, row)
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {

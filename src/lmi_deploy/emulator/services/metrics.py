@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask
+from lmi_deploy.emulator.context import ApiRequest
 from lmi_deploy.emulator.wire.errors import ApiError
 
-KEPT: Final = 100_000
+MAX_POINTS: Final = 100_000
 """Values of one metric; older ones are forgotten."""
 Dimensions = tuple[tuple[str, str], ...]
 Name = tuple[str, str, str, Dimensions]
@@ -25,7 +25,7 @@ class Point:
 
 
 def _series() -> defaultdict[Name, deque[Point]]:
-    return defaultdict(lambda: deque(maxlen=KEPT))
+    return defaultdict(lambda: deque(maxlen=MAX_POINTS))
 
 
 @dataclass(slots=True)
@@ -45,16 +45,16 @@ class Metrics:
 
     def periods(self, name: Name, start: float, end: float, period: int) -> dict[float, list[Point]]:
         """The values of each period that has some, by the period's start."""
-        held: dict[float, list[Point]] = defaultdict(list)
+        existing: dict[float, list[Point]] = defaultdict(list)
         for point in self._points.get(name, ()):
             if start <= point.at < end:
-                held[point.at - point.at % period].append(point)
-        return dict(sorted(held.items()))
+                existing[point.at - point.at % period].append(point)
+        return dict(sorted(existing.items()))
 
 
-def put(metrics: Metrics, ask: Ask, now: float) -> None:
-    for item in ask.params.get("MetricData", ()):
-        name = (ask.region, ask.params["Namespace"], item["MetricName"], dimensions_of(item))
+def put(metrics: Metrics, request: ApiRequest, now: float) -> None:
+    for item in request.params.get("MetricData", ()):
+        name = (request.region, request.params["Namespace"], item["MetricName"], dimensions_of(item))
         at = float(item.get("Timestamp", now))
         values = item.get("Values") or [item.get("Value", 0.0)]
         for value, count in zip(values, item.get("Counts") or [1] * len(values), strict=False):
@@ -62,54 +62,60 @@ def put(metrics: Metrics, ask: Ask, now: float) -> None:
                 metrics.put(name, Point(at, float(value), item.get("Unit", "None")))
 
 
-def statistics(metrics: Metrics, ask: Ask, now: float) -> Mapping[str, Any]:
-    params = ask.params
-    name = (ask.region, params["Namespace"], params["MetricName"], dimensions_of(params))
-    wanted = [*params.get("Statistics", ()), *params.get("ExtendedStatistics", ())]
-    if not wanted:
+def statistics(metrics: Metrics, request: ApiRequest, now: float) -> Mapping[str, Any]:
+    params = request.params
+    name = (request.region, params["Namespace"], params["MetricName"], dimensions_of(params))
+    requested = [*params.get("Statistics", ()), *params.get("ExtendedStatistics", ())]
+    if not requested:
         raise ApiError(
             "InvalidParameterCombination",
             "Must specify either Statistics or ExtendedStatistics for the metric",
         )
     found = metrics.periods(name, float(params["StartTime"]), float(params["EndTime"]), params["Period"])
-    told = [
+    messages = [
         {
             "Timestamp": at,
             "Unit": points[0].unit,
-            **{stat: statistic(stat, points) for stat in wanted if not stat.startswith("p")},
-            "ExtendedStatistics": {stat: statistic(stat, points) for stat in wanted if stat.startswith("p")}
+            **{stat: statistic(stat, points) for stat in requested if not stat.startswith("p")},
+            "ExtendedStatistics": {
+                stat: statistic(stat, points) for stat in requested if stat.startswith("p")
+            }
             or None,
         }
         for at, points in found.items()
     ]
-    return {"Label": params["MetricName"], "Datapoints": told}
+    return {"Label": params["MetricName"], "Datapoints": messages}
 
 
-def results(metrics: Metrics, ask: Ask, now: float) -> Mapping[str, Any]:
-    return {"MetricDataResults": [_result(metrics, ask, query) for query in ask.params["MetricDataQueries"]]}
+def results(metrics: Metrics, request: ApiRequest, now: float) -> Mapping[str, Any]:
+    return {
+        "MetricDataResults": [
+            _result(metrics, request, query) for query in request.params["MetricDataQueries"]
+        ]
+    }
 
 
-def _result(metrics: Metrics, ask: Ask, query: Mapping[str, Any]) -> Mapping[str, Any]:
+def _result(metrics: Metrics, request: ApiRequest, query: Mapping[str, Any]) -> Mapping[str, Any]:
     if "MetricStat" not in query:
         raise ApiError("ValidationError", "The emulator does not calculate metric expressions.")
-    asked, metric = query["MetricStat"], query["MetricStat"]["Metric"]
-    name = (ask.region, metric["Namespace"], metric["MetricName"], dimensions_of(metric))
-    start, end = float(ask.params["StartTime"]), float(ask.params["EndTime"])
-    found = list(metrics.periods(name, start, end, asked["Period"]).items())
-    if ask.params.get("ScanBy", "TimestampDescending") == "TimestampDescending":
+    requested, metric = query["MetricStat"], query["MetricStat"]["Metric"]
+    name = (request.region, metric["Namespace"], metric["MetricName"], dimensions_of(metric))
+    start, end = float(request.params["StartTime"]), float(request.params["EndTime"])
+    found = list(metrics.periods(name, start, end, requested["Period"]).items())
+    if request.params.get("ScanBy", "TimestampDescending") == "TimestampDescending":
         found.reverse()
     return {
         "Id": query["Id"],
         "Label": query.get("Label", metric["MetricName"]),
         "Timestamps": [at for at, _ in found],
-        "Values": [statistic(asked["Stat"], points) for _, points in found],
+        "Values": [statistic(requested["Stat"], points) for _, points in found],
         "StatusCode": "Complete",
     }
 
 
-def listed(metrics: Metrics, ask: Ask, now: float) -> Mapping[str, Any]:
-    params = ask.params
-    wanted = [(item["Name"], item.get("Value")) for item in params.get("Dimensions", ())]
+def listed(metrics: Metrics, request: ApiRequest, now: float) -> Mapping[str, Any]:
+    params = request.params
+    requested = [(item["Name"], item.get("Value")) for item in params.get("Dimensions", ())]
     return {
         "Metrics": [
             {
@@ -117,10 +123,10 @@ def listed(metrics: Metrics, ask: Ask, now: float) -> Mapping[str, Any]:
                 "MetricName": metric,
                 "Dimensions": [{"Name": key, "Value": value} for key, value in dimensions],
             }
-            for _, namespace, metric, dimensions in metrics.names(ask.region)
+            for _, namespace, metric, dimensions in metrics.names(request.region)
             if params.get("Namespace") in (None, namespace)
             and params.get("MetricName") in (None, metric)
-            and all(any(key == k and value in (None, v) for k, v in dimensions) for key, value in wanted)
+            and all(any(key == k and value in (None, v) for k, v in dimensions) for key, value in requested)
         ]
     }
 
@@ -147,7 +153,7 @@ def dimensions_of(item: Mapping[str, Any]) -> Dimensions:
     return tuple(sorted((one["Name"], one["Value"]) for one in item.get("Dimensions", ())))
 
 
-Call = Callable[[Metrics, Ask, float], Mapping[str, Any] | None]
+Call = Callable[[Metrics, ApiRequest, float], Mapping[str, Any] | None]
 OPERATIONS: Final[Mapping[str, Call]] = {
     "PutMetricData": put,
     "GetMetricStatistics": statistics,

@@ -43,7 +43,7 @@ class Moto:
         if self._folder is not None:
             self._folder.load()
 
-    async def answer(self, request: web.Request, service: str) -> web.StreamResponse:
+    async def respond(self, request: web.Request, service: str) -> web.StreamResponse:
         """What it changed is on disk, where a folder was given, before the answer leaves."""
         body = await request.read()
         environ = _environ(request, body)
@@ -71,13 +71,13 @@ class Moto:
             head[:] = [int(status.split(" ", 1)[0]), headers]
 
         try:
-            with self._kept(service, environ["REQUEST_METHOD"]):
+            with self._keeping(service, environ["REQUEST_METHOD"]):
                 content = b"".join(self._app(environ, start_response))
         except NotImplementedError as exc:
             raise ApiError("NotImplemented", f"moto does not serve this: {exc}", status=501) from exc
         return head[0], head[1], content
 
-    def _kept(self, service: str, method: str) -> AbstractContextManager[None]:
+    def _keeping(self, service: str, method: str) -> AbstractContextManager[None]:
         if self._folder is None or method in READING:
             return nullcontext()
         return self._folder.keeping(service)

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from lmi_deploy.emulator.hosting.s3_reader import s3_backend
-from lmi_deploy.emulator.record_store import write_whole
+from lmi_deploy.emulator.record_store import write_atomically
 from lmi_deploy.emulator.services.moto_state import dumped, dumped_backend, loaded, restore_backend
 from lmi_deploy.errors import Refused
 
-WHOLE: Final = ("iam", "sts", "secretsmanager", "kms", "ssm")
+STORED_SERVICES: Final = ("iam", "sts", "secretsmanager", "kms", "ssm")
 
 
 class MotoFolder:
@@ -35,7 +35,7 @@ class MotoFolder:
         for left in self._root.glob("**/.*.partial"):
             left.unlink()
         _refuse_pickles(self._root)
-        for service in WHOLE:
+        for service in STORED_SERVICES:
             for path in sorted(self._root.glob(f"{service}/*.state")):
                 restore_backend(_backends(service, self._account)[path.stem], path.read_bytes(), str(path))
         for path in sorted(self._root.glob("s3/*/bucket.state")):
@@ -53,7 +53,7 @@ class MotoFolder:
             yield
             if service == "s3":
                 self._save_buckets()
-            elif service in WHOLE:
+            elif service in STORED_SERVICES:
                 for region, backend in list(_backends(service, self._account).items()):
                     self._write(self._root / service / f"{region}.state", dumped_backend(backend))
 
@@ -64,7 +64,7 @@ class MotoFolder:
         for key_path in sorted(path.parent.glob("*.key")):
             name, versions = loaded(key_path.read_bytes(), str(key_path))
             bucket.keys.setlist(name, versions)
-            self._written[key_path] = _mark(versions)
+            self._written[key_path] = _version_digest(versions)
         s3_backend(self._account).buckets[bucket.name] = bucket
         s3_backends.bucket_accounts[bucket.name] = (bucket.partition, bucket.account_id)
 
@@ -88,16 +88,16 @@ class MotoFolder:
         yield folder / "bucket.state"
         for name, versions in list(bucket.keys.lists()):
             path = folder / f"{hashlib.sha256(name.encode()).hexdigest()}.key"
-            if self._written.get(path) != _mark(versions):
-                write_whole(path, dumped([name, versions]))
-                self._written[path] = _mark(versions)
+            if self._written.get(path) != _version_digest(versions):
+                write_atomically(path, dumped([name, versions]))
+                self._written[path] = _version_digest(versions)
             yield path
 
     def _write(self, path: Path, content: bytes) -> None:
         """If that is not what is there."""
         mark = hashlib.sha256(content).digest()
         if self._written.get(path) != mark:
-            write_whole(path, content)
+            write_atomically(path, content)
             self._written[path] = mark
 
 
@@ -110,7 +110,7 @@ def _refuse_pickles(root: Path) -> None:
         )
 
 
-def _mark(versions: list[Any]) -> object:
+def _version_digest(versions: list[Any]) -> object:
     """What changes when an object is written again."""
     return tuple(
         (getattr(one, "version_id", ""), getattr(one, "last_modified", ""), getattr(one, "etag", ""))

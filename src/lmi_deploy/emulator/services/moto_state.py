@@ -81,10 +81,10 @@ def restore_backend(backend: Any, content: bytes, origin: str) -> None:
             backend.__dict__[name] = value
 
 
-def is_of_aws(held: object) -> bool:
+def is_of_aws(existing: object) -> bool:
     from moto.iam.models import AWSManagedPolicy
 
-    return isinstance(held, AWSManagedPolicy)
+    return isinstance(existing, AWSManagedPolicy)
 
 
 class _Writer:
@@ -136,18 +136,18 @@ class _Writer:
         if kind.__module__ not in _MODULES:
             raise TypeError(f"{kind.__module__}.{kind.__qualname__} is not kept by --dir")
         state = value.__getstate__() if _keeps_own_state(kind) else getattr(value, "__dict__", {})
-        told: dict[str, Any] = {
+        description: dict[str, Any] = {
             "class": f"{kind.__module__}:{kind.__qualname__}",
             "state": self._items(state),
         }
         if isinstance(value, dict):
-            told["items"] = self._items(value)
+            description["items"] = self._items(value)
         if isinstance(value, defaultdict):
-            told["factory"] = getattr(value.default_factory, "__name__", "")
-        return told
+            description["factory"] = getattr(value.default_factory, "__name__", "")
+        return description
 
-    def _items(self, held: Mapping[Any, Any]) -> list[Any]:
-        return [[self.node(key), self.node(item)] for key, item in held.items()]
+    def _items(self, existing: Mapping[Any, Any]) -> list[Any]:
+        return [[self.node(key), self.node(item)] for key, item in existing.items()]
 
 
 class _Reader:
@@ -155,12 +155,12 @@ class _Reader:
         self._objects = objects
         self._blobs = blobs
         self._known = known
-        self._made: dict[int, Any] = {}
+        self._created: dict[int, Any] = {}
 
-    def node(self, told: Any) -> Any:
-        if not isinstance(told, dict):
-            return told
-        ((kind, value),) = told.items()
+    def node(self, description: Any) -> Any:
+        if not isinstance(description, dict):
+            return description
+        ((kind, value),) = description.items()
         return _LEAVES[kind](self, value)
 
     def bytes(self, text: str) -> bytes:
@@ -180,42 +180,42 @@ class _Reader:
         return tuple(self.node(item) for item in items)
 
     def ref(self, number: int) -> Any:
-        if number not in self._made:
+        if number not in self._created:
             self._make(number, self._objects[number])
-        return self._made[number]
+        return self._created[number]
 
-    def _make(self, number: int, told: Mapping[str, Any]) -> None:
+    def _make(self, number: int, description: Mapping[str, Any]) -> None:
         """Known by its number before its parts are read: they may refer to it."""
-        if "class" in told:
-            self._instance(number, told)
-        elif "aws" in told:
-            arn, ident, attached = told["aws"]
-            policy = self._made[number] = self._known[arn]
+        if "class" in description:
+            self._instance(number, description)
+        elif "aws" in description:
+            arn, ident, attached = description["aws"]
+            policy = self._created[number] = self._known[arn]
             policy.id, policy.attachment_count = ident, attached
-        elif "key" in told:
-            self._made[number] = _private_key(self.node(told["key"]))
-        elif "list" in told:
-            items = self._made[number] = []
-            items.extend(self.node(item) for item in told["list"])
-        elif "set" in told:
-            self._made[number] = {self.node(item) for item in told["set"]}
+        elif "key" in description:
+            self._created[number] = _private_key(self.node(description["key"]))
+        elif "list" in description:
+            items = self._created[number] = []
+            items.extend(self.node(item) for item in description["list"])
+        elif "set" in description:
+            self._created[number] = {self.node(item) for item in description["set"]}
         else:
-            held: dict[Any, Any] = {}
-            self._made[number] = held
-            held.update(self._items(told["dict"]))
+            existing: dict[Any, Any] = {}
+            self._created[number] = existing
+            existing.update(self._items(description["dict"]))
 
-    def _instance(self, number: int, told: Mapping[str, Any]) -> None:
-        kind = _class(told["class"])
-        made = self._made[number] = kind.__new__(kind)
-        if told.get("factory"):
-            made.default_factory = _FACTORIES.get(told["factory"])
-        state = dict(self._items(told["state"]))
+    def _instance(self, number: int, description: Mapping[str, Any]) -> None:
+        kind = _class(description["class"])
+        created = self._created[number] = kind.__new__(kind)
+        if description.get("factory"):
+            created.default_factory = _FACTORIES.get(description["factory"])
+        state = dict(self._items(description["state"]))
         if _keeps_own_state(kind):
-            made.__setstate__(state)
+            created.__setstate__(state)
         elif state:
-            made.__dict__.update(state)
-        for key, item in self._items(told.get("items", [])):
-            dict.__setitem__(made, key, item)
+            created.__dict__.update(state)
+        for key, item in self._items(description.get("items", [])):
+            dict.__setitem__(created, key, item)
 
     def _items(self, pairs: list[Any]) -> list[Any]:
         return [(self.node(key), self.node(item)) for key, item in pairs]

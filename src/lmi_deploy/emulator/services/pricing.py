@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from lmi_deploy.catalog import prices
-from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.wire.errors import ApiError
 
 LOCATIONS: Final = {
@@ -22,15 +22,15 @@ USES: Final = {"Hosting": "Host", "Processing": "Processing"}
 PAGE: Final = 100
 
 
-def get_products(world: World, ask: Ask) -> Mapping[str, Any]:
-    params = ask.params
+def get_products(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    params = request.params
     if params["ServiceCode"] != "AmazonSageMaker":
         raise ApiError("NotFoundException", "The requested resource can't be found.")
-    wanted = [(item["Field"], item["Value"]) for item in params.get("Filters", ())]
+    requested = [(item["Field"], item["Value"]) for item in params.get("Filters", ())]
     found = [
         json.dumps(product)
         for product in _products()
-        if all(_fits(product["product"], field, value) for field, value in wanted)
+        if all(_fits(product["product"], field, value) for field, value in requested)
     ]
     start = int(params.get("NextToken", "0"))
     stop = start + int(params.get("MaxResults", PAGE))
@@ -98,8 +98,8 @@ def _term(sku: str, dimension: Mapping[str, Any], *, since: str) -> dict[str, An
 
 
 def _fits(product: Mapping[str, Any], field: str, value: str) -> bool:
-    seen = product["attributes"].get(field, product.get(field, ""))
-    return bool(seen.lower() == value.lower())
+    observed = product["attributes"].get(field, product.get(field, ""))
+    return bool(observed.lower() == value.lower())
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {"GetProducts": get_products}

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask, Operation, World
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation
 from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.service_models import service_model
@@ -18,50 +18,52 @@ PAGE: Final = 100
 _OF_JOBS: Final = " for processing job usage"
 
 
-def list_quotas(world: World, ask: Ask) -> Mapping[str, Any]:
-    _require_sagemaker(ask)
-    code = ask.params.get("QuotaCode")
+def list_quotas(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    _require_sagemaker(request)
+    code = request.params.get("QuotaCode")
     quotas = [quota for quota in _quotas() if code in (None, code_of(quota))]
-    start = int(ask.params.get("NextToken", "0"))
-    stop = start + int(ask.params.get("MaxResults", PAGE))
-    told = [_quota(world, ask, quota) for quota in quotas[start:stop]]
-    return {"Quotas": told, "NextToken": str(stop) if stop < len(quotas) else None}
+    start = int(request.params.get("NextToken", "0"))
+    stop = start + int(request.params.get("MaxResults", PAGE))
+    messages = [_quota(context, request, quota) for quota in quotas[start:stop]]
+    return {"Quotas": messages, "NextToken": str(stop) if stop < len(quotas) else None}
 
 
-def get_quota(world: World, ask: Ask) -> Mapping[str, Any]:
-    _require_sagemaker(ask)
-    quota = next((quota for quota in _quotas() if code_of(quota) == ask.params["QuotaCode"]), None)
+def get_quota(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    _require_sagemaker(request)
+    quota = next((quota for quota in _quotas() if code_of(quota) == request.params["QuotaCode"]), None)
     if quota is None:
         raise ApiError(
             "NoSuchResourceException", "The request failed because the specified quota does not exist."
         )
-    return {"Quota": _quota(world, ask, quota)}
+    return {"Quota": _quota(context, request, quota)}
 
 
-def require_quota(world: World, region: str, deployment: Row) -> None:
+def require_quota(context: EmulatorContext, region: str, deployment: Row) -> None:
     """ResourceLimitExceeded when the endpoints would hold more instances than the account may have."""
-    _require(world, region, wanted=instances_of(deployment), held=in_use(world, region))
+    _require(context, region, required=instances_of(deployment), existing=in_use(context, region))
 
 
-def require_growth(world: World, region: str, kind: str, more: int) -> None:
+def require_growth(context: EmulatorContext, region: str, kind: str, more: int) -> None:
     """The same for instances that are added to an endpoint."""
     if kind and more > 0:
-        _require(world, region, wanted=Counter({kind: more}), held=in_use(world, region))
+        _require(context, region, required=Counter({kind: more}), existing=in_use(context, region))
 
 
-def require_job_quota(world: World, region: str, params: Mapping[str, Any]) -> None:
+def require_job_quota(context: EmulatorContext, region: str, params: Mapping[str, Any]) -> None:
     """The same for processing jobs, which have quotas of their own."""
-    _require(world, region, wanted=_instances_of_job(params), held=_in_jobs(world, region))
+    _require(context, region, required=_instances_of_job(params), existing=_in_jobs(context, region))
 
 
-def _require(world: World, region: str, *, wanted: Counter[str], held: Counter[str]) -> None:
-    for quota, count in sorted(wanted.items()):
-        limit = limit_of(world, region, quota)
-        if held[quota] + count > limit:
+def _require(
+    context: EmulatorContext, region: str, *, required: Counter[str], existing: Counter[str]
+) -> None:
+    for quota, count in sorted(required.items()):
+        limit = limit_of(context, region, quota)
+        if existing[quota] + count > limit:
             raise ApiError(
                 "ResourceLimitExceeded",
                 f"The account-level service limit '{name_of(quota)}' is {limit:.0f} Instances, with "
-                f"current utilization of {held[quota]} Instances and a request delta of {count} Instances. "
+                f"current utilization of {existing[quota]} Instances and a request delta of {count} Instances. "
                 "Please contact AWS support to request an increase for this limit.",
             )
 
@@ -75,9 +77,9 @@ def instances_of(deployment: Row) -> Counter[str]:
     return counts
 
 
-def in_use(world: World, region: str) -> Counter[str]:
+def in_use(context: EmulatorContext, region: str) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for _, row in world.table("endpoints", region).rows():
+    for _, row in context.table("endpoints", region).rows():
         if row["status"] != "Failed":
             for deployment in (row["serving"], row["pending"]):
                 counts.update(instances_of(deployment) if deployment else {})
@@ -89,9 +91,9 @@ def _instances_of_job(params: Mapping[str, Any]) -> Counter[str]:
     return Counter({f"{cluster['InstanceType']}{_OF_JOBS}": cluster["InstanceCount"]})
 
 
-def _in_jobs(world: World, region: str) -> Counter[str]:
+def _in_jobs(context: EmulatorContext, region: str) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for _, row in world.table("processing-jobs", region).rows():
+    for _, row in context.table("processing-jobs", region).rows():
         if row["status"] in ("InProgress", "Stopping"):
             counts.update(_instances_of_job(row["params"]))
     return counts
@@ -102,8 +104,8 @@ def name_of(quota: str) -> str:
     return quota if " for " in quota else f"{quota} for endpoint usage"
 
 
-def limit_of(world: World, region: str, quota: str) -> float:
-    return float((world.table(TABLE, region).get(quota) or {}).get("value", DEFAULT))
+def limit_of(context: EmulatorContext, region: str, quota: str) -> float:
+    return float((context.table(TABLE, region).get(quota) or {}).get("value", DEFAULT))
 
 
 def code_of(quota: str) -> str:
@@ -120,23 +122,23 @@ def _quotas() -> list[str]:
     ]
 
 
-def _quota(world: World, ask: Ask, quota: str) -> Row:
+def _quota(context: EmulatorContext, request: ApiRequest, quota: str) -> Row:
     code = code_of(quota)
     return {
         "ServiceCode": "sagemaker",
         "ServiceName": "Amazon SageMaker",
-        "QuotaArn": world.arn("servicequotas", ask.region, f"sagemaker/{code}"),
+        "QuotaArn": context.arn("servicequotas", request.region, f"sagemaker/{code}"),
         "QuotaCode": code,
         "QuotaName": name_of(quota),
-        "Value": limit_of(world, ask.region, quota),
+        "Value": limit_of(context, request.region, quota),
         "Unit": "None",
         "Adjustable": True,
         "GlobalQuota": False,
     }
 
 
-def _require_sagemaker(ask: Ask) -> None:
-    if ask.params["ServiceCode"] != "sagemaker":
+def _require_sagemaker(request: ApiRequest) -> None:
+    if request.params["ServiceCode"] != "sagemaker":
         raise ApiError(
             "NoSuchResourceException", "The request failed because the specified service does not exist."
         )

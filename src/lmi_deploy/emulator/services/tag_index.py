@@ -40,7 +40,7 @@ class TagIndex:
             changes.append((since, tags))
         self._forget(arns, row["arn"])
 
-    def shown(self, table: str, region: str) -> Iterator[tuple[str, Mapping[str, str]]]:
+    def visible(self, table: str, region: str) -> Iterator[tuple[str, Mapping[str, str]]]:
         """ARNs with their tags, as the index has them by now."""
         arns = self._known.get((table, region), {})
         for arn in sorted(arns):

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from lmi_deploy.emulator.context import Ask, Operation, World, tag_list
+from lmi_deploy.emulator.context import ApiRequest, EmulatorContext, Operation, tag_list
 from lmi_deploy.emulator.sagemaker.naming import KINDS
 from lmi_deploy.emulator.wire.errors import ApiError
 
 PAGE: Final = 50
 
 
-def get_resources(world: World, ask: Ask) -> Mapping[str, Any]:
-    params = ask.params
+def get_resources(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any]:
+    params = request.params
     arns = params.get("ResourceARNList")
     found = [
         (arn, tags)
-        for arn, tags in _tagged(world, ask)
-        if all(_fits(tags, wanted) for wanted in params.get("TagFilters", ()))
+        for arn, tags in _tagged(context, request)
+        if all(_fits(tags, requested) for requested in params.get("TagFilters", ()))
         and (arns is None or arn in arns)
     ]
     try:
@@ -34,18 +34,18 @@ def get_resources(world: World, ask: Ask) -> Mapping[str, Any]:
     }
 
 
-def _tagged(world: World, ask: Ask) -> Iterator[tuple[str, Mapping[str, str]]]:
+def _tagged(context: EmulatorContext, request: ApiRequest) -> Iterator[tuple[str, Mapping[str, str]]]:
     """What has tags by the index, which may lag behind, of the types asked for (`sagemaker`, `sagemaker:endpoint`)."""
-    wanted = ask.params.get("ResourceTypeFilters")
+    requested = request.params.get("ResourceTypeFilters")
     for kind in KINDS:
-        if wanted and not {"sagemaker", f"sagemaker:{kind.arn}"} & set(wanted):
+        if requested and not {"sagemaker", f"sagemaker:{kind.arn}"} & set(requested):
             continue
-        yield from world.tags.shown(kind.table, ask.region)
+        yield from context.tags.visible(kind.table, request.region)
 
 
-def _fits(tags: Mapping[str, str], wanted: Mapping[str, Any]) -> bool:
-    values = wanted.get("Values") or ()
-    return wanted["Key"] in tags and (not values or tags[wanted["Key"]] in values)
+def _fits(tags: Mapping[str, str], required: Mapping[str, Any]) -> bool:
+    values = required.get("Values") or ()
+    return required["Key"] in tags and (not values or tags[required["Key"]] in values)
 
 
 OPERATIONS: Final[Mapping[str, Operation]] = {"GetResources": get_resources}

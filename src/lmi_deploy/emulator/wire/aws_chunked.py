@@ -43,10 +43,10 @@ def require_signed(body: bytes, seed: Seed, *, has_trailer: bool) -> None:
     """BadChunks unless every chunk, and the trailer, is signed by the key."""
     before, end = seed.signature, 0
     for content, signature, end in _chunks(body):  # noqa: B007
-        wanted = seed.follow(before, content)
-        if not hmac.compare_digest(wanted, signature):
+        expected = seed.follow(before, content)
+        if not hmac.compare_digest(expected, signature):
             raise BadChunks
-        before = wanted
+        before = expected
     if has_trailer:
         _require_trailer(body[end:], seed, before)
 
@@ -76,6 +76,6 @@ def _require_trailer(rest: bytes, seed: Seed, before: str) -> None:
     signed = [line for line in lines if not line.startswith(b"x-amz-trailer-signature:")]
     given = [line.partition(b":")[2] for line in lines if line not in signed]
     content = b"".join(line.strip() + b"\n" for line in signed)
-    wanted = seed.follow(before, content, kind="TRAILER")
-    if len(given) != 1 or not hmac.compare_digest(wanted.encode(), given[0].strip()):
+    expected = seed.follow(before, content, kind="TRAILER")
+    if len(given) != 1 or not hmac.compare_digest(expected.encode(), given[0].strip()):
         raise BadChunks

@@ -30,7 +30,7 @@ _SUBRESOURCES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class SignableRequest:
     """A request's head as it came: `target` is path and query, `headers` every value in its order."""
 
     method: str
@@ -57,7 +57,7 @@ class Wire:
         return {name.lower() for name, _ in self.headers}
 
 
-def canonical_request(wire: Wire, path: str, signed: Iterable[str], payload: str) -> str:
+def canonical_request(wire: SignableRequest, path: str, signed: Iterable[str], payload: str) -> str:
     """Version 4's; `path` is one of `paths`."""
     names = list(signed)
     query = sorted((_encoded(key), _encoded(value)) for key, value in wire.query if key != _SIGNATURE)
@@ -73,7 +73,7 @@ def canonical_request(wire: Wire, path: str, signed: Iterable[str], payload: str
     return "\n".join(lines)
 
 
-def paths(wire: Wire, service: str) -> Iterator[str]:
+def paths(wire: SignableRequest, service: str) -> Iterator[str]:
     """How the path may be signed: S3's is encoded once and kept as it is, any other one encoded twice and normalized.
 
     Clients differ in which characters they escape; a path that means the same is the same.
@@ -86,7 +86,7 @@ def paths(wire: Wire, service: str) -> Iterator[str]:
         yield quote(_normal(path), safe="/" + _UNRESERVED)
 
 
-def version_2(wire: Wire, expires: str) -> str:
+def version_2(wire: SignableRequest, expires: str) -> str:
     """What the signature of a presigned URL of Version 2 is over."""
     query = wire.query
     pairs = [(name.lower(), _SPACES.sub(" ", value.strip())) for name, value in (*wire.headers, *query)]

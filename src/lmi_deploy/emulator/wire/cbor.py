@@ -12,7 +12,7 @@ _FLOATS: Final = {25: (">e", 2), 26: (">f", 4), 27: (">d", 8)}
 _SIMPLE: Final[Mapping[int, Any]] = {20: False, 21: True, 22: None, 23: None, 31: _BREAK}
 
 
-class Moment(float):
+class CborTimestamp(float):
     """Seconds since 1970, written as a time."""
 
 
@@ -26,7 +26,7 @@ def dumps(value: Any) -> bytes:
         return b"\xf6"
     if isinstance(value, bool):
         return b"\xf5" if value else b"\xf4"
-    if isinstance(value, Moment):
+    if isinstance(value, CborTimestamp):
         return _head(6, _EPOCH_TAG) + b"\xfb" + struct.pack(">d", value)
     if isinstance(value, int):
         return _head(0, value) if value >= 0 else _head(1, -1 - value)
@@ -44,7 +44,7 @@ def dumps(value: Any) -> bytes:
 
 def as_cbor(kind: str, value: Any) -> Any:
     """A `Leaf` of answers."""
-    return Moment(value) if kind == "timestamp" else value
+    return CborTimestamp(value) if kind == "timestamp" else value
 
 
 def _head(major: int, number: int) -> bytes:

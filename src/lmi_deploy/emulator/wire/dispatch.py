@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 from aiohttp import web
 
-from lmi_deploy.emulator.context import Ask
+from lmi_deploy.emulator.context import ApiRequest
 from lmi_deploy.emulator.wire import cbor, query
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.parameter_check import check
@@ -27,13 +27,13 @@ TARGETS: Final[Mapping[str, str]] = {
     "GraniteServiceVersion20100801": "cloudwatch",
 }
 JSON: Final = "application/x-amz-json-1.1"
-Handle = Callable[[str, Ask], Mapping[str, Any] | None]
+Handle = Callable[[str, ApiRequest], Mapping[str, Any] | None]
 """Carries out an operation of a service; the operation is one that the service model has."""
-Elsewhere = Callable[[web.Request], Awaitable[web.StreamResponse]]
+ExternalService = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ApiOperation:
     """An operation as it was asked for, in whichever protocol."""
 
     service: str
@@ -41,39 +41,43 @@ class Called:
     protocol: Literal["json", "cbor", "query"]
 
 
-async def called(request: web.Request) -> Called | None:
+async def called(request: web.Request) -> ApiOperation | None:
     """By `X-Amz-Target`, by the path of the CBOR protocol, by the query protocol's form; None for what moto serves."""
     prefix, dot, operation = request.headers.get("X-Amz-Target", "").rpartition(".")
     if dot and prefix in TARGETS:
-        return Called(TARGETS[prefix], operation, "json")
+        return ApiOperation(TARGETS[prefix], operation, "json")
     parts = request.path.split("/")
     if len(parts) == 5 and parts[1] == "service" and parts[3] == "operation" and parts[2] in TARGETS:
-        return Called(TARGETS[parts[2]], parts[4], "cbor")
+        return ApiOperation(TARGETS[parts[2]], parts[4], "cbor")
     if request.content_type == query.FORM and request.path == "/":
         signature = read_signature(request.headers, request.query)
         if signature is not None and signature.service == "monitoring":
-            return Called("cloudwatch", query.action(await request.read()), "query")
+            return ApiOperation("cloudwatch", query.action(await request.read()), "query")
     return None
 
 
-async def answer(request: web.Request, call: Called, handle: Handle, signature: Signature) -> web.Response:
+async def respond(
+    request: web.Request, call: ApiOperation, handle: Handle, signature: Signature
+) -> web.Response:
     """One call of a JSON (or CBOR) service, errors included; `signature` is verified."""
     try:
         _require_scope(signature, call)
         operation = _operation(call)
         params = _params(call, await request.read(), operation)
         check(operation.input_shape, params)
-        ask = Ask(operation=call.operation, params=params, region=signature.region, key=signature.key)
-        return _response(call, operation, handle(call.service, ask) or {})
+        api_request = ApiRequest(
+            operation=call.operation, params=params, region=signature.region, key=signature.key
+        )
+        return _response(call, operation, handle(call.service, api_request) or {})
     except ApiError as error:
         return refusal(error, call)
 
 
-def refusal(error: ApiError, call: Called | None = None) -> web.Response:
+def refusal(error: ApiError, call: ApiOperation | None = None) -> web.Response:
     headers = {"x-amzn-RequestId": request_id(), "x-amzn-ErrorType": error.code}
     if call is not None and call.protocol == "cbor":
-        told = {"__type": error.code, "message": error.message, **error.fields}
-        return _cbor(cbor.dumps(told), error.status, headers)
+        description = {"__type": error.code, "message": error.message, **error.fields}
+        return _cbor(cbor.dumps(description), error.status, headers)
     if call is not None and call.protocol == "query":
         body = query.refused(error, headers["x-amzn-RequestId"])
         return web.Response(status=error.status, body=body, headers={**headers, "Content-Type": "text/xml"})
@@ -82,24 +86,24 @@ def refusal(error: ApiError, call: Called | None = None) -> web.Response:
     )
 
 
-def _require_scope(signature: Signature, call: Called) -> None:
-    wanted = service_model(call.service).signing_name
-    if signature.service != wanted:
+def _require_scope(signature: Signature, call: ApiOperation) -> None:
+    expected = service_model(call.service).signing_name
+    if signature.service != expected:
         raise ApiError(
             "InvalidSignatureException",
-            f"Credential should be scoped to correct service: '{wanted}'. ",
+            f"Credential should be scoped to correct service: '{expected}'. ",
             status=403,
         )
 
 
-def _operation(call: Called) -> Any:
+def _operation(call: ApiOperation) -> Any:
     model = service_model(call.service)
     if call.operation not in model.operation_names:
         raise ApiError("UnknownOperationException", "")
     return model.operation_model(call.operation)
 
 
-def _params(call: Called, body: bytes, operation: Any) -> Any:
+def _params(call: ApiOperation, body: bytes, operation: Any) -> Any:
     if operation.input_shape is None or not body:
         return {}
     if call.protocol == "cbor":
@@ -115,7 +119,7 @@ def _params(call: Called, body: bytes, operation: Any) -> Any:
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _response(call: Called, operation: Any, result: Mapping[str, Any]) -> web.Response:
+def _response(call: ApiOperation, operation: Any, result: Mapping[str, Any]) -> web.Response:
     headers, shape = {"x-amzn-RequestId": request_id()}, operation.output_shape
     if call.protocol == "query":
         body = query.answered(operation, result, headers["x-amzn-RequestId"])

@@ -10,13 +10,13 @@ from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.patterns import matches
 from lmi_deploy.emulator.wire.service_models import botocore_version
 
-MAX_TOLD: Final = 20
+MAX_REPORTED: Final = 20
 Faults = Iterator[str]
 
 
 def check(shape: Any, value: Any, *, code: str = "ValidationException") -> None:
     """Raises what AWS answers to a value that does not fit its shape; all constraints are told at once."""
-    faults = list(_faults(shape, value, ""))[:MAX_TOLD]
+    faults = list(_faults(shape, value, ""))[:MAX_REPORTED]
     if faults:
         errors = "error" if len(faults) == 1 else "errors"
         raise ApiError(code, f"{len(faults)} validation {errors} detected: {'; '.join(faults)}")
@@ -89,11 +89,11 @@ def _string(shape: Any, value: Any, path: str) -> Faults:
 
 
 def _number(shape: Any, value: Any, path: str) -> Faults:
-    whole = shape.type_name in ("integer", "long")
+    is_complete = shape.type_name in ("integer", "long")
     kind = {"integer": "an Integer", "long": "a Long"}.get(shape.type_name, "a Double")
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _unreadable(value, kind)
-    if whole and value != int(value):
+    if is_complete and value != int(value):
         raise ApiError("SerializationException", f"{value} can not be converted to {kind}")
     low, high = shape.metadata.get("min"), shape.metadata.get("max")
     if low is not None and value < low:
@@ -150,19 +150,19 @@ def _rules(shape: Any) -> str:
     if shape.enum:
         return f"Member must satisfy enum value set: [{', '.join(shape.enum)}]"
     limits = shape.metadata
-    told = [
+    messages = [
         f"Member must have length less than or equal to {limits['max']}" if "max" in limits else "",
         f"Member must have length greater than or equal to {limits['min']}" if "min" in limits else "",
         f"Member must satisfy regular expression pattern: {limits['pattern']}" if "pattern" in limits else "",
     ]
-    return ", ".join(text for text in told if text)
+    return ", ".join(text for text in messages if text)
 
 
 def _fault(value: Any, path: str, rule: str) -> str:
-    return f"Value{_shown(value)} at '{path}' failed to satisfy constraint: {rule}"
+    return f"Value{_format(value)} at '{path}' failed to satisfy constraint: {rule}"
 
 
-def _shown(value: Any) -> str:
+def _format(value: Any) -> str:
     if value is None:
         return " null"
     if isinstance(value, bytes):

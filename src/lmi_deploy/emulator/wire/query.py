@@ -43,8 +43,8 @@ def _value(shape: Any, found: Any) -> Any:
             name: _value(members[name], item) if name in members else item for name, item in found.items()
         }
     if kind == "list":
-        held = found.get("member", {}) if isinstance(found, dict) else {}
-        return [_value(shape.member, held[number]) for number in sorted(held, key=_place)]
+        existing = found.get("member", {}) if isinstance(found, dict) else {}
+        return [_value(shape.member, existing[number]) for number in sorted(existing, key=_place)]
     if kind == "map" and isinstance(found, dict):
         entries = found.get("entry", {}).values()
         return {entry.get("key", ""): _value(shape.value, entry.get("value", "")) for entry in entries}
@@ -74,14 +74,16 @@ def answered(operation: Any, result: Mapping[str, Any], request_id: str) -> byte
     """`result` in the envelope of an operation."""
     shape = operation.output_shape
     name, space = operation.name, operation.service_model.metadata["xmlNamespace"]
-    told = f"<{name}Result>{''.join(_xml(shape, result))}</{name}Result>" if shape is not None else ""
+    message = f"<{name}Result>{''.join(_xml(shape, result))}</{name}Result>" if shape is not None else ""
     meta = f"<ResponseMetadata><RequestId>{request_id}</RequestId></ResponseMetadata>"
-    return f'<{name}Response xmlns="{space}">{told}{meta}</{name}Response>'.encode()
+    return f'<{name}Response xmlns="{space}">{message}{meta}</{name}Response>'.encode()
 
 
 def refused(error: ApiError, request_id: str) -> bytes:
-    told = f"<Type>Sender</Type><Code>{error.code}</Code><Message>{escape(error.message)}</Message>"
-    return f"<ErrorResponse><Error>{told}</Error><RequestId>{request_id}</RequestId></ErrorResponse>".encode()
+    message = f"<Type>Sender</Type><Code>{error.code}</Code><Message>{escape(error.message)}</Message>"
+    return (
+        f"<ErrorResponse><Error>{message}</Error><RequestId>{request_id}</RequestId></ErrorResponse>".encode()
+    )
 
 
 def _xml(shape: Any, value: Any) -> Iterator[str]:
@@ -95,8 +97,8 @@ def _xml(shape: Any, value: Any) -> Iterator[str]:
             yield f"<member>{''.join(_xml(shape.member, item))}</member>"
     elif kind == "map":
         for key, item in value.items():
-            told = "".join(_xml(shape.value, item))
-            yield f"<entry><key>{escape(key)}</key><value>{told}</value></entry>"
+            message = "".join(_xml(shape.value, item))
+            yield f"<entry><key>{escape(key)}</key><value>{message}</value></entry>"
     elif kind == "timestamp":
         yield _iso(value)
     else:

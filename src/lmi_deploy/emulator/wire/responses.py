@@ -45,5 +45,5 @@ def request_id() -> str:
 
 def error_body(error: ApiError) -> bytes:
     """The JSON protocols' form."""
-    told: Mapping[str, Any] = {"__type": error.code, "message": error.message, **error.fields}
-    return json.dumps(told).encode()
+    description: Mapping[str, Any] = {"__type": error.code, "message": error.message, **error.fields}
+    return json.dumps(description).encode()

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from lmi_deploy.emulator.wire import aws_chunked
-from lmi_deploy.emulator.wire.canonical_request import Wire, canonical_request, paths, version_2
+from lmi_deploy.emulator.wire.canonical_request import SignableRequest, canonical_request, paths, version_2
 from lmi_deploy.emulator.wire.errors import ApiError
 from lmi_deploy.emulator.wire.signature import ALGORITHM, Signature
 
@@ -32,7 +32,9 @@ def mismatch(why: str = _MISMATCH) -> ApiError:
     return ApiError("SignatureDoesNotMatch", why, status=403)
 
 
-def require_signed(wire: Wire, signature: Signature, secret: str, body: bytes | None, now: datetime) -> None:
+def require_signed(
+    wire: SignableRequest, signature: Signature, secret: str, body: bytes | None, now: datetime
+) -> None:
     """ApiError unless the head is signed with `secret`, at about this moment.
 
     `body` is None where the head itself says what the body is (`is_declared`); `require_body` looks at that.
@@ -43,18 +45,19 @@ def require_signed(wire: Wire, signature: Signature, secret: str, body: bytes | 
     _require_moment(signature, now)
     _require_covered(wire, signature)
     if not any(
-        hmac.compare_digest(wanted, signature.value) for wanted in _signatures(wire, signature, secret, body)
+        hmac.compare_digest(expected, signature.value)
+        for expected in _signatures(wire, signature, secret, body)
     ):
         raise mismatch()
 
 
-def is_declared(wire: Wire, signature: Signature) -> bool:
+def is_declared(wire: SignableRequest, signature: Signature) -> bool:
     """Whether what is signed of the body stands in the head."""
     is_of_s3 = signature.service in ("s3", "s3express")
     return signature.form == "version 2" or is_of_s3 or bool(wire.header(DECLARED))
 
 
-def require_body(wire: Wire, signature: Signature, secret: str, body: bytes) -> None:
+def require_body(wire: SignableRequest, signature: Signature, secret: str, body: bytes) -> None:
     """ApiError unless the body is the one that the (verified) head declares."""
     declared = _declared(wire, signature)
     if declared in (UNSIGNED, aws_chunked.UNSIGNED_TRAILER):
@@ -74,7 +77,7 @@ def require_body(wire: Wire, signature: Signature, secret: str, body: bytes) -> 
         )
 
 
-def _declared(wire: Wire, signature: Signature) -> str:
+def _declared(wire: SignableRequest, signature: Signature) -> str:
     """The hash of the payload, or the word in its place; only S3 takes such words."""
     if signature.form == "version 2":
         return UNSIGNED
@@ -89,7 +92,9 @@ def _declared(wire: Wire, signature: Signature) -> str:
     return given
 
 
-def _signatures(wire: Wire, signature: Signature, secret: str, body: bytes | None) -> Iterator[str]:
+def _signatures(
+    wire: SignableRequest, signature: Signature, secret: str, body: bytes | None
+) -> Iterator[str]:
     payload = _declared(wire, signature) if body is None else hashlib.sha256(body).hexdigest()
     key = _signing_key(signature, secret)
     for path in paths(wire, signature.service):
@@ -106,7 +111,7 @@ def _signing_key(signature: Signature, secret: str) -> bytes:
     return key
 
 
-def _require_covered(wire: Wire, signature: Signature) -> None:
+def _require_covered(wire: SignableRequest, signature: Signature) -> None:
     """The host and every `x-amz-` header must be signed: what is not could be somebody else's."""
     left_out = {name for name in wire.names() if name.startswith("x-amz-")} | {"host"}
     left_out -= set(signature.signed)
@@ -122,7 +127,7 @@ def _require_moment(signature: Signature, now: datetime) -> None:
     is_of_s3 = signature.service in ("s3", "s3express")
     skew = SKEW_OF_S3 if is_of_s3 else SKEW
     try:
-        made = datetime.strptime(signature.moment, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        created = datetime.strptime(signature.moment, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
         lasts = timedelta(seconds=int(signature.expires)) if signature.form == "query" else skew
     except (ValueError, OverflowError) as exc:
         raise ApiError(
@@ -135,19 +140,19 @@ def _require_moment(signature: Signature, now: datetime) -> None:
         )
     if not timedelta() <= lasts <= LONGEST:
         raise ApiError("AuthorizationQueryParametersError", "X-Amz-Expires must be less than a week")
-    if made > now + skew:
+    if created > now + skew:
         if is_of_s3 and signature.form == "header":
             raise _too_skewed()
-        raise mismatch(f"Signature not yet current: {signature.moment} is still later than {_said(now)}")
-    if made + lasts < now:
+        raise mismatch(f"Signature not yet current: {signature.moment} is still later than {_timestamp(now)}")
+    if created + lasts < now:
         if signature.form == "query":
             raise _expired()
         if is_of_s3:
             raise _too_skewed()
-        raise mismatch(f"Signature expired: {signature.moment} is now earlier than {_said(now - skew)}")
+        raise mismatch(f"Signature expired: {signature.moment} is now earlier than {_timestamp(now - skew)}")
 
 
-def _require_version_2(wire: Wire, signature: Signature, secret: str, now: datetime) -> None:
+def _require_version_2(wire: SignableRequest, signature: Signature, secret: str, now: datetime) -> None:
     if (
         not signature.moment.isdigit()
         or len(signature.moment) > 12
@@ -168,5 +173,5 @@ def _too_skewed() -> ApiError:
     return ApiError("RequestTimeTooSkewed", words, status=403)
 
 
-def _said(moment: datetime) -> str:
+def _timestamp(moment: datetime) -> str:
     return moment.strftime("%Y%m%dT%H%M%SZ")

@@ -8,30 +8,30 @@ from collections.abc import Callable, Iterator
 from lmi_deploy.domain.recipe import DEFAULT_ENGINE
 from lmi_deploy.errors.problem import Problem
 from lmi_deploy.recipe.checks.options import lint
-from lmi_deploy.recipe.checks.sagemaker import hosting
-from lmi_deploy.recipe.reader import Partial
+from lmi_deploy.recipe.checks.sagemaker import check_sagemaker
+from lmi_deploy.recipe.reader import ParsedFields
 from lmi_deploy.recipe.secret_detection import secret_in
-from lmi_deploy.recipe.yaml.tree import Scalar
+from lmi_deploy.recipe.yaml.tree import ScalarNode
 
-Rule = Callable[[Partial], Iterator[Problem]]
+Rule = Callable[[ParsedFields], Iterator[Problem]]
 _PREDICT_LIMIT = 60
 _JSON = "application/json"
 HANDLERS = ("builtin", "template", "file")
 OWN_FILES = ("handler.file", "requirements")
 
 
-def check(partial: Partial) -> tuple[Problem, ...]:
+def check(partial: ParsedFields) -> tuple[Problem, ...]:
     """Every contradiction between fields that are good in themselves."""
     return tuple(problem for rule in RULES for problem in rule(partial))
 
 
-def _instances(partial: Partial) -> Iterator[Problem]:
+def _instances(partial: ParsedFields) -> Iterator[Problem]:
     if partial.value("endpoint.target") == "local" and partial.value("instance_type"):
         hint = "remove it, or in an overlay write instance_type: []"
         yield _at(partial, "instance_type", "endpoint.target is local, which has no instance types", hint)
 
 
-def _handler(partial: Partial) -> Iterator[Problem]:
+def _handler(partial: ParsedFields) -> Iterator[Problem]:
     chosen = [name for name in HANDLERS if f"handler.{name}" in partial.found]
     if len(chosen) > 1:
         last = max(chosen, key=lambda name: _where(partial, f"handler.{name}"))
@@ -46,8 +46,8 @@ def _handler(partial: Partial) -> Iterator[Problem]:
         yield from _template(partial)
 
 
-def _template(partial: Partial) -> Iterator[Problem]:
-    engine = partial.value("engine", DEFAULT_ENGINE) if partial.sound("engine") else ""
+def _template(partial: ParsedFields) -> Iterator[Problem]:
+    engine = partial.value("engine", DEFAULT_ENGINE) if partial.is_valid("engine") else ""
     template = partial.value("handler.template")
     if engine in ("custom", "vllm"):
         what = f"{template} is made for engine accelerate"
@@ -58,32 +58,32 @@ def _template(partial: Partial) -> Iterator[Problem]:
         yield _at(partial, "handler.template", f"{template} does not do {task}", hint)
 
 
-def _custom(partial: Partial) -> Iterator[Problem]:
+def _custom(partial: ParsedFields) -> Iterator[Problem]:
     """A custom engine runs the user's own code, and only its author knows what proves it."""
     if partial.value("engine") != "custom":
         return
     named = any(f"handler.{name}" in partial.found for name in HANDLERS)
-    if not named and partial.sound("handler", *(f"handler.{name}" for name in HANDLERS)):
+    if not named and partial.is_valid("handler", *(f"handler.{name}" for name in HANDLERS)):
         what = "is missing: engine custom runs your own model.py"
         yield _at(partial, "handler.file", what, "such as handler: {file: model.py}")
     if "handler.builtin" in partial.found:
         what = "engine custom runs your own model.py"
         yield _at(partial, "handler.builtin", what, "name handler.file, or use engine: accelerate")
-    if "probe.body" not in partial.found and partial.sound("probe", "probe.body"):
+    if "probe.body" not in partial.found and partial.is_valid("probe", "probe.body"):
         what = "is missing: only you know what a request to engine custom looks like"
         yield _at(partial, "probe.body", what, 'such as probe: {body: \'{"inputs": "OK"}\'}')
 
 
-def _probe(partial: Partial) -> Iterator[Problem]:
+def _probe(partial: ParsedFields) -> Iterator[Problem]:
     if "probe.prompt" in partial.found and "probe.body" in partial.found:
         last = max(("probe.prompt", "probe.body"), key=lambda path: _where(partial, path))
         yield _at(partial, last, "both prompt and body", "a probe sends one of them")
 
 
-def _probe_body(partial: Partial) -> Iterator[Problem]:
+def _probe_body(partial: ParsedFields) -> Iterator[Problem]:
     """Sent as it is, and refused by the server only once the endpoint runs, and is billed."""
     body = partial.value("probe.body")
-    kind = partial.value("probe.content_type", _JSON) if partial.sound("probe.content_type") else ""
+    kind = partial.value("probe.content_type", _JSON) if partial.is_valid("probe.content_type") else ""
     if body is None or str(kind).partition(";")[0].strip().lower() != _JSON:
         return
     if why := _no_json(body):
@@ -101,14 +101,14 @@ def _no_json(text: str) -> str:
     return ""
 
 
-def _own_files(partial: Partial) -> Iterator[Problem]:
+def _own_files(partial: ParsedFields) -> Iterator[Problem]:
     for path in OWN_FILES if partial.purpose.deploying else ():
         name = partial.value(path)
-        if name is not None and (why := partial.purpose.unread(name)):
+        if name is not None and (why := partial.purpose.file_error(name)):
             yield _at(partial, path, f"{name}: {why}", "a path in a recipe starts at the recipe's own folder")
 
 
-def _timeouts(partial: Partial) -> Iterator[Problem]:
+def _timeouts(partial: ParsedFields) -> Iterator[Problem]:
     """One chain: loading happens inside start-up, and a real-time answer has SageMaker's 60 seconds."""
     loading, startup = partial.value("timeouts.model_loading"), partial.value("timeouts.container_startup")
     if loading is not None and startup is not None and loading > startup:
@@ -123,13 +123,13 @@ def _timeouts(partial: Partial) -> Iterator[Problem]:
         yield _at(partial, "timeouts.predict", what, f"at most {_PREDICT_LIMIT}, or endpoint.asynchronous")
 
 
-def _scaling(partial: Partial) -> Iterator[Problem]:
+def _scaling(partial: ParsedFields) -> Iterator[Problem]:
     low, high = partial.value("endpoint.autoscaling.min"), partial.value("endpoint.autoscaling.max")
     if low is not None and high is not None and low > high:
         yield _at(partial, "endpoint.autoscaling.min", f"{low} is more than max, {high}", "")
 
 
-def _secrets(partial: Partial) -> Iterator[Problem]:
+def _secrets(partial: ParsedFields) -> Iterator[Problem]:
     hint = (
         "a secret never belongs into a recipe: for the Hub log in, or set HF_TOKEN; for a handler use AWS Secrets "
         "Manager (docs/how-to/use-secrets.md)"
@@ -139,33 +139,33 @@ def _secrets(partial: Partial) -> Iterator[Problem]:
             yield _at(partial, path, f"holds {what}", hint)
 
 
-def _carrier(partial: Partial) -> Iterator[Problem]:
+def _uploader(partial: ParsedFields) -> Iterator[Problem]:
     model_id = str(partial.value("model_id", ""))
     folder = model_id.startswith(("/", "./", "../", "~")) or model_id in (".", "..")
     staged = partial.value("weights.via") == "snapshot"
-    sound = partial.sound("model_id", "weights.via")
+    is_valid = partial.is_valid("model_id", "weights.via")
     engine = partial.value("weights.engine")
-    if engine in ("s5cmd", "obstore") and not staged and not folder and sound:
+    if engine in ("s5cmd", "obstore") and not staged and not folder and is_valid:
         what = f"{engine} sends files of this machine, and these do not come here"
         hint = "add weights.via: snapshot, which fetches them here first; or leave the engine out"
         yield _at(partial, "weights.engine", what, hint)
 
 
-def _texts(partial: Partial) -> Iterator[tuple[str, str]]:
+def _texts(partial: ParsedFields) -> Iterator[tuple[str, str]]:
     for path, found in partial.found.items():
         if isinstance(found.value, str):
             yield path, found.value
     for path, entry in partial.pairs.items():
-        if isinstance(entry.value, Scalar):
+        if isinstance(entry.value, ScalarNode):
             yield path, entry.value.text
 
 
-def _where(partial: Partial, path: str) -> tuple[int, int]:
+def _where(partial: ParsedFields, path: str) -> tuple[int, int]:
     place = partial.place(path)
     return (place.line or 1 << 30), place.column
 
 
-def _at(partial: Partial, path: str, what: str, hint: str) -> Problem:
+def _at(partial: ParsedFields, path: str, what: str, hint: str) -> Problem:
     place = partial.place(path)
     return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)
 
@@ -180,7 +180,7 @@ RULES: tuple[Rule, ...] = (
     _timeouts,
     _scaling,
     _secrets,
-    _carrier,
-    hosting,
+    _uploader,
+    check_sagemaker,
     lint,
 )

@@ -8,18 +8,18 @@ from lmi_deploy.catalog import options
 from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.recipe import DEFAULT_ENGINE, Pairs
 from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.reader import Partial
-from lmi_deploy.recipe.suggestions import guess
+from lmi_deploy.recipe.reader import ParsedFields
+from lmi_deploy.recipe.suggestions import suggestion_text
 from lmi_deploy.recipe.yaml.tree import quoted
 
 SERVER = "server"
 BUILTIN = "djl_python.huggingface"
 
 
-def lint(partial: Partial) -> Iterator[Problem]:
+def lint(partial: ParsedFields) -> Iterator[Problem]:
     """Every option that has no effect, or a value that the server refuses."""
     pairs: Pairs = partial.value("options", ())
-    engine = partial.value("engine", DEFAULT_ENGINE) if partial.sound("engine") else ""
+    engine = partial.value("engine", DEFAULT_ENGINE) if partial.is_valid("engine") else ""
     handlers = _handlers(partial) if engine == "accelerate" else (SERVER,)
     if not pairs or not handlers or not options.linted(engine):
         return
@@ -35,18 +35,18 @@ def lint(partial: Partial) -> Iterator[Problem]:
             yield from _of_server(partial, engine, name, value)
         elif SERVER not in handlers:
             yield from _of_template(partial, handlers[0], name, value)
-        elif name not in (ours := options.template_names()):
-            yield from _of_server(partial, engine, name, value, also=ours)
+        elif name not in (own := options.template_names()):
+            yield from _of_server(partial, engine, name, value, also=own)
     if SERVER in handlers:
         yield from _together(partial, dict(pairs))
 
 
-def _handlers(partial: Partial) -> tuple[str, ...]:
+def _handlers(partial: ParsedFields) -> tuple[str, ...]:
     """Whose options engine accelerate may be given: a template's, the built-in handler's, or anybody's (none).
 
     Without a handler and a task the model decides, so that both are possible.
     """
-    if any(f"handler.{name}" in partial.broken for name in ("file", "template", "builtin")):
+    if any(f"handler.{name}" in partial.is_invalid for name in ("file", "template", "builtin")):
         return ()
     if "handler.file" in partial.found:
         return ()
@@ -60,32 +60,32 @@ def _handlers(partial: Partial) -> tuple[str, ...]:
     return (task,) if task in options.TEMPLATE_OPTIONS else (SERVER,)
 
 
-def _of_template(partial: Partial, template: str, name: str, value: str) -> Iterator[Problem]:
+def _of_template(partial: ParsedFields, template: str, name: str, value: str) -> Iterator[Problem]:
     """Our own handlers read few options, and say so."""
     known = options.TEMPLATE_OPTIONS[template]
     names = [*known, *options.server_names()]
     if name not in names:
-        hint = guess(name, names) or f"it reads {', '.join(known)}"
+        hint = suggestion_text(name, names) or f"it reads {', '.join(known)}"
         yield _at(partial, name, f"unknown to handler template {template}, which would ignore it", hint)
     elif known.get(name) and value.lower() not in known[name]:
         yield _value(
             partial,
             name,
             f"{quoted(value)} is not one of {', '.join(known[name])}",
-            guess(value, known[name]),
+            suggestion_text(value, known[name]),
         )
 
 
 def _of_server(
-    partial: Partial, engine: str, name: str, value: str, *, also: tuple[str, ...] = ()
+    partial: ParsedFields, engine: str, name: str, value: str, *, also: tuple[str, ...] = ()
 ) -> Iterator[Problem]:
     version = _server_version(partial) or options.newest(engine)
-    found = options.standing(engine, name, version)
+    found = options.option_status(engine, name, version)
     server = f"{engine} on server {version}"
     instead = f"use {found.instead}" if found.instead else ""
     match found.state:
         case "unknown":
-            hint = instead or guess(name, (*options.names(engine, version), *also))
+            hint = instead or suggestion_text(name, (*options.names(engine, version), *also))
             yield _at(partial, name, f"unknown to {server}, which would drop it silently", hint)
         case "removed":
             yield _at(partial, name, f"removed in {found.edge}: {server} would drop it silently", instead)
@@ -95,22 +95,22 @@ def _of_server(
             yield from _known(partial, name, value, found)
 
 
-def _server_version(partial: Partial) -> str:
+def _server_version(partial: ParsedFields) -> str:
     """The server of the recipe's image as the table of options writes it; empty where nothing tells."""
     number, image = server_version(partial.value("container.version"), partial.value("container.image"))
     return f"{number}/lmi{image}" if image else number
 
 
-def _known(partial: Partial, name: str, value: str, found: options.Standing) -> Iterator[Problem]:
+def _known(partial: ParsedFields, name: str, value: str, found: options.OptionStatus) -> Iterator[Problem]:
     if found.values and value.lower() not in found.values:
         what = f"{quoted(value)} is not one of {', '.join(found.values)}"
-        yield _value(partial, name, what, guess(value, found.values))
+        yield _value(partial, name, what, suggestion_text(value, found.values))
     elif not found.values and not options.acceptable(found.kind, value):
         what = f"{quoted(value)} is not {'a number' if found.kind in ('int', 'float') else 'true or false'}"
         yield _value(partial, name, what, "the server refuses to start with it")
 
 
-def _together(partial: Partial, pairs: dict[str, str]) -> Iterator[Problem]:
+def _together(partial: ParsedFields, pairs: dict[str, str]) -> Iterator[Problem]:
     """What the built-in transformers handler refuses at start-up."""
     quantized = pairs.get("quantize") in ("bitsandbytes4", "bitsandbytes8")
     if partial.value("engine") == "accelerate" and quantized and "device_map" not in pairs:
@@ -120,13 +120,13 @@ def _together(partial: Partial, pairs: dict[str, str]) -> Iterator[Problem]:
         yield _value(partial, "enable_streaming", what, "write huggingface")
 
 
-def _at(partial: Partial, name: str, what: str, hint: str) -> Problem:
+def _at(partial: ParsedFields, name: str, what: str, hint: str) -> Problem:
     path = f"options.{name}"
     place = partial.place(path)
     return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)
 
 
-def _value(partial: Partial, name: str, what: str, hint: str) -> Problem:
+def _value(partial: ParsedFields, name: str, what: str, hint: str) -> Problem:
     path = f"options.{name}"
     place = partial.value_place(path)
     return Problem(origin=place.origin, line=place.line, column=place.column, key=path, what=what, hint=hint)

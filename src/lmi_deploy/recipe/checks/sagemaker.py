@@ -5,36 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.builder import draft
+from lmi_deploy.recipe.builder import build_partial
 from lmi_deploy.recipe.model.declaration import RECIPE
-from lmi_deploy.recipe.reader import Partial
+from lmi_deploy.recipe.reader import ParsedFields
 
 
-def hosting(partial: Partial) -> Iterator[Problem]:
+def check_sagemaker(partial: ParsedFields) -> Iterator[Problem]:
     """Nothing where only the weights are moved, and nothing that rests on a key with a mistake of its own."""
-    if not (partial.purpose.deploying and _whole(partial, "endpoint.target")):
+    if not (partial.purpose.deploying and _is_valid(partial, "endpoint.target")):
         return
     if partial.value("endpoint.target") == "local":
         return
     # Here, not above: the rules know every engine, image and instance, a quarter of the time that a recipe for this
     # machine takes to be checked, which has no use for them.
-    from lmi_deploy.targets.sagemaker.validate import complaints
+    from lmi_deploy.targets.sagemaker.validate import validate
 
-    for complaint in complaints(draft(RECIPE, partial)):
-        if all(_whole(partial, path) for path in complaint.about):
-            written = (path for path in complaint.about if path in partial.found or path in partial.pairs)
-            place = partial.place(next(written, complaint.path))
+    for issue in validate(build_partial(RECIPE, partial)):
+        if all(_is_valid(partial, path) for path in issue.about):
+            written = (path for path in issue.about if path in partial.found or path in partial.pairs)
+            place = partial.place(next(written, issue.path))
             yield Problem(
                 origin=place.origin,
                 line=place.line,
                 column=place.column,
-                key=complaint.path,
-                what=complaint.what,
-                hint=complaint.hint,
+                key=issue.path,
+                what=issue.what,
+                hint=issue.hint,
             )
 
 
-def _whole(partial: Partial, path: str) -> bool:
+def _is_valid(partial: ParsedFields, path: str) -> bool:
     """Whether neither the key nor a group around it was complained about."""
     parts = path.split(".")
-    return partial.sound(*(".".join(parts[: end + 1]) for end in range(len(parts))))
+    return partial.is_valid(*(".".join(parts[: end + 1]) for end in range(len(parts))))

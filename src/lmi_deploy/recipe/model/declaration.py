@@ -11,7 +11,15 @@ from typing import get_args
 from lmi_deploy.catalog.options import TEMPLATE_OPTIONS
 from lmi_deploy.domain import recipe as core
 from lmi_deploy.recipe.model.endpoint import ENDPOINT
-from lmi_deploy.recipe.model.field_types import Group, Key, Later, Many, One, OneOrMany, PairsOf
+from lmi_deploy.recipe.model.field_types import (
+    Group,
+    Key,
+    ListField,
+    MappingField,
+    NotImplementedYet,
+    ScalarField,
+    ScalarOrListField,
+)
 from lmi_deploy.recipe.model.mapping_rules import (
     environment_key,
     environment_value,
@@ -21,18 +29,18 @@ from lmi_deploy.recipe.model.mapping_rules import (
 )
 from lmi_deploy.recipe.model.scalar_types import (
     FLAG,
+    bounded_seconds,
     choice,
     degree,
     deployment_name,
-    limited_seconds,
+    enum_of,
+    free_text,
     line,
-    listed,
+    matching_rule,
     model_id,
     module,
-    prose,
     relative_path,
     revision,
-    ruled,
     seconds,
 )
 from lmi_deploy.recipe.model.ttl import TTL
@@ -49,25 +57,25 @@ TIMEOUTS = Group(
     (
         Key(
             "model_download",
-            One(limited_seconds("model_download")),
+            ScalarField(bounded_seconds("model_download")),
             "How long the model's files may take to arrive on the instance.",
             "600",
         ),
         Key(
             "container_startup",
-            One(limited_seconds("container_startup")),
+            ScalarField(bounded_seconds("container_startup")),
             "How long the server may take from its start to its first healthy answer; holds model_loading.",
             "600",
         ),
         Key(
             "model_loading",
-            One(seconds(1, 3600)),
+            ScalarField(seconds(1, 3600)),
             "How long a worker may take to load the model; at most container_startup.",
             "500",
         ),
         Key(
             "predict",
-            One(seconds(1, 3600)),
+            ScalarField(seconds(1, 3600)),
             "How long one request may take; SageMaker's real-time limit is 60 s.",
             "60",
         ),
@@ -79,16 +87,19 @@ FILES = Group(
     (
         Key(
             "allow",
-            Many(line("pattern")),
+            ListField(line("pattern")),
             "Only files that match one of these patterns.",
             '["*.json", "*.safetensors"]',
         ),
         Key(
-            "ignore", Many(line("pattern")), "Files that match one of these patterns stay out.", '["*.onnx"]'
+            "ignore",
+            ListField(line("pattern")),
+            "Files that match one of these patterns stay out.",
+            '["*.onnx"]',
         ),
         Key(
             "allow_pickle",
-            One(FLAG),
+            ScalarField(FLAG),
             "Take weights that are pickles, which can run code when they are loaded, where there are no safetensors.",
             "true",
         ),
@@ -100,19 +111,19 @@ CONTAINER = Group(
     (
         Key(
             "version",
-            One(line("version of the image family")),
+            ScalarField(line("version of the image family")),
             "DJLServing's version, or an image's tag; the newest one where left out. `lmi images` lists them.",
             "0.36.0",
         ),
         Key(
             "image",
-            One(ruled("image", "image address")),
+            ScalarField(matching_rule("image", "image address")),
             "Your own image instead of the family's; runtime `container` runs it.",
             "123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1",
         ),
         Key(
             "environment",
-            PairsOf(
+            MappingField(
                 "pairs: name and text", key=environment_key, value=environment_value, limit="environment"
             ),
             "Environment variables of the server, as written.",
@@ -120,7 +131,7 @@ CONTAINER = Group(
         ),
         Key(
             "host_ami",
-            One(listed("host_amis", "inference AMI version")),
+            ScalarField(enum_of("host_amis", "inference AMI version")),
             "The host image below the container; the one for the image's CUDA where left out.",
             "al2023-ami-sagemaker-inference-gpu-4-1",
         ),
@@ -132,27 +143,32 @@ HANDLER = Group(
     (
         Key(
             "builtin",
-            One(module()),
+            ScalarField(module()),
             "A handler of DJL's Python engine, without code.",
             "djl_python.huggingface",
         ),
-        Key("template", One(choice(*TEMPLATES)), "One of our model.py templates.", "text-generation"),
-        Key("file", One(relative_path(".py")), "Your own model.py.", "model.py"),
+        Key("template", ScalarField(choice(*TEMPLATES)), "One of our model.py templates.", "text-generation"),
+        Key("file", ScalarField(relative_path(".py")), "Your own model.py.", "model.py"),
     ),
 )
 
 PROBE = Group(
     core.Probe,
     (
-        Key("prompt", One(prose()), "The prompt of the request that proves the deployment.", "Say OK"),
+        Key(
+            "prompt",
+            ScalarField(free_text()),
+            "The prompt of the request that proves the deployment.",
+            "Say OK",
+        ),
         Key(
             "body",
-            One(prose()),
+            ScalarField(free_text()),
             "The whole request body instead; JSON, unless content_type says otherwise.",
             '\'{"inputs": "OK"}\'',
         ),
-        Key("content_type", One(line("media type")), "The body's media type.", "application/json"),
-        Key("expect", One(prose()), "Text that the answer must hold.", "OK"),
+        Key("content_type", ScalarField(line("media type")), "The body's media type.", "application/json"),
+        Key("expect", ScalarField(free_text()), "Text that the answer must hold.", "OK"),
     ),
 )
 
@@ -161,50 +177,50 @@ RECIPE = Group(
     (
         Key(
             "name",
-            One(deployment_name()),
+            ScalarField(deployment_name()),
             "The deployment's name; an overlay's name is added to it.",
             "flan-t5-xxl",
             required=True,
         ),
         Key(
             "model_id",
-            One(model_id()),
+            ScalarField(model_id()),
             "The model.",
             "google/flan-t5-xxl",
             required=True,
         ),
         Key(
             "revision",
-            One(revision()),
+            ScalarField(revision()),
             "Which version of the model; planned, it is pinned to a commit.",
             "main",
         ),
         Key(
             "engine",
-            One(choice(*get_args(core.Engine))),
+            ScalarField(choice(*get_args(core.Engine))),
             "The inference engine.",
             "accelerate",
-            later=Later(f"this version runs {', '.join(BUILT)}", OTHER_ENGINES),
+            later=NotImplementedYet(f"this version runs {', '.join(BUILT)}", OTHER_ENGINES),
         ),
         Key(
             "task",
-            One(choice(*get_args(core.Task))),
+            ScalarField(choice(*get_args(core.Task))),
             "What the model does; found out from the model where left out.",
             "text-generation",
         ),
         Key(
             "tensor_parallel_degree",
-            One(degree()),
+            ScalarField(degree()),
             "Over how many devices the model is cut; `auto`, also where left out: all of the instance.",
             "4",
         ),
         Key(
             "instance_type",
-            OneOrMany(listed("instance_types", "instance type"), most=5),
+            ScalarOrListField(enum_of("instance_types", "instance type"), most=5),
             "SageMaker instance type, or several in order of preference; target sagemaker needs one.",
             "ml.g5.12xlarge",
         ),
-        Key("trust_remote_code", One(FLAG), "Run code that comes with the model.", "true"),
+        Key("trust_remote_code", ScalarField(FLAG), "Run code that comes with the model.", "true"),
         Key("timeouts", TIMEOUTS, "Time limits."),
         Key("files", FILES, "Which of the model's files are taken."),
         Key("weights", WEIGHTS, "How the weights travel, and how the container gets them."),
@@ -212,19 +228,19 @@ RECIPE = Group(
         Key("handler", HANDLER, "What answers a request: one of the three; the engine's own where left out."),
         Key(
             "options",
-            PairsOf("pairs: name and text", key=option_key, value=property_value),
+            MappingField("pairs: name and text", key=option_key, value=property_value),
             "`option.*` of serving.properties, without the prefix, as written.",
             "{dtype: fp16}",
         ),
         Key(
             "properties",
-            PairsOf("pairs: name and text", key=property_key, value=property_value),
+            MappingField("pairs: name and text", key=property_key, value=property_value),
             "The server's own keys in serving.properties, as written.",
             "{job_queue_size: 100}",
         ),
         Key(
             "requirements",
-            One(relative_path(".txt")),
+            ScalarField(relative_path(".txt")),
             "Packages of the handler: a requirements.txt.",
             "requirements.txt",
         ),
@@ -232,16 +248,16 @@ RECIPE = Group(
         Key("probe", PROBE, "The request that proves the deployment; the task's own where left out."),
         Key(
             "ttl",
-            One(TTL),
+            ScalarField(TTL),
             "How long the deployment may live.",
             "8h",
         ),
         Key(
             "bench",
-            PairsOf("pairs: name and text"),
+            MappingField("pairs: name and text"),
             "Defaults of `lmi bench`.",
             "{concurrency: 4}",
-            later=Later("lmi bench"),
+            later=NotImplementedYet("lmi bench"),
         ),
     ),
     also=("overlays",),

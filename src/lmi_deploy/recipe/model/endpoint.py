@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from lmi_deploy.domain import recipe as core
-from lmi_deploy.recipe.model.field_types import Group, Key, Later, Many, One, PairsOf
+from lmi_deploy.recipe.model.field_types import (
+    Group,
+    Key,
+    ListField,
+    MappingField,
+    NotImplementedYet,
+    ScalarField,
+)
 from lmi_deploy.recipe.model.iam_roles import role
 from lmi_deploy.recipe.model.mapping_rules import tag_key, tag_value
 from lmi_deploy.recipe.model.scalar_types import (
     FLAG,
-    Word,
-    Wrong,
+    InvalidValue,
+    ScalarType,
+    bounded,
     choice,
-    limited,
-    listed,
-    ruled,
-    whole,
+    enum_of,
+    integer,
+    matching_rule,
 )
 from lmi_deploy.recipe.yaml.tree import quoted
 
@@ -23,14 +30,14 @@ VPC = Group(
     (
         Key(
             "subnets",
-            Many(ruled("subnet", "subnet id"), "subnets"),
+            ListField(matching_rule("subnet", "subnet id"), "subnets"),
             "Subnets of the endpoint.",
             "[subnet-0123]",
             required=True,
         ),
         Key(
             "security_groups",
-            Many(ruled("security_group", "security group id"), "security_groups"),
+            ListField(matching_rule("security_group", "security group id"), "security_groups"),
             "Security groups.",
             "[sg-0123]",
             required=True,
@@ -41,11 +48,11 @@ VPC = Group(
 AUTOSCALING = Group(
     core.Autoscaling,
     (
-        Key("min", One(whole(0, 10_000)), "Fewest instances.", "1", required=True),
-        Key("max", One(whole(1, 10_000)), "Most instances.", "4", required=True),
+        Key("min", ScalarField(integer(0, 10_000)), "Fewest instances.", "1", required=True),
+        Key("max", ScalarField(integer(1, 10_000)), "Most instances.", "4", required=True),
         Key(
             "invocations_per_instance",
-            One(whole(1, 1_000_000)),
+            ScalarField(integer(1, 1_000_000)),
             "Requests a minute and instance to aim at; `lmi bench` measures what one instance answers.",
             "120",
             required=True,
@@ -58,14 +65,14 @@ ASYNCHRONOUS = Group(
     (
         Key(
             "output",
-            One(ruled("async_output", "S3 address")),
+            ScalarField(matching_rule("async_output", "S3 address")),
             "Where answers go.",
             "s3://bucket/answers/",
             required=True,
         ),
         Key(
             "max_concurrent_per_instance",
-            One(limited("max_concurrent_per_instance", "requests")),
+            ScalarField(bounded("max_concurrent_per_instance", "requests")),
             "Requests at once on one instance.",
             "4",
         ),
@@ -76,7 +83,7 @@ ASYNCHRONOUS = Group(
 def _bucket(text: str) -> str:
     plain = text.replace("-", "").replace(".", "")
     if not (3 <= len(text) <= 63 and plain.isascii() and plain.isalnum() and plain == plain.lower()):
-        raise Wrong(f"{quoted(text)} is no bucket name", "the name alone, without s3://")
+        raise InvalidValue(f"{quoted(text)} is no bucket name", "the name alone, without s3://")
     return text
 
 
@@ -85,60 +92,62 @@ ENDPOINT = Group(
     (
         Key(
             "target",
-            One(choice("sagemaker", "local")),
+            ScalarField(choice("sagemaker", "local")),
             "Where it runs.",
             "local",
         ),
         Key(
             "runtime",
-            One(choice("auto", "embedded", "djl-serving", "container")),
+            ScalarField(choice("auto", "embedded", "djl-serving", "container")),
             "Target local: what runs the model.",
             "embedded",
         ),
         Key(
             "port",
-            One(whole(1024, 65535)),
+            ScalarField(integer(1024, 65535)),
             "Target local: the port on 127.0.0.1; a free one where left out.",
             "8080",
         ),
-        Key("region", One(listed("regions", "region")), "The AWS region.", "us-east-1"),
+        Key("region", ScalarField(enum_of("regions", "region")), "The AWS region.", "us-east-1"),
         Key(
             "role",
-            One(role()),
+            ScalarField(role()),
             "The execution role; `lmi-endpoint` where left out. `lmi iam` prints its policies.",
             "arn:aws:iam::123456789012:role/endpoint",
         ),
         Key(
             "bucket",
-            One(Word("bucket name", _bucket)),
+            ScalarField(ScalarType("bucket name", _bucket)),
             "The bucket of weights and artifacts; one of the account and region where left out.",
             "my-models",
         ),
         Key(
             "count",
-            One(whole(1, 10_000)),
+            ScalarField(integer(1, 10_000)),
             "Number of instances; 1, or autoscaling's min, where left out.",
             "1",
         ),
         Key(
             "volume_gb",
-            One(limited("volume_gb", "GB")),
+            ScalarField(bounded("volume_gb", "GB")),
             "Size of the volume, for types without disks of their own; chosen by the weights where left out.",
             "256",
         ),
         Key(
             "kms_key",
-            One(ruled("kms_key", "KMS key")),
+            ScalarField(matching_rule("kms_key", "KMS key")),
             "Key that encrypts the volume.",
             "alias/models",
         ),
-        Key("network_isolation", One(FLAG), "Cut the container off the network.", "true"),
+        Key("network_isolation", ScalarField(FLAG), "Cut the container off the network.", "true"),
         Key("vpc", VPC, "The network that the endpoint joins."),
         Key("autoscaling", AUTOSCALING, "Scale the number of instances with the requests."),
-        Key("asynchronous", ASYNCHRONOUS, "Answer into S3.", later=Later("asynchronous endpoints")),
+        Key(
+            "asynchronous", ASYNCHRONOUS, "Answer into S3.", later=NotImplementedYet("asynchronous endpoints")
+        ),
         Key(
             "tags",
-            PairsOf("pairs: name and text", key=tag_key, value=tag_value, limit="tags"),
+            MappingField("pairs: name and text", key=tag_key, value=tag_value, limit="tags"),
             "Tags of every resource.",
             "{team: search}",
         ),

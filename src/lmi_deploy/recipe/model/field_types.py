@@ -7,24 +7,32 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lmi_deploy.catalog import limits
-from lmi_deploy.recipe.model.scalar_types import NUMERIC_TEXT, Schema, Word, Wrong
-from lmi_deploy.recipe.yaml.tree import Items, Node, Place, Scalar, Spoiled, Table, named
+from lmi_deploy.recipe.model.scalar_types import NUMERIC_TEXT, InvalidValue, ScalarType, Schema
+from lmi_deploy.recipe.yaml.tree import (
+    InvalidNode,
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    SourcePosition,
+    describe,
+)
 
 MOST_ITEMS = 100
 LONGEST = 32_768
 """Characters of one value: far beyond any that a server takes."""
 
 
-class Bad:
+class InvalidMarker:
     """Stands for a value that was complained about."""
 
 
-BAD = Bad()
-Tell = Callable[[Place, str, str, str], None]
+INVALID = InvalidMarker()
+Report = Callable[[SourcePosition, str, str, str], None]
 """Place, what, hint, and what to add to the key's path."""
 
 
-class Shape(Protocol):
+class FieldType(Protocol):
     @property
     def label(self) -> str: ...
 
@@ -32,17 +40,17 @@ class Shape(Protocol):
     def collects(self) -> bool:
         """Whether nothing at all is as good as an empty list or mapping."""
 
-    def read(self, node: Node, tell: Tell) -> Any:
+    def read(self, node: Node, tell: Report) -> Any:
         """The typed value, or BAD after the reason was told; each mistake once."""
 
     def schema(self) -> Schema: ...
 
 
 @dataclass(frozen=True, slots=True)
-class One:
+class ScalarField:
     """One value."""
 
-    word: Word
+    word: ScalarType
 
     @property
     def label(self) -> str:
@@ -52,18 +60,18 @@ class One:
     def collects(self) -> bool:
         return False
 
-    def read(self, node: Node, tell: Tell) -> Any:
-        return _word(node, self.word, tell)
+    def read(self, node: Node, notify: Report) -> Any:
+        return _word(node, self.word, notify)
 
     def schema(self) -> Schema:
         return self.word.schema()
 
 
 @dataclass(frozen=True, slots=True)
-class Many:
+class ListField:
     """A list of values; `limit` names SageMaker's bounds on how many there are."""
 
-    word: Word
+    word: ScalarType
     limit: str = ""
 
     @property
@@ -74,24 +82,24 @@ class Many:
     def collects(self) -> bool:
         return True
 
-    def read(self, node: Node, tell: Tell) -> Any:
-        if not isinstance(node, Items):
-            return _unless_spoiled(node, tell, f"a list is wanted, not {named(node)}")
+    def read(self, node: Node, notify: Report) -> Any:
+        if not isinstance(node, SequenceNode):
+            return _unless_invalid(node, notify, f"a list is wanted, not {describe(node)}")
         low, high = limits.bounds(self.limit) if self.limit else (0, MOST_ITEMS)
         if not low <= len(node.items) <= high:
-            tell(node.place, f"{len(node.items)} items", f"from {low} to {high} are allowed", "")
-            return BAD
-        return _all([_word(item, self.word, tell) for item in node.items])
+            notify(node.place, f"{len(node.items)} items", f"from {low} to {high} are allowed", "")
+            return INVALID
+        return _all([_word(item, self.word, notify) for item in node.items])
 
     def schema(self) -> Schema:
         return {"type": "array", "items": self.word.schema()}
 
 
 @dataclass(frozen=True, slots=True)
-class OneOrMany:
+class ScalarOrListField:
     """One value, or a list of them."""
 
-    word: Word
+    word: ScalarType
     most: int
 
     @property
@@ -102,21 +110,21 @@ class OneOrMany:
     def collects(self) -> bool:
         return False
 
-    def read(self, node: Node, tell: Tell) -> Any:
-        if isinstance(node, Items) and len(node.items) > self.most:
-            tell(node.place, f"{len(node.items)} items", f"at most {self.most} are allowed", "")
-            return BAD
-        if isinstance(node, Items):
-            return _all([_word(item, self.word, tell) for item in node.items])
-        value = _word(node, self.word, tell)
-        return value if value is BAD else (value,)
+    def read(self, node: Node, notify: Report) -> Any:
+        if isinstance(node, SequenceNode) and len(node.items) > self.most:
+            notify(node.place, f"{len(node.items)} items", f"at most {self.most} are allowed", "")
+            return INVALID
+        if isinstance(node, SequenceNode):
+            return _all([_word(item, self.word, notify) for item in node.items])
+        value = _word(node, self.word, notify)
+        return value if value is INVALID else (value,)
 
     def schema(self) -> Schema:
         return {"anyOf": [self.word.schema(), {"type": "array", "items": self.word.schema()}]}
 
 
 @dataclass(frozen=True, slots=True)
-class PairsOf:
+class MappingField:
     """Keys of the user's own with one value each, kept in order and as written."""
 
     label: str
@@ -128,42 +136,42 @@ class PairsOf:
     def collects(self) -> bool:
         return True
 
-    def read(self, node: Node, tell: Tell) -> Any:
-        if not isinstance(node, Table):
-            return _unless_spoiled(node, tell, f"a mapping is wanted, not {named(node)}")
+    def read(self, node: Node, notify: Report) -> Any:
+        if not isinstance(node, MappingNode):
+            return _unless_invalid(node, notify, f"a mapping is wanted, not {describe(node)}")
         most = limits.bounds(self.limit)[1] if self.limit else MOST_ITEMS
         if len(node.entries) > most:
-            tell(node.place, f"{len(node.entries)} keys", f"at most {most} are allowed", "")
-            return BAD
-        pairs = [self._pair(key, entry.place, entry.value, tell) for key, entry in node.entries.items()]
+            notify(node.place, f"{len(node.entries)} keys", f"at most {most} are allowed", "")
+            return INVALID
+        pairs = [self._pair(key, entry.place, entry.value, notify) for key, entry in node.entries.items()]
         # The good ones go on to the cross-checks, so that one bad pair does not hide the mistakes of the others.
-        return tuple(pair for pair in pairs if pair is not BAD)
+        return tuple(pair for pair in pairs if pair is not INVALID)
 
     def schema(self) -> Schema:
         return {"type": "object", "additionalProperties": NUMERIC_TEXT}
 
-    def _pair(self, key: str, place: Place, node: Node, tell: Tell) -> Any:
+    def _pair(self, key: str, place: SourcePosition, node: Node, notify: Report) -> Any:
         try:
             self.key(key)
-        except Wrong as exc:
-            tell(place, exc.what, exc.hint, key)
-            return BAD
-        if not isinstance(node, Scalar):
-            return _unless_spoiled(node, tell, f"one value is wanted, not {named(node)}", key)
+        except InvalidValue as exc:
+            notify(place, exc.what, exc.hint, key)
+            return INVALID
+        if not isinstance(node, ScalarNode):
+            return _unless_invalid(node, notify, f"one value is wanted, not {describe(node)}", key)
         if node.plain and not node.text:
-            tell(place, "has no value", 'write "" for an empty text', key)
-            return BAD
-        if _endless(node, tell, key):
-            return BAD
+            notify(place, "has no value", 'write "" for an empty text', key)
+            return INVALID
+        if _endless(node, notify, key):
+            return INVALID
         try:
             return key, self.value(node.text)
-        except Wrong as exc:
-            tell(node.place, exc.what, exc.hint, key)
-            return BAD
+        except InvalidValue as exc:
+            notify(node.place, exc.what, exc.hint, key)
+            return INVALID
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class NotImplementedYet:
     """Declared and checked, but not built yet: the whole key, or only some `values` of it (or what starts so).
 
     `always`: in every use of a recipe; else only where a deployment is made from it.
@@ -184,18 +192,18 @@ class Key:
     """One key of the recipe: its name and shape, what it means, and how far it is built."""
 
     name: str
-    shape: Shape | Group
+    shape: FieldType | Group
     doc: str
     example: str = ""
     required: bool = False
-    later: Later | None = None
+    later: NotImplementedYet | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Keys that stand together; `noun` is the dataclass of core that they fill."""
+    """Keys that stand together; `dataclass_type` is the dataclass of core that they fill."""
 
-    noun: type[Any]
+    dataclass_type: type[Any]
     keys: tuple[Key, ...]
     also: tuple[str, ...] = ()
     """Names that are keys too, but are read elsewhere."""
@@ -204,33 +212,33 @@ class Group:
         return next((key for key in self.keys if key.name == name), None)
 
 
-def _word(node: Node, word: Word, tell: Tell) -> Any:
-    if not isinstance(node, Scalar):
-        return _unless_spoiled(node, tell, f"one value is wanted, not {named(node)}")
+def _word(node: Node, scalar_type: ScalarType, notify: Report) -> Any:
+    if not isinstance(node, ScalarNode):
+        return _unless_invalid(node, notify, f"one value is wanted, not {describe(node)}")
     if node.blank:
-        tell(node.place, "has no value", "leave the key out, or give it one", "")
-        return BAD
-    if _endless(node, tell):
-        return BAD
+        notify(node.place, "has no value", "leave the key out, or give it one", "")
+        return INVALID
+    if _endless(node, notify):
+        return INVALID
     try:
-        return word.read(node.text)
-    except Wrong as exc:
-        tell(node.place, exc.what, exc.hint, "")
-        return BAD
+        return scalar_type.read(node.text)
+    except InvalidValue as exc:
+        notify(node.place, exc.what, exc.hint, "")
+        return INVALID
 
 
-def _endless(node: Scalar, tell: Tell, suffix: str = "") -> bool:
+def _endless(node: ScalarNode, notify: Report, suffix: str = "") -> bool:
     """Refused before any rule looks at it, so that none has to be quick on a megabyte."""
     if len(node.text) > LONGEST:
-        tell(node.place, f"{len(node.text)} characters", f"at most {LONGEST} are allowed", suffix)
+        notify(node.place, f"{len(node.text)} characters", f"at most {LONGEST} are allowed", suffix)
     return len(node.text) > LONGEST
 
 
 def _all(values: list[Any]) -> Any:
-    return BAD if any(value is BAD for value in values) else tuple(values)
+    return INVALID if any(value is INVALID for value in values) else tuple(values)
 
 
-def _unless_spoiled(node: Node, tell: Tell, what: str, suffix: str = "") -> Bad:
-    if not isinstance(node, Spoiled):
-        tell(node.place, what, "", suffix)
-    return BAD
+def _unless_invalid(node: Node, notify: Report, what: str, suffix: str = "") -> InvalidMarker:
+    if not isinstance(node, InvalidNode):
+        notify(node.place, what, "", suffix)
+    return INVALID

@@ -6,7 +6,7 @@ import re
 
 from lmi_deploy.catalog import limits
 from lmi_deploy.domain.artifact import SLOT
-from lmi_deploy.recipe.model.scalar_types import Wrong
+from lmi_deploy.recipe.model.scalar_types import InvalidValue
 from lmi_deploy.recipe.secret_detection import names_secret
 from lmi_deploy.recipe.yaml.tree import quoted
 
@@ -48,39 +48,39 @@ _OWN_ENVIRONMENT = {
 def option_key(key: str) -> str:
     """The name of an option, without its prefix."""
     if key.startswith("option."):
-        raise Wrong("the prefix is added by itself", f"write {key.removeprefix('option.')}")
+        raise InvalidValue("the prefix is added by itself", f"write {key.removeprefix('option.')}")
     if key in OPTION_HOMES:
-        raise Wrong("is written from a key of its own", f"use {OPTION_HOMES[key]}")
+        raise InvalidValue("is written from a key of its own", f"use {OPTION_HOMES[key]}")
     return _property(key)
 
 
 def property_key(key: str) -> str:
     """The name of one of the server's own keys."""
     if key.startswith("option."):
-        raise Wrong("is an option", f"write {key.removeprefix('option.')} under options")
+        raise InvalidValue("is an option", f"write {key.removeprefix('option.')} under options")
     if key == "engine":
-        raise Wrong("is written from a key of its own", "use engine")
+        raise InvalidValue("is written from a key of its own", "use engine")
     return _property(key)
 
 
 def property_value(value: str) -> str:
     """A value for serving.properties: anything but the mark that the target replaces by the weights' location."""
     if SLOT in value:
-        raise Wrong(f"holds {SLOT}", "only the target says where the weights are: use model_id")
+        raise InvalidValue(f"holds {SLOT}", "only the target says where the weights are: use model_id")
     return value
 
 
 def environment_key(key: str) -> str:
     """The name of an environment variable that neither is a secret nor goes around the recipe."""
-    mistake = limits.text_mistake("environment_key", key)
-    if mistake:
-        raise Wrong(f"{quoted(key)} is no name of an environment variable: {mistake}")
+    error = limits.text_error("environment_key", key)
+    if error:
+        raise InvalidValue(f"{quoted(key)} is no name of an environment variable: {error}")
     if names_secret(key):
-        raise Wrong(f"the value of {key} {_NO_SECRET}", _secret_hint(key))
+        raise InvalidValue(f"the value of {key} {_NO_SECRET}", _secret_hint(key))
     if key in _OWN_ENVIRONMENT:
-        raise Wrong("is written from a key of its own", f"use {_OWN_ENVIRONMENT[key]}")
+        raise InvalidValue("is written from a key of its own", f"use {_OWN_ENVIRONMENT[key]}")
     if key.startswith("OPTION_"):
-        raise Wrong(
+        raise InvalidValue(
             "sets an option past all checks", f"write {key.removeprefix('OPTION_').lower()} under options"
         )
     return key
@@ -88,32 +88,32 @@ def environment_key(key: str) -> str:
 
 def environment_value(value: str) -> str:
     """A value that SageMaker takes."""
-    return _ruled("environment_value", value)
+    return _matching_rule("environment_value", value)
 
 
 def tag_key(key: str) -> str:
     """The name of a tag."""
     if key.lower().startswith("aws:"):
-        raise Wrong("names that start with aws: are Amazon's own")
+        raise InvalidValue("names that start with aws: are Amazon's own")
     if key.lower().startswith("lmi:"):
-        raise Wrong("names that start with lmi: are those by which lmi finds its own")
+        raise InvalidValue("names that start with lmi: are those by which lmi finds its own")
     # A tag's key may well be called project-key.
     if names_secret(key) and not key.lower().endswith("key"):
-        raise Wrong(
+        raise InvalidValue(
             f"the value of {key} {_NO_SECRET}", "leave it out: everybody who may list tags can read it"
         )
-    return _ruled("tag_key", key)
+    return _matching_rule("tag_key", key)
 
 
 def tag_value(value: str) -> str:
     """The value of a tag."""
-    return _ruled("tag_value", value)
+    return _matching_rule("tag_value", value)
 
 
-def _ruled(kind: str, text: str) -> str:
-    mistake = limits.text_mistake(kind, text)
-    if mistake:
-        raise Wrong(mistake)
+def _matching_rule(kind: str, text: str) -> str:
+    error = limits.text_error(kind, text)
+    if error:
+        raise InvalidValue(error)
     return text
 
 
@@ -127,9 +127,9 @@ def _secret_hint(name: str) -> str:
 
 def _property(key: str) -> str:
     if names_secret(key):
-        raise Wrong(f"the value of {key} {_NO_SECRET}", _secret_hint(key))
+        raise InvalidValue(f"the value of {key} {_NO_SECRET}", _secret_hint(key))
     if not _PROPERTY.fullmatch(key):
-        raise Wrong(
+        raise InvalidValue(
             f"{quoted(key)} is no key of serving.properties", "letters, digits, dots, dashes and underscores"
         )
     return key

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmi_deploy.catalog import limits
-from lmi_deploy.domain.naming import MAX_NAME, NAME, name_mistake
-from lmi_deploy.recipe.suggestions import guess
+from lmi_deploy.domain.naming import MAX_NAME, NAME, name_error
+from lmi_deploy.recipe.suggestions import suggestion_text
 from lmi_deploy.recipe.yaml.tree import quoted
 
 _DIGITS = re.compile(r"0|[1-9][0-9]{0,17}")
@@ -23,7 +23,7 @@ NUMERIC_TEXT: Schema = {"type": ["string", "number", "boolean"]}
 """Text that an editor may take for a number; here it stays text."""
 
 
-class Wrong(Exception):
+class InvalidValue(Exception):
     """A value that a Word does not take."""
 
     def __init__(self, what: str, hint: str = "") -> None:
@@ -32,7 +32,7 @@ class Wrong(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class ScalarType:
     """Reads one scalar. `schema` is a function so that no table is loaded before somebody asks."""
 
     label: str
@@ -40,124 +40,126 @@ class Word:
     schema: Callable[[], Schema] = field(default=lambda: {"type": "string"})
 
 
-def line(label: str = "text") -> Word:
+def line(label: str = "text") -> ScalarType:
     """Text on one line, not blank, that may look like a number."""
-    return Word(label, _line, lambda: NUMERIC_TEXT)
+    return ScalarType(label, _line, lambda: NUMERIC_TEXT)
 
 
-def prose(label: str = "text, of several lines if need be") -> Word:
+def free_text(label: str = "text, of several lines if need be") -> ScalarType:
     """Any text."""
-    return Word(label, lambda text: text, lambda: NUMERIC_TEXT)
+    return ScalarType(label, lambda text: text, lambda: NUMERIC_TEXT)
 
 
-def whole(low: int, high: int) -> Word:
+def integer(low: int, high: int) -> ScalarType:
     """A whole number in decimal digits."""
-    return Word(
+    return ScalarType(
         f"whole number, {low} to {high}",
         lambda text: _within(text, low, high),
         lambda: {"type": "integer", "minimum": low, "maximum": high},
     )
 
 
-def limited(key: str, unit: str) -> Word:
+def bounded(key: str, unit: str) -> ScalarType:
     """A whole number within SageMaker's own bounds."""
-    return Word(
+    return ScalarType(
         f"whole number of {unit}, within SageMaker's limits", lambda t: _bounded(t, key), lambda: _span(key)
     )
 
 
-def seconds(low: int, high: int) -> Word:
+def seconds(low: int, high: int) -> ScalarType:
     """A duration in seconds: `3600`, `90m`, `8h`, `2d`."""
     schema = {
         "anyOf": [{"type": "integer", "minimum": low, "maximum": high}, {"pattern": f"^{_DURATION.pattern}$"}]
     }
-    return Word(
+    return ScalarType(
         f"duration (`3600`, `90m`, `8h`, `2d`), {low} to {high} seconds", _duration(low, high), lambda: schema
     )
 
 
-def limited_seconds(key: str) -> Word:
+def bounded_seconds(key: str) -> ScalarType:
     """A duration within SageMaker's own bounds."""
-    return Word(
+    return ScalarType(
         "duration (`600`, `10m`), within SageMaker's limits",
-        lambda t: _limited_seconds(t, key),
+        lambda t: _read_bounded_seconds(t, key),
         lambda: _span(key),
     )
 
 
-def choice(*values: str) -> Word:
+def choice(*values: str) -> ScalarType:
     """One of a few words."""
-    return Word(
+    return ScalarType(
         "one of " + ", ".join(f"`{v}`" for v in values),
         lambda t: _one_of(t, values),
         lambda: {"enum": [*values]},
     )
 
 
-def listed(table: str, what: str) -> Word:
+def enum_of(table: str, what: str) -> ScalarType:
     """A name that SageMaker's own model lists."""
-    return Word(what, lambda t: _listed(t, table, what), lambda: {"enum": [*limits.names(table)]})
+    return ScalarType(what, lambda t: _read_enum(t, table, what), lambda: {"enum": [*limits.names(table)]})
 
 
-def ruled(kind: str, what: str) -> Word:
+def matching_rule(kind: str, what: str) -> ScalarType:
     """Text that SageMaker's own model has a rule for."""
-    return Word(what, lambda t: _ruled(t, kind, what))
+    return ScalarType(what, lambda t: _read_matching_rule(t, kind, what))
 
 
-FLAG = Word("`true` or `false`", lambda text: _flag(text), lambda: {"type": "boolean"})
+FLAG = ScalarType("`true` or `false`", lambda text: _flag(text), lambda: {"type": "boolean"})
 
 
-def degree() -> Word:
+def degree() -> ScalarType:
     """A positive whole number, or `auto` (None)."""
-    return Word(
+    return ScalarType(
         "whole number, or `auto`",
         _degree,
         lambda: {"anyOf": [{"type": "integer", "minimum": 1}, {"const": "auto"}]},
     )
 
 
-def deployment_name() -> Word:
+def deployment_name() -> ScalarType:
     """A name that can be a deployment's."""
     schema = {"type": "string", "pattern": f"^{NAME.pattern}$", "maxLength": MAX_NAME}
-    return Word(f"lower case letters, digits and single dashes, at most {MAX_NAME}", _name, lambda: schema)
+    return ScalarType(
+        f"lower case letters, digits and single dashes, at most {MAX_NAME}", _name, lambda: schema
+    )
 
 
-def model_id() -> Word:
+def model_id() -> ScalarType:
     """A Hub id, an s3:// prefix, or a folder."""
-    return Word("Hub id, `s3://` prefix, or folder (`./…`, `/…`, `~/…`)", _model_id)
+    return ScalarType("Hub id, `s3://` prefix, or folder (`./…`, `/…`, `~/…`)", _model_id)
 
 
-def revision() -> Word:
+def revision() -> ScalarType:
     """A branch, a tag or a commit of the Hub."""
-    return Word("branch, tag or commit", _revision, lambda: NUMERIC_TEXT)
+    return ScalarType("branch, tag or commit", _revision, lambda: NUMERIC_TEXT)
 
 
-def relative_path(suffix: str) -> Word:
+def relative_path(suffix: str) -> ScalarType:
     """A file beside the recipe."""
-    return Word(f"path of a {suffix} file, relative to the recipe", lambda t: _path(t, suffix))
+    return ScalarType(f"path of a {suffix} file, relative to the recipe", lambda t: _path(t, suffix))
 
 
-def module() -> Word:
+def module() -> ScalarType:
     """A Python module's dotted name."""
-    return Word("dotted name of a module of DJL's Python engine", _module)
+    return ScalarType("dotted name of a module of DJL's Python engine", _module)
 
 
 def _line(text: str) -> str:
     if not text.strip():
-        raise Wrong("is empty", "leave the key out, or give it a value")
+        raise InvalidValue("is empty", "leave the key out, or give it a value")
     if not all(char.isprintable() or char == "\u00a0" for char in text):
-        raise Wrong(
+        raise InvalidValue(
             f"{quoted(text)} has a line break or an unprintable character", "one line of text is wanted here"
         )
     return text
 
 
-def _whole(text: str) -> int | None:
+def _read_integer(text: str) -> int | None:
     return int(text) if _DIGITS.fullmatch(text) else None
 
 
 def _within(text: str, low: int, high: int) -> int:
-    number = _whole(text)
+    number = _read_integer(text)
     if number is None:
         digits = text.isascii() and text.isdigit()
         hint = (
@@ -165,9 +167,9 @@ def _within(text: str, low: int, high: int) -> int:
             if digits
             else "decimal digits only"
         )
-        raise Wrong(f"{quoted(text)} is not a whole number from {low} to {high}", hint)
+        raise InvalidValue(f"{quoted(text)} is not a whole number from {low} to {high}", hint)
     if not low <= number <= high:
-        raise Wrong(f"{number} is out of range", f"from {low} to {high}")
+        raise InvalidValue(f"{number} is out of range", f"from {low} to {high}")
     return number
 
 
@@ -184,16 +186,16 @@ def _duration(low: int, high: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         match = _DURATION.fullmatch(text)
         if match is None:
-            raise Wrong(f"{quoted(text)} is not a duration", "write 3600, 90m, 8h or 2d")
+            raise InvalidValue(f"{quoted(text)} is not a duration", "write 3600, 90m, 8h or 2d")
         number = int(match[1]) * _UNITS[match[2]]
         if not low <= number <= high:
-            raise Wrong(f"{number} seconds is out of range", f"from {low} to {high} seconds")
+            raise InvalidValue(f"{number} seconds is out of range", f"from {low} to {high} seconds")
         return number
 
     return read
 
 
-def _limited_seconds(text: str, key: str) -> int:
+def _read_bounded_seconds(text: str, key: str) -> int:
     low, high = limits.bounds(key)
     return _duration(low, high)(text)
 
@@ -201,22 +203,22 @@ def _limited_seconds(text: str, key: str) -> int:
 def _one_of(text: str, values: Sequence[str]) -> str:
     if text in values:
         return text
-    raise Wrong(f"{quoted(text)} is not one of {', '.join(values)}", guess(text, values))
+    raise InvalidValue(f"{quoted(text)} is not one of {', '.join(values)}", suggestion_text(text, values))
 
 
-def _listed(text: str, table: str, what: str) -> str:
+def _read_enum(text: str, table: str, what: str) -> str:
     known = limits.names(table)
     if text in known:
         return text
     missing_ml = f"ml.{text}" if f"ml.{text}" in known else ""
-    hint = f"did you mean {missing_ml}?" if missing_ml else guess(text, known)
-    raise Wrong(f"{quoted(text)} is no {what} that SageMaker knows", hint)
+    hint = f"did you mean {missing_ml}?" if missing_ml else suggestion_text(text, known)
+    raise InvalidValue(f"{quoted(text)} is no {what} that SageMaker knows", hint)
 
 
-def _ruled(text: str, kind: str, what: str) -> str:
-    mistake = limits.text_mistake(kind, text)
-    if mistake:
-        raise Wrong(f"{quoted(text)} is no {what}: {mistake}")
+def _read_matching_rule(text: str, kind: str, what: str) -> str:
+    error = limits.text_error(kind, text)
+    if error:
+        raise InvalidValue(f"{quoted(text)} is no {what}: {error}")
     return text
 
 
@@ -224,24 +226,24 @@ def _flag(text: str) -> bool:
     if text in ("true", "false"):
         return text == "true"
     yes = {"yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"}
-    meant = yes.get(text.lower(), text.lower())
-    hint = f"did you mean {meant}?" if meant in ("true", "false") else ""
-    raise Wrong(f"{quoted(text)} is neither true nor false", hint)
+    suggestion = yes.get(text.lower(), text.lower())
+    hint = f"did you mean {suggestion}?" if suggestion in ("true", "false") else ""
+    raise InvalidValue(f"{quoted(text)} is neither true nor false", hint)
 
 
 def _degree(text: str) -> int | None:
     if text == "auto":
         return None
-    number = _whole(text)
+    number = _read_integer(text)
     if number is None or not 1 <= number <= 1024:
-        raise Wrong(f"{quoted(text)} is neither a positive whole number nor auto")
+        raise InvalidValue(f"{quoted(text)} is neither a positive whole number nor auto")
     return number
 
 
 def _name(text: str) -> str:
-    mistake = name_mistake(text)
-    if mistake:
-        raise Wrong(f"{quoted(text)} cannot be a deployment's name: {mistake}")
+    error = name_error(text)
+    if error:
+        raise InvalidValue(f"{quoted(text)} cannot be a deployment's name: {error}")
     return text
 
 
@@ -252,29 +254,29 @@ def _model_id(text: str) -> str:
     if text.startswith("s3://"):
         if _S3.fullmatch(text):
             return text
-        raise Wrong(f"{quoted(text)} is no S3 prefix", "write s3://bucket/prefix")
+        raise InvalidValue(f"{quoted(text)} is no S3 prefix", "write s3://bucket/prefix")
     if _HUB_ID.fullmatch(text) and ".." not in text and "--" not in text:
         return text
     hint = "a Hub id is owner/name; a folder starts with ./ or /"
-    raise Wrong(f"{quoted(text)} is neither a Hub id nor s3:// nor a folder", hint)
+    raise InvalidValue(f"{quoted(text)} is neither a Hub id nor s3:// nor a folder", hint)
 
 
 def _revision(text: str) -> str:
     if len(text) > 200 or not _REVISION.fullmatch(text) or ".." in text:
-        raise Wrong(f"{quoted(text)} is no branch, tag or commit of the Hub")
+        raise InvalidValue(f"{quoted(text)} is no branch, tag or commit of the Hub")
     return text
 
 
 def _path(text: str, suffix: str) -> str:
     _line(text)
     if not text.endswith(suffix):
-        raise Wrong(f"{quoted(text)} is no {suffix} file")
+        raise InvalidValue(f"{quoted(text)} is no {suffix} file")
     return text
 
 
 def _module(text: str) -> str:
     if len(text) > 200 or not re.fullmatch(r"djl_python(\.[A-Za-z_][A-Za-z0-9_]*)+", text):
-        raise Wrong(
+        raise InvalidValue(
             f"{quoted(text)} is no module of djl_python",
             "such as djl_python.huggingface; your own model.py goes under handler.file",
         )

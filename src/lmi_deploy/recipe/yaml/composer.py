@@ -13,7 +13,15 @@ import yaml
 
 from lmi_deploy.errors.problem import Problem
 from lmi_deploy.recipe.yaml.source import MAX_DEPTH, MAX_VALUES, Source
-from lmi_deploy.recipe.yaml.tree import Entry, Items, Node, Place, Scalar, Spoiled, Table
+from lmi_deploy.recipe.yaml.tree import (
+    InvalidNode,
+    MappingEntry,
+    MappingNode,
+    Node,
+    ScalarNode,
+    SequenceNode,
+    SourcePosition,
+)
 
 _UNSAYABLE = re.compile("[\x00\ud800-\udfff]")
 LOADER: type[yaml.CLoader] | type[yaml.Loader] = getattr(yaml, "CLoader", yaml.Loader)
@@ -55,39 +63,41 @@ class Composer:
         self._documents += 1
         if self._documents == 1:
             return True
-        self._tell(
+        self._report(
             self._place(event), "a second document starts here", "a recipe is one document: remove the ---"
         )
         return False
 
-    def _node(self, event: yaml.NodeEvent, place: Place) -> bool:
+    def _node(self, event: yaml.NodeEvent, place: SourcePosition) -> bool:
         self._values += 1
         if self._values > MAX_VALUES:
             return self._stop(place, f"more than {MAX_VALUES} values", "no recipe needs as many")
-        spoiled = self._refused(event, place)
+        invalid = self._refused(event, place)
         if isinstance(event, (yaml.ScalarEvent, yaml.AliasEvent)):
-            self._add(Spoiled(place) if spoiled else self._scalar(event, place))
+            self._add(InvalidNode(place) if invalid else self._scalar(event, place))
             return True
         if len(self._open) >= MAX_DEPTH:
             return self._stop(place, f"nested deeper than {MAX_DEPTH} levels", "")
-        self._open.append(_Frame(self._tell, place, listing=isinstance(event, yaml.SequenceStartEvent)))
+        self._open.append(_Frame(self._report, place, listing=isinstance(event, yaml.SequenceStartEvent)))
         return True
 
-    def _scalar(self, event: yaml.NodeEvent, place: Place) -> Node:
+    def _scalar(self, event: yaml.NodeEvent, place: SourcePosition) -> Node:
         text = str(event.value)  # type: ignore[attr-defined]
         if _UNSAYABLE.search(text):
-            self._tell(place, "holds a NUL or half a surrogate pair", "no server can be told such a text")
-            return Spoiled(place)
-        return Scalar(place, text, plain=not event.style)  # type: ignore[attr-defined]
+            self._report(place, "holds a NUL or half a surrogate pair", "no server can be told such a text")
+            return InvalidNode(place)
+        return ScalarNode(place, text, plain=not event.style)  # type: ignore[attr-defined]
 
-    def _refused(self, event: yaml.NodeEvent, place: Place) -> bool:
+    def _refused(self, event: yaml.NodeEvent, place: SourcePosition) -> bool:
         if event.start_mark and self._source.tab_before(event.start_mark):
-            self._tell(place, "a tab indents this line", "YAML is indented with spaces")
+            self._report(place, "a tab indents this line", "YAML is indented with spaces")
         if isinstance(event, yaml.AliasEvent):
-            self._tell(place, f"alias *{str(event.anchor)[:60]}", "aliases are refused: write the value out")
+            self._report(
+                place, f"alias *{str(event.anchor)[:60]}", "aliases are refused: write the value out"
+            )
             return True
         if event.anchor:
-            self._tell(
+            self._report(
                 place,
                 f"anchor &{str(event.anchor)[:60]}",
                 "anchors are refused: write the value where it is used",
@@ -95,7 +105,7 @@ class Composer:
         tag = getattr(event, "tag", None)
         if tag:
             shown = tag.replace("tag:yaml.org,2002:", "!!")[:60]
-            self._tell(place, f"tag {shown}", "tags are refused: every value is the text that is written")
+            self._report(place, f"tag {shown}", "tags are refused: every value is the text that is written")
         return False
 
     def _add(self, node: Node) -> None:
@@ -104,18 +114,18 @@ class Composer:
         else:
             self._root = node
 
-    def _stop(self, place: Place, what: str, hint: str) -> bool:
-        self._tell(place, what, hint)
+    def _stop(self, place: SourcePosition, what: str, hint: str) -> bool:
+        self._report(place, what, hint)
         return False
 
-    def _place(self, event: yaml.Event) -> Place:
+    def _place(self, event: yaml.Event) -> SourcePosition:
         mark = event.start_mark
         return self._source.place(mark.line, mark.column) if mark else self._source.place(0, 0)
 
     def _path(self) -> str:
         return ".".join(frame.pending for frame in self._open if frame.pending)
 
-    def _tell(self, place: Place, what: str, hint: str = "") -> None:
+    def _report(self, place: SourcePosition, what: str, hint: str = "") -> None:
         self.problems.append(
             Problem(
                 origin=place.origin,
@@ -131,16 +141,18 @@ class Composer:
 class _Frame:
     """A list or mapping whose end has not come yet."""
 
-    def __init__(self, tell: Callable[[Place, str, str], None], place: Place, *, listing: bool) -> None:
-        self._tell, self._place, self._listing = tell, place, listing
+    def __init__(
+        self, notify: Callable[[SourcePosition, str, str], None], place: SourcePosition, *, listing: bool
+    ) -> None:
+        self._report, self._place, self._listing = notify, place, listing
         self._items: list[Node] = []
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, MappingEntry] = {}
         self._key: Node | None = None
 
     @property
     def pending(self) -> str:
         """The key whose value is being read."""
-        return self._key.text[:60] if isinstance(self._key, Scalar) else ""
+        return self._key.text[:60] if isinstance(self._key, ScalarNode) else ""
 
     def add(self, node: Node) -> None:
         if self._listing:
@@ -152,23 +164,27 @@ class _Frame:
             self._key = None
 
     def node(self) -> Node:
-        return Items(self._place, tuple(self._items)) if self._listing else Table(self._place, self._entries)
+        return (
+            SequenceNode(self._place, tuple(self._items))
+            if self._listing
+            else MappingNode(self._place, self._entries)
+        )
 
     def _pair(self, key: Node, value: Node) -> None:
-        if isinstance(key, Spoiled) or (isinstance(key, Scalar) and key.text.startswith("x-")):
+        if isinstance(key, InvalidNode) or (isinstance(key, ScalarNode) and key.text.startswith("x-")):
             return
-        if not isinstance(key, Scalar):
-            self._tell(key.place, "a list or mapping as a key", "a key is one word")
+        if not isinstance(key, ScalarNode):
+            self._report(key.place, "a list or mapping as a key", "a key is one word")
         elif key.plain and key.text == "<<":
-            self._tell(
+            self._report(
                 key.place, "merge key <<", "merge keys are refused: write the keys out, or use overlays"
             )
         elif key.text in self._entries:
             first = self._entries[key.text].place
             where = f"line {first.line}" if first.line else f"column {first.column}"
-            self._tell(key.place, "the key is there twice", f"first in {where}")
+            self._report(key.place, "the key is there twice", f"first in {where}")
         else:
-            self._entries[key.text] = Entry(key.place, value)
+            self._entries[key.text] = MappingEntry(key.place, value)
 
 
 def _events(loader: yaml.CLoader | yaml.Loader) -> Iterator[yaml.Event]:

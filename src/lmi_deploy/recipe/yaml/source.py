@@ -8,7 +8,7 @@ from typing import Protocol
 import yaml
 
 from lmi_deploy.errors.problem import Problem
-from lmi_deploy.recipe.yaml.tree import Place
+from lmi_deploy.recipe.yaml.tree import SourcePosition
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
@@ -18,7 +18,7 @@ MAX_VALUES = 2_000
 _UNPRINTABLE = re.compile(r"[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 
-class Mark(Protocol):
+class YamlMark(Protocol):
     """A place as PyYAML's parsers give it, all three from 0 and in characters."""
 
     index: int
@@ -27,20 +27,20 @@ class Mark(Protocol):
 
 
 class Source:
-    """One text to compose. `shift` is where it starts in a `--set` argument; None for a file."""
+    """One text to compose. `step` is where it starts in a `--set` argument; None for a file."""
 
-    def __init__(self, text: str, origin: str, *, shift: int | None = None) -> None:
+    def __init__(self, text: str, origin: str, *, step: int | None = None) -> None:
         self.text = text
         self.origin = origin
-        self._shift = shift
+        self._shift = step
 
-    def place(self, line: int, column: int) -> Place:
+    def place(self, line: int, column: int) -> SourcePosition:
         """From the parser's line and column, which count from 0."""
         if self._shift is not None:
-            return Place(self.origin, 0, self._shift + column + 1)
-        return Place(self.origin, line + 1, column + 1)
+            return SourcePosition(self.origin, 0, self._shift + column + 1)
+        return SourcePosition(self.origin, line + 1, column + 1)
 
-    def tab_before(self, mark: Mark) -> bool:
+    def tab_before(self, mark: YamlMark) -> bool:
         """Whether the indentation in front of `mark` holds a tab."""
         before = self.text[mark.index - mark.column : mark.index]
         return "\t" in before and not before.strip(" \t")
@@ -56,10 +56,10 @@ class Source:
         return _problem(place, f"not YAML: {what}{context}", "")
 
 
-def opened(text: bytes | str, origin: str, *, shift: int | None = None) -> Source | Problem:
-    """The text ready to compose, or the one reason why it is not. `shift`: see Source."""
+def decode(text: bytes | str, origin: str, *, step: int | None = None) -> Source | Problem:
+    """The text ready to compose, or the one reason why it is not. `step`: see Source."""
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
-    start = _at("", 0, origin, shift)
+    start = _at("", 0, origin, step)
     if size > MAX_BYTES:
         return _problem(
             start, "more than 1 MiB", "a recipe is a page of text: give its path, not the model's"
@@ -72,9 +72,9 @@ def opened(text: bytes | str, origin: str, *, shift: int | None = None) -> Sourc
     text = text.removeprefix("\ufeff")
     bad = _UNPRINTABLE.search(text)
     if bad:
-        place = _at(text, bad.start(), origin, shift)
+        place = _at(text, bad.start(), origin, step)
         return _problem(place, f"control character U+{ord(bad[0]):04X}", "remove it")
-    return Source(text, origin, shift=shift)
+    return Source(text, origin, step=step)
 
 
 def _decoded(raw: bytes, origin: str) -> str | Problem:
@@ -86,12 +86,12 @@ def _decoded(raw: bytes, origin: str) -> str | Problem:
         return _problem(place, f"byte 0x{raw[exc.start]:02x} is not UTF-8", "save the file as UTF-8")
 
 
-def _at(text: str, index: int, origin: str, shift: int | None = None) -> Place:
-    if shift is not None:
-        return Place(origin, 0, shift + index + 1)
+def _at(text: str, index: int, origin: str, step: int | None = None) -> SourcePosition:
+    if step is not None:
+        return SourcePosition(origin, 0, step + index + 1)
     before = text[:index].replace("\r\n", "\n").replace("\r", "\n")
-    return Place(origin, before.count("\n") + 1, len(before) - before.rfind("\n"))
+    return SourcePosition(origin, before.count("\n") + 1, len(before) - before.rfind("\n"))
 
 
-def _problem(place: Place, what: str, hint: str) -> Problem:
+def _problem(place: SourcePosition, what: str, hint: str) -> Problem:
     return Problem(origin=place.origin, line=place.line, column=place.column, key="", what=what, hint=hint)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourcePosition:
     """Where something stands: line and column from 1; line 0 in a `--set`, which has columns only."""
 
     origin: str
@@ -15,10 +15,10 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Scalar:
+class ScalarNode:
     """One value: the text as written, after YAML's quoting. `plain` is False where it was quoted or a block."""
 
-    place: Place
+    place: SourcePosition
     text: str
     plain: bool
 
@@ -28,45 +28,45 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class SequenceNode:
     """A list."""
 
-    place: Place
+    place: SourcePosition
     items: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MappingEntry:
     """One key of a mapping: `place` is the key's."""
 
-    place: Place
+    place: SourcePosition
     value: Node
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class MappingNode:
     """A mapping, in the order of the file. `x-` keys are left out already."""
 
-    place: Place
-    entries: dict[str, Entry]
+    place: SourcePosition
+    entries: dict[str, MappingEntry]
 
 
 @dataclass(frozen=True, slots=True)
-class Spoiled:
+class InvalidNode:
     """Stands where something was refused already, so that nobody complains about it again."""
 
-    place: Place
+    place: SourcePosition
 
 
-Node = Scalar | Items | Table | Spoiled
+Node = ScalarNode | SequenceNode | MappingNode | InvalidNode
 
 
-def named(node: Node) -> str:
+def describe(node: Node) -> str:
     """The node in the words of a message."""
     match node:
-        case Scalar():
+        case ScalarNode():
             return quoted(node.text)
-        case Items():
+        case SequenceNode():
             return "a list"
         case _:
             return "a mapping"
@@ -80,11 +80,11 @@ def quoted(text: str) -> str:
 
 def merged(base: Node, over: Node) -> Node:
     """`over` laid on `base`: mappings key by key at every depth, anything else replaced."""
-    if not (isinstance(base, Table) and isinstance(over, Table)):
+    if not (isinstance(base, MappingNode) and isinstance(over, MappingNode)):
         return over
     entries = dict(base.entries)
     for key, entry in over.entries.items():
         below = entries.get(key)
         value = merged(below.value, entry.value) if below else entry.value
-        entries[key] = Entry(entry.place, value)
-    return Table(base.place, entries)
+        entries[key] = MappingEntry(entry.place, value)
+    return MappingNode(base.place, entries)

@@ -21,7 +21,7 @@ DEVICES: Final[Mapping[str, tuple[str, ...]]] = {
 """Engines, first choice first, and how each gives a container all accelerators (podman: by CDI names)."""
 CHOICE = "LMI_CONTAINER_ENGINE"
 FLAGS = "LMI_CONTAINER_FLAGS"
-_ANSWER_TIMEOUT = 30.0
+_RESPONSE_TIMEOUT = 30.0
 _NEEDS_GPU = ("NVIDIA_REQUIRE_CUDA=", "CUDA_VERSION=")
 """Variables of images that are built on CUDA, LMI's among them."""
 _CUDA_LABEL = "com.amazonaws.sagemaker.inference.cuda.verified_versions"
@@ -59,7 +59,7 @@ def find_engine(environ: Mapping[str, str]) -> ContainerEngine | str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class ContainerState:
     """A container as `inspect` shows it."""
 
     status: str
@@ -71,7 +71,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Talk:
+class ContainerCli:
     """Short questions to one engine."""
 
     processes: Processes
@@ -80,13 +80,13 @@ class Talk:
 
     def lacking(self, image: str, *, devices: int) -> str:
         """Why the image cannot be run here, in words; empty when it can."""
-        told = self._inspected("image", image)
-        if told is None:
+        response = self._inspected("image", image)
+        if response is None:
             return (
                 f"{self.engine.kind} has no image {image}; `{self.engine.kind} pull {image}` brings it, "
                 "lmi never pulls"
             )
-        settings = told.get("Config") or {}
+        settings = response.get("Config") or {}
         cuda = _CUDA_LABEL in (settings.get("Labels") or {}) or any(
             str(line).startswith(_NEEDS_GPU) for line in settings.get("Env") or ()
         )
@@ -94,59 +94,59 @@ class Talk:
             f"image {image} is made for CUDA, and this machine shows no GPU" if cuda and not devices else ""
         )
 
-    def container(self, name: str) -> Found | None:
+    def container(self, name: str) -> ContainerState | None:
         """None where there is none of that name."""
-        told = self._inspected("container", name)
-        if told is None:
+        response = self._inspected("container", name)
+        if response is None:
             return None
-        state = told.get("State") or {}
-        return Found(
+        state = response.get("State") or {}
+        return ContainerState(
             status=str(state.get("Status", "")),
             exit_code=int(state.get("ExitCode") or 0),
             out_of_memory=bool(state.get("OOMKilled")),
             pid=int(state.get("Pid") or 0),
             since=str(state.get("StartedAt") or ""),
-            labels=(told.get("Config") or {}).get("Labels") or {},
+            labels=(response.get("Config") or {}).get("Labels") or {},
         )
 
     def stop(self, name: str, *, grace: float) -> None:
         """SIGTERM, `grace` seconds, SIGKILL."""
-        self._say("stop", "-t", str(max(1, round(grace))), name, patience=grace)
+        self._run("stop", "-t", str(max(1, round(grace))), name, timeout=grace)
 
     def remove(self, name: str) -> None:
         """The container, whatever it does. DeployFailed where it stays."""
-        told = self._say("rm", "-f", name)
-        if told and self.container(name) is not None:
+        text = self._run("rm", "-f", name)
+        if text and self.container(name) is not None:
             raise DeployFailed(
-                f"{self.engine.kind} did not remove {name}: {told}", hint="run the command again"
+                f"{self.engine.kind} did not remove {name}: {text}", hint="run the command again"
             )
 
     def _inspected(self, what: str, name: str) -> dict[str, Any] | None:
         argv = [self.engine.program, what, "inspect", name]
-        said = self.processes.ask(argv, environment=self.environment, timeout=_ANSWER_TIMEOUT)
-        if said.code in (124, 127):
+        result = self.processes.run(argv, environment=self.environment, timeout=_RESPONSE_TIMEOUT)
+        if result.code in (124, 127):
             raise DeployFailed(
-                f"{self.engine.kind} does not answer: {said.err}", hint="is its service running?"
+                f"{self.engine.kind} does not answer: {result.err}", hint="is its service running?"
             )
         try:
-            told = json.loads(said.out)
+            fields = json.loads(result.out)
         except ValueError:
-            told = []
-        first = told[0] if isinstance(told, list) and told else None
-        if first is None and not _absent(said.err):
+            fields = []
+        first = fields[0] if isinstance(fields, list) and fields else None
+        if first is None and not _absent(result.err):
             raise DeployFailed(
-                f"{self.engine.kind} could not look at {name}: {said.err.strip()[-300:]}",
+                f"{self.engine.kind} could not look at {name}: {result.err.strip()[-300:]}",
                 hint="is its service running?",
             )
         return first if isinstance(first, dict) else None
 
-    def _say(self, *words: str, patience: float = 0.0) -> str:
+    def _run(self, *words: str, timeout: float = 0.0) -> str:
         """What it complained of; empty when it did as told."""
         argv = [self.engine.program, *words]
-        said = self.processes.ask(argv, environment=self.environment, timeout=_ANSWER_TIMEOUT + patience)
-        return "" if said.code == 0 else (said.err.strip() or f"exit code {said.code}")
+        result = self.processes.run(argv, environment=self.environment, timeout=_RESPONSE_TIMEOUT + timeout)
+        return "" if result.code == 0 else (result.err.strip() or f"exit code {result.code}")
 
 
-def _absent(complaint: str) -> bool:
-    told = complaint.lower()
-    return any(words in told for words in ("no such", "not found", "not known", "no container", "no image"))
+def _absent(message: str) -> bool:
+    text = message.lower()
+    return any(words in text for words in ("no such", "not found", "not known", "no container", "no image"))

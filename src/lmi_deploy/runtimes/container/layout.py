@@ -18,7 +18,7 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class ContainerCommand:
     """`environment` is the client's: from there the container's variables come, and not from the command line,
     which everybody on the machine can read."""
 
@@ -39,7 +39,7 @@ def command(
     *,
     client: Mapping[str, str],
     settings: Mapping[str, str] | None = None,
-) -> Told:
+) -> ContainerCommand:
     """`run` as SageMaker does it, in the client's foreground. `settings` are keys of a config.properties."""
     labels = {**launch.labels, "home": str(launch.home.resolve())}
     inside = {**_OFFLINE, **launch.environment}
@@ -63,7 +63,9 @@ def command(
         *engine.flags,
         *(launch.image, "serve"),
     ]
-    return Told(argv=argv, environment={key: value for key, value in inside.items() if key not in client})
+    return ContainerCommand(
+        argv=argv, environment={key: value for key, value in inside.items() if key not in client}
+    )
 
 
 def _mounts(launch: Launch) -> Iterator[str]:

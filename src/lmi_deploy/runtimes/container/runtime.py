@@ -8,18 +8,18 @@ from dataclasses import asdict
 from pathlib import Path
 
 from lmi_deploy.domain.java_properties import parse_properties
-from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes, Report
-from lmi_deploy.runtimes.container.engine_cli import ContainerEngine, Found, Talk
-from lmi_deploy.runtimes.container.layout import Told, command, container_name
+from lmi_deploy.runtimes.container.engine_cli import ContainerCli, ContainerEngine, ContainerState
+from lmi_deploy.runtimes.container.layout import ContainerCommand, command, container_name
 from lmi_deploy.runtimes.health import health
 from lmi_deploy.runtimes.server_dirs import (
-    ASKED_FOR,
+    REQUESTED_STOPS,
+    delete_notes,
     failure_at_start,
     failure_of,
-    forget,
     not_running,
     port_at_start,
     read_note,
@@ -45,35 +45,35 @@ class Container:
         self._environment = environment
         self._find = find
 
-    def start(self, launch: Launch) -> SeenServer:
+    def start(self, launch: Launch) -> ObservedServer:
         engine = self._engine()
         launch.home.mkdir(parents=True, exist_ok=True)
         name = container_name(launch)
         self._clear(launch.home, self._talk(engine), name)
         port = port_at_start(launch)
         if port is None:
-            return self.look(launch.home)
+            return self.status(launch.home)
         # Written first: from here on the container is found again, whenever we are killed.
         place = {"name": name, "host": launch.host, "port": port}
         write_note(launch.home / "container.json", {**place, "engine": asdict(engine)})
-        told = self._told(launch, engine, port)
+        command = self._command(launch, engine, port)
         process = self._processes.start(
-            told.argv,
+            command.argv,
             log=self.log(launch.home),
             cwd=launch.home,
-            environment={**self._environment, **told.environment},
+            environment={**self._environment, **command.environment},
         )
         write_note(launch.home / "process.json", asdict(process))
-        return self.look(launch.home)
+        return self.status(launch.home)
 
-    def look(self, home: Path) -> SeenServer:
+    def status(self, home: Path) -> ObservedServer:
         note = read_note(home / "container.json")
         found = self._found(home, note)
         if found is not None and found.status not in _ENDED:
             return self._running(home, note, found)
         if found is None and note and self._client(home) is not None:
-            return SeenServer(server=home.name, phase="starting", pid=None, port=None, runtime=RUNTIME)
-        return not_running(home, self._trouble(home, note, found), runtime=RUNTIME)
+            return ObservedServer(server=home.name, phase="starting", pid=None, port=None, runtime=RUNTIME)
+        return not_running(home, self._failure_reason(home, note, found), runtime=RUNTIME)
 
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
         raise DeployFailed(
@@ -85,26 +85,26 @@ class Container:
     def stop(self, home: Path, *, grace: float) -> None:
         note = read_note(home / "container.json")
         if note:
-            talk = self._talk(_engine_of(note))
+            cli = self._talk(_engine_of(note))
             if self._found(home, note) is not None:
-                talk.stop(note["name"], grace=grace)
-            self._clear(home, talk, note["name"])
-        forget(home, *_NOTES)
+                cli.stop(note["name"], grace=grace)
+            self._clear(home, cli, note["name"])
+        delete_notes(home, *_NOTES)
 
     def failure(self, home: Path) -> str:
         note = read_note(home / "container.json")
-        return failure_of(home, self._trouble(home, note, self._found(home, note)), self.log(home))
+        return failure_of(home, self._failure_reason(home, note, self._found(home, note)), self.log(home))
 
     def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
-        told = self._told(launch, self._engine(), launch.port)
-        argv = [*told.argv[:2], "--rm", *told.argv[2:]]
+        command = self._command(launch, self._engine(), launch.port)
+        argv = [*command.argv[:2], "--rm", *command.argv[2:]]
         return self._processes.foreground(
-            argv, environment={**self._environment, **told.environment}, report=report
+            argv, environment={**self._environment, **command.environment}, report=report
         )
 
-    def _told(self, launch: Launch, engine: ContainerEngine, port: int) -> Told:
-        theirs = parse_properties(launch.settings.read_bytes()) if launch.settings else {}
-        return command(launch, engine, port, client=self._environment, settings=theirs)
+    def _command(self, launch: Launch, engine: ContainerEngine, port: int) -> ContainerCommand:
+        other = parse_properties(launch.settings.read_bytes()) if launch.settings else {}
+        return command(launch, engine, port, client=self._environment, settings=other)
 
     def log(self, home: Path) -> Path:
         return home / "server.log"
@@ -115,63 +115,63 @@ class Container:
             raise DeployFailed(f"there is no container engine here: {found}", hint="use runtime embedded")
         return found
 
-    def _talk(self, engine: ContainerEngine) -> Talk:
-        return Talk(processes=self._processes, engine=engine, environment=self._environment)
+    def _talk(self, engine: ContainerEngine) -> ContainerCli:
+        return ContainerCli(processes=self._processes, engine=engine, environment=self._environment)
 
-    def _found(self, home: Path, note: Mapping[str, object]) -> Found | None:
+    def _found(self, home: Path, note: Mapping[str, object]) -> ContainerState | None:
         """The container of this home; one of that name that somebody else made is none of ours."""
         if not note:
             return None
         found = self._talk(_engine_of(note)).container(str(note["name"]))
         return found if found and found.labels.get("lmi.home") == str(home.resolve()) else None
 
-    def _clear(self, home: Path, talk: Talk, name: str) -> None:
+    def _clear(self, home: Path, cli: ContainerCli, name: str) -> None:
         """Nothing of an earlier start is left: its client, its container, its notes."""
         client = self._client(home)
         if client is not None:
             self._processes.end(client, grace=5.0)
-        found = talk.container(name)
+        found = cli.container(name)
         if found is not None and found.labels.get("lmi.home") != str(home.resolve()):
             raise DeployFailed(
                 f"there is a container {name} already, and it is not this deployment's",
-                hint=f"remove it (`{talk.engine.kind} rm -f {name}`), or choose another name",
+                hint=f"remove it (`{cli.engine.kind} rm -f {name}`), or choose another name",
             )
         if found is not None:
-            talk.remove(name)
-        forget(home, *_NOTES)
+            cli.remove(name)
+        delete_notes(home, *_NOTES)
 
     def _client(self, home: Path) -> Process | None:
         note = read_note(home / "process.json")
         process = Process(pid=int(note["pid"]), started=str(note["started"])) if note else None
         return process if process and self._processes.alive(process) else None
 
-    def _running(self, home: Path, note: Mapping[str, object], found: Found) -> SeenServer:
+    def _running(self, home: Path, note: Mapping[str, object], found: ContainerState) -> ObservedServer:
         port = int(str(note["port"]))
-        seen = health(str(note["host"]), port)
+        observed = health(str(note["host"]), port)
         # Elsewhere containers live in a machine of their own, whose process numbers mean nothing here.
         process = self._processes.identify(found.pid) if sys.platform == "linux" else None
-        return SeenServer(
+        return ObservedServer(
             server=home.name,
-            phase=seen.phase,
+            phase=observed.phase,
             pid=found.pid or None,
-            port=None if seen.phase == "starting" else port,
-            in_flight=seen.in_flight,
+            port=None if observed.phase == "starting" else port,
+            in_flight=observed.in_flight,
             memory=self._processes.memory(process) if process else 0,
             since=found.since,
-            message=seen.message,
+            message=observed.message,
             runtime=RUNTIME,
             counted=False,
         )
 
-    def _trouble(self, home: Path, note: Mapping[str, object], found: Found | None) -> str:
+    def _failure_reason(self, home: Path, note: Mapping[str, object], found: ContainerState | None) -> str:
         """Why it does not run, in one line; empty where it runs, or ended as it was asked to."""
-        told = failure_at_start(home)
-        if told or not note:
-            return told
+        text = failure_at_start(home)
+        if text or not note:
+            return text
         if found is None:
             created = (home / "container.id").exists() or self._client(home) is not None
             return "" if created else "the container was not made"
-        if found.status not in _ENDED or found.exit_code in ASKED_FOR:
+        if found.status not in _ENDED or found.exit_code in REQUESTED_STOPS:
             return ""
         why = ": out of memory" if found.out_of_memory else ""
         return f"the container ended with exit code {found.exit_code}{why}"
@@ -179,6 +179,6 @@ class Container:
 
 def _engine_of(note: Mapping[str, object]) -> ContainerEngine:
     """The engine that the container was started with, whatever is chosen today."""
-    told = note["engine"]
-    assert isinstance(told, dict)
-    return ContainerEngine(kind=told["kind"], program=told["program"], flags=tuple(told["flags"]))
+    fields = note["engine"]
+    assert isinstance(fields, dict)
+    return ContainerEngine(kind=fields["kind"], program=fields["program"], flags=tuple(fields["flags"]))

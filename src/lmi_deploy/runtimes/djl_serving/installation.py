@@ -18,32 +18,32 @@ _OURS = ("inference_address", "management_address", "model_store", "load_models"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Installation:
+class DjlInstallation:
     """`home` is None for one that is only found on PATH: its start script knows its own."""
 
     program: Path
     home: Path | None
 
 
-def find_installation(environ: Mapping[str, str]) -> Installation | str:
+def find_installation(environ: Mapping[str, str]) -> DjlInstallation | str:
     """DJL_SERVING_HOME, else PATH; why there is none, in words."""
     named = environ.get("DJL_SERVING_HOME")
     if not named:
         found = shutil.which("djl-serving", path=environ.get("PATH", ""))
         if found is None:
             return "DJL_SERVING_HOME is not set and there is no djl-serving on PATH"
-        return Installation(program=Path(found), home=None)
+        return DjlInstallation(program=Path(found), home=None)
     program = Path(named, "bin", "serving")
     if not os.access(program, os.X_OK):
         return f"DJL_SERVING_HOME is {named}, but there is no program {program}"
     if _java(environ) is None:
         return "it needs a Java, but JAVA_HOME names none and there is no java on PATH"
-    return Installation(program=program, home=Path(named))
+    return DjlInstallation(program=program, home=Path(named))
 
 
-def settings_file(launch: Launch, port: int, theirs: Path | None) -> bytes:
+def settings_file(launch: Launch, port: int, other: Path | None) -> bytes:
     """config.properties: the user's own keys, then the address and the one model."""
-    pairs = parse_properties(theirs.read_bytes()) if theirs else {}
+    pairs = parse_properties(other.read_bytes()) if other else {}
     address = f"http://{launch.host}:{port}"
     pairs["inference_address"] = address
     pairs.setdefault("management_address", address)
@@ -54,7 +54,7 @@ def settings_file(launch: Launch, port: int, theirs: Path | None) -> bytes:
 
 
 def variables(
-    launch: Launch, installation: Installation, base: Mapping[str, str], *, temporary: Path
+    launch: Launch, installation: DjlInstallation, base: Mapping[str, str], *, temporary: Path
 ) -> dict[str, str]:
     """As the container would have them. `temporary` is of this server alone: in one that they share, two
     servers take each other's workers for left-overs and kill them."""

@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from lmi_deploy.domain.observed import SeenServer
+from lmi_deploy.domain.observed import ObservedServer
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.ports.processes import Process, Processes, Report
-from lmi_deploy.runtimes.djl_serving.installation import Installation, settings_file, variables
+from lmi_deploy.runtimes.djl_serving.installation import DjlInstallation, settings_file, variables
 from lmi_deploy.runtimes.health import Health, health
 from lmi_deploy.runtimes.server_dirs import (
-    ASKED_FOR,
+    REQUESTED_STOPS,
     chosen_port,
+    delete_notes,
     failure_at_start,
     failure_of,
-    forget,
     fresh_run_folder,
     not_running,
     port_at_start,
@@ -49,20 +49,20 @@ class DjlServing:
         self,
         processes: Processes,
         environment: Mapping[str, str],
-        find: Callable[[], Installation | str],
+        find: Callable[[], DjlInstallation | str],
     ) -> None:
         """`environment` is what every server starts with, secrets taken out of it already."""
         self._processes = processes
         self._environment = environment
         self._find = find
 
-    def start(self, launch: Launch) -> SeenServer:
+    def start(self, launch: Launch) -> ObservedServer:
         installation = self._installation()
         launch.home.mkdir(parents=True, exist_ok=True)
-        forget(launch.home, *_NOTES)
+        delete_notes(launch.home, *_NOTES)
         port = port_at_start(launch)
         if port is None:
-            return self.look(launch.home)
+            return self.status(launch.home)
         argv = self._prepared(launch, installation, port)
         write_note(
             launch.home / "listening.json",
@@ -75,25 +75,25 @@ class DjlServing:
             environment=self._variables(launch, installation),
         )
         write_note(launch.home / "process.json", asdict(process))
-        return self.look(launch.home)
+        return self.status(launch.home)
 
-    def look(self, home: Path) -> SeenServer:
+    def status(self, home: Path) -> ObservedServer:
         process = self._process(home)
         if process is None:
-            return not_running(home, self._trouble(home), runtime=RUNTIME)
+            return not_running(home, self._failure_reason(home), runtime=RUNTIME)
         place = read_note(home / "listening.json")
-        seen = health(str(place.get("host")), int(place.get("port", 0)))
-        if seen.folder and seen.folder != place.get("folder"):
+        observed = health(str(place.get("host")), int(place.get("port", 0)))
+        if observed.folder and observed.folder != place.get("folder"):
             # Between our look at the port and the end of loading somebody else took it: ours will end of it.
-            seen = Health(phase="starting", message=f"another server answers at port {place['port']}")
-        return SeenServer(
+            observed = Health(phase="starting", message=f"another server answers at port {place['port']}")
+        return ObservedServer(
             server=home.name,
-            phase=seen.phase,
+            phase=observed.phase,
             pid=process.pid,
-            port=None if seen.phase == "starting" else int(place["port"]),
-            in_flight=seen.in_flight,
+            port=None if observed.phase == "starting" else int(place["port"]),
+            in_flight=observed.in_flight,
             memory=self._processes.memory(process),
-            message=seen.message,
+            message=observed.message,
             runtime=RUNTIME,
             counted=False,
         )
@@ -110,10 +110,10 @@ class DjlServing:
         if process is not None:
             self._processes.end(process, grace=grace)
         shutil.rmtree(run_folder(home), ignore_errors=True)
-        forget(home, *_NOTES)
+        delete_notes(home, *_NOTES)
 
     def failure(self, home: Path) -> str:
-        return failure_of(home, self._trouble(home), self.log(home))
+        return failure_of(home, self._failure_reason(home), self.log(home))
 
     def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
         installation = self._installation()
@@ -133,7 +133,7 @@ class DjlServing:
     def log(self, home: Path) -> Path:
         return home / "server.log"
 
-    def _installation(self) -> Installation:
+    def _installation(self) -> DjlInstallation:
         found = self._find()
         if isinstance(found, str):
             raise DeployFailed(
@@ -141,14 +141,14 @@ class DjlServing:
             )
         return found
 
-    def _prepared(self, launch: Launch, installation: Installation, port: int) -> list[str]:
+    def _prepared(self, launch: Launch, installation: DjlInstallation, port: int) -> list[str]:
         """The command line; its file and its private folder are made."""
         fresh_run_folder(launch.home)
         file = launch.home / "config.properties"
         file.write_bytes(settings_file(launch, port, launch.settings))
         return [str(installation.program), "-f", str(file)]
 
-    def _variables(self, launch: Launch, installation: Installation) -> dict[str, str]:
+    def _variables(self, launch: Launch, installation: DjlInstallation) -> dict[str, str]:
         return variables(launch, installation, self._environment, temporary=run_folder(launch.home))
 
     def _process(self, home: Path) -> Process | None:
@@ -160,12 +160,12 @@ class DjlServing:
         number = _number(home / "pid")
         return None if number is None else self._processes.identify(number)
 
-    def _trouble(self, home: Path) -> str:
+    def _failure_reason(self, home: Path) -> str:
         """Why it ended, in one line; empty where it runs, or ended as it was asked to."""
-        told = failure_at_start(home)
+        text = failure_at_start(home)
         code = _number(home / "exit")
-        if told or code is None or code in ASKED_FOR:
-            return told
+        if text or code is None or code in REQUESTED_STOPS:
+            return text
         killed = ": killed, for want of memory or by SERVING_FAIL_FAST" if code == 137 else ""
         return f"DJLServing ended with exit code {code}{killed}"
 

@@ -16,30 +16,30 @@ SCRATCH = ".unfinished-"
 _SCRIPT, _PACKAGE = "djl_python_engine.py", "djl_python"
 
 
-def is_whole(folder: Path) -> bool:
+def is_complete(folder: Path) -> bool:
     return (folder / _SCRIPT).is_file() and (folder / _PACKAGE).is_dir()
 
 
 def unpack(jar: Path, folder: Path) -> None:
     """The engine's script and package out of `jar`, at `folder`; who comes second finds it there."""
-    with scratch_beside(folder) as scratch:
+    with scratch_folder(folder) as scratch:
         with zipfile.ZipFile(jar) as archive:
             for member in archive.infolist():
-                if _wanted(member.filename):
+                if _is_included(member.filename):
                     archive.extract(member, scratch)
-        if not is_whole(scratch):
+        if not is_complete(scratch):
             raise IntegrityError(
                 f"{jar}: holds no {_SCRIPT} with {_PACKAGE}/", hint=f"remove {jar} and run again"
             )
         try:
             scratch.rename(folder)
         except OSError:
-            if not is_whole(folder):
+            if not is_complete(folder):
                 raise
 
 
 @contextmanager
-def scratch_beside(folder: Path) -> Iterator[Path]:
+def scratch_folder(folder: Path) -> Iterator[Path]:
     """A folder on the same disk, gone at the end unless it was renamed."""
     with on_disk(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _wanted(name: str) -> bool:
+def _is_included(name: str) -> bool:
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\\" in name:
         raise IntegrityError(f"{name}: a jar of ours has no such member", hint="remove the jar and run again")

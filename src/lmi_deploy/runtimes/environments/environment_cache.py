@@ -17,19 +17,19 @@ from lmi_deploy.domain.dataclass_json import dump, load
 from lmi_deploy.domain.events import Event, Line, Notice
 from lmi_deploy.errors import DeployFailed, NotFound, Refused
 from lmi_deploy.host.clock import SystemClock
-from lmi_deploy.host.disk import disk_use, gigabytes, write_whole
-from lmi_deploy.host.file_lock import flocked, overwrite
+from lmi_deploy.host.disk import disk_use, gigabytes, write_atomically
+from lmi_deploy.host.file_lock import file_lock, overwrite
 from lmi_deploy.host.processes import end
 from lmi_deploy.ports.environments import CacheEntry
 from lmi_deploy.ports.processes import Process
 from lmi_deploy.runtimes.environments import cache_entries, engine_archive, maven
 from lmi_deploy.runtimes.environments.environment_install import (
-    Choice,
-    Installation,
+    EnvironmentInstall,
+    TorchBuild,
     choose,
     from_wheelhouse,
     on_one_disk,
-    require_room,
+    require_space,
 )
 from lmi_deploy.runtimes.environments.uv import Install, Uv
 
@@ -64,20 +64,24 @@ class LocalEnvironments:
         with ExitStack() as stack:
             lock = self._environments / f".{environment}.lock"
             try:
-                held = stack.enter_context(flocked(lock, wait=False))
+                lock_file = stack.enter_context(file_lock(lock, wait=False))
             except BlockingIOError:
                 yield Notice(
                     text=f"another lmi is building serving environment {environment}: waiting for it"
                 )
-                held = stack.enter_context(flocked(lock, wait=True))
-            if _end_orphan(held):
+                lock_file = stack.enter_context(file_lock(lock, wait=True))
+            if _end_orphan(lock_file):
                 self._uv().sweep()
             if self.ready(environment):
                 return "already there"
-            return (yield from self._build_alone(environment, packages, requirements, key=key, held=held))
+            return (
+                yield from self._build_alone(
+                    environment, packages, requirements, key=key, lock_file=lock_file
+                )
+            )
 
     def engine_ready(self, version: str) -> bool:
-        return engine_archive.is_whole(self.engine(version))
+        return engine_archive.is_complete(self.engine(version))
 
     def engine(self, version: str) -> Path:
         return self._engines / f"{_ENGINE}{version}"
@@ -87,7 +91,7 @@ class LocalEnvironments:
         if self.engine_ready(version):
             return "already there"
         yield Line(key=key, text=f"{maven.GROUP}:{maven.ARTIFACT}:{version} -> {folder}")
-        with engine_archive.scratch_beside(self._engines / "maven") as scratch:
+        with engine_archive.scratch_folder(self._engines / "maven") as scratch:
             jar = self._jar(version, scratch)
             engine_archive.unpack(jar, folder)
             return f"{gigabytes(jar.stat().st_size)}, sha256 {maven.SHA256[version][:12]} as pinned"
@@ -108,9 +112,9 @@ class LocalEnvironments:
         return self._remove_environment(entry.path)
 
     def _build_alone(
-        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str, held: IO[str]
+        self, environment: str, packages: tuple[str, ...], requirements: str, *, key: str, lock_file: IO[str]
     ) -> Generator[Event, None, str]:
-        home, began = self._home(environment), time.monotonic()
+        home, started = self._home(environment), time.monotonic()
         cache_entries.remove_folder(home)
         uv = self._uv()
         choice = self._choice(packages, requirements, uv)
@@ -120,18 +124,18 @@ class LocalEnvironments:
             uv.create(home, sys.executable)
             text = "\n".join((*packages, requirements))
             (home / "requirements.txt").write_text(text, encoding="utf-8")
-            wanted = Install(
+            install = Install(
                 requirements=home / "requirements.txt",
                 backend=choice.backend,
                 wheelhouse=self._wheelhouse,
                 copy=not on_one_disk(home, uv_cache) and not self._environ.get("UV_LINK_MODE"),
             )
-            require_room(
-                choice.expected, home, uv_cache, linked=lambda: not wanted.copy and uv.has_all(home, wanted)
+            require_space(
+                choice.expected, home, uv_cache, linked=lambda: not install.copy and uv.has_all(home, install)
             )
-            count = yield from self._install(uv, wanted, choice.expected, key=key, held=held)
-            took = time.monotonic() - began
-            size = _complete(home, wanted, packages, uv=uv.version(), seconds=took)
+            count = yield from self._install(uv, install, choice.expected, key=key, lock_file=lock_file)
+            took = time.monotonic() - started
+            size = _complete(home, install, packages, uv=uv.version(), seconds=took)
         finally:
             if not self.ready(environment):
                 cache_entries.remove_folder(home)
@@ -140,30 +144,30 @@ class LocalEnvironments:
         return f"{counted}, {gigabytes(size)}, {took:.0f} s"
 
     def _install(
-        self, uv: Uv, wanted: Install, expected: int, *, key: str, held: IO[str]
+        self, uv: Uv, install: Install, expected: int, *, key: str, lock_file: IO[str]
     ) -> Generator[Event, None, int]:
-        home = wanted.requirements.parent
+        home = install.requirements.parent
         log = home.with_name(f"{home.name}.log")
         code = 0
         try:
             with (
                 log.open("w", encoding="utf-8", buffering=1) as out,
-                uv.install(home, wanted) as running,
+                uv.install(home, install) as running,
             ):
-                overwrite(held, json.dumps(dump(running.process)))
-                seen = Installation(key=key, expected=expected, log=out)
-                code = yield from seen.follow(running)
+                overwrite(lock_file, json.dumps(dump(running.process)))
+                observed = EnvironmentInstall(key=key, expected=expected, log=out)
+                code = yield from observed.follow(running)
         finally:
             if not code:
                 log.unlink(missing_ok=True)
         if code:
-            raise _failure(home.name, seen, log)
-        return seen.packages
+            raise _failure(home.name, observed, log)
+        return observed.packages
 
     def _uv(self) -> Uv:
         return Uv(self._environ, self._environments)
 
-    def _choice(self, packages: tuple[str, ...], requirements: str, uv: Uv) -> Choice:
+    def _choice(self, packages: tuple[str, ...], requirements: str, uv: Uv) -> TorchBuild:
         if self._wheelhouse:
             return from_wheelhouse(self._wheelhouse)
         return choose(packages, requirements, self._environ, uv)
@@ -195,7 +199,7 @@ class LocalEnvironments:
 
     def _remove_environment(self, home: Path) -> int:
         try:
-            with flocked(home.with_name(f".{home.name}.lock"), wait=False):
+            with file_lock(home.with_name(f".{home.name}.lock"), wait=False):
                 (home / _MARKER).unlink(missing_ok=True)
                 return cache_entries.remove_folder(home)
         except BlockingIOError as exc:
@@ -204,17 +208,17 @@ class LocalEnvironments:
             ) from exc
 
 
-def _end_orphan(held: IO[str]) -> bool:
+def _end_orphan(lock_file: IO[str]) -> bool:
     """End the installer of a builder that was killed: it writes where we are about to. Whether there was one."""
     try:
-        orphan = load(Process, json.loads(held.read()))
+        orphan = load(Process, json.loads(lock_file.read()))
     except ValueError:
         return False
     end(orphan, grace=_GRACE, clock=SystemClock())
     return True
 
 
-def _announcement(home: Path, choice: Choice) -> str:
+def _announcement(home: Path, choice: TorchBuild) -> str:
     words = f" ({choice.words})" if choice.words else ""
     size = (
         f"about {gigabytes(choice.expected)} on disk" if choice.words else "its size is not known beforehand"
@@ -222,27 +226,27 @@ def _announcement(home: Path, choice: Choice) -> str:
     return f"building the worker's serving environment, once: {size}{words}, in {home}"
 
 
-def _complete(home: Path, wanted: Install, packages: tuple[str, ...], *, uv: str, seconds: float) -> int:
+def _complete(home: Path, install: Install, packages: tuple[str, ...], *, uv: str, seconds: float) -> int:
     """Written last: without it the environment does not exist."""
     size = disk_use(home).size
     facts = {
         "packages": list(packages),
-        "requirements": hashlib.sha256(wanted.requirements.read_bytes()).hexdigest(),
-        "torch": wanted.backend or "registry",
+        "requirements": hashlib.sha256(install.requirements.read_bytes()).hexdigest(),
+        "torch": install.backend or "registry",
         "size": size,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "uv": uv,
         "seconds": round(seconds, 1),
     }
-    write_whole(home / _MARKER, json.dumps(facts, indent=1) + "\n")
+    write_atomically(home / _MARKER, json.dumps(facts, indent=1) + "\n")
     return size
 
 
-def _failure(environment: str, seen: Installation, log: Path) -> DeployFailed:
-    said = " ".join(
-        line.strip() for line in seen.lines if line.startswith(("error:", "  cause:", "  ×", "  ╰─▶"))
+def _failure(environment: str, observed: EnvironmentInstall, log: Path) -> DeployFailed:
+    output = " ".join(
+        line.strip() for line in observed.lines if line.startswith(("error:", "  cause:", "  ×", "  ╰─▶"))
     )
-    unreachable = any("dns error" in line or "error sending request" in line for line in seen.lines)
+    unreachable = any("dns error" in line or "error sending request" in line for line in observed.lines)
     remedy = (
         "see that the package registry is reachable (uv's own settings and PIP_INDEX_URL count), "
         "or set LMI_WHEELHOUSE to a folder with the wheels"
@@ -250,7 +254,7 @@ def _failure(environment: str, seen: Installation, log: Path) -> DeployFailed:
         else "correct the recipe's requirements"
     )
     return DeployFailed(
-        f"serving environment {environment}: the installation failed{': ' if said else ''}{said[:300]}",
+        f"serving environment {environment}: the installation failed{': ' if output else ''}{output[:300]}",
         hint=f"{remedy}; the whole log is {log}",
-        details=seen.last_words(),
+        details=observed.last_words(),
     )

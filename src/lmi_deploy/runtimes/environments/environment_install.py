@@ -14,7 +14,7 @@ from lmi_deploy.domain.events import Event, Line, Progress
 from lmi_deploy.errors import DeployFailed
 from lmi_deploy.errors.url_credentials import mask_urls
 from lmi_deploy.host.disk import free_space, gigabytes, nearest
-from lmi_deploy.host.process_output import Running
+from lmi_deploy.host.process_output import ProcessOutput
 from lmi_deploy.runtimes.environments.uv import Uv
 
 # Measured on Linux x86-64 with torch 2.13, transformers 4.57 and what they ask for, 2026-11.
@@ -27,7 +27,7 @@ _TICK = 0.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class TorchBuild:
     """`expected` in bytes; `words` say where torch comes from, for the Notice before the first build."""
 
     backend: str = ""
@@ -35,41 +35,41 @@ class Choice:
     words: str = ""
 
 
-def choose(packages: tuple[str, ...], requirements: str, environ: Mapping[str, str], uv: Uv) -> Choice:
+def choose(packages: tuple[str, ...], requirements: str, environ: Mapping[str, str], uv: Uv) -> TorchBuild:
     """Which builds of torch: CPU ones where there is no NVIDIA device and PyTorch's own index answers."""
     if not _TORCH.search("\n".join((*packages, requirements))):
-        return Choice()
+        return TorchBuild()
     if environ.get("UV_TORCH_BACKEND"):
-        return Choice(expected=_CPU_BUILD, words="torch as UV_TORCH_BACKEND says")
+        return TorchBuild(expected=_CPU_BUILD, words="torch as UV_TORCH_BACKEND says")
     device = shutil.which("nvidia-smi", path=environ.get("PATH")) is not None
-    if uv.torch_index_answers("auto" if device else "cpu"):
+    if uv.is_torch_index_reachable("auto" if device else "cpu"):
         if device:
-            return Choice(
+            return TorchBuild(
                 backend="auto", expected=_CUDA_BUILD, words="torch for the NVIDIA device of this machine"
             )
-        return Choice(
+        return TorchBuild(
             backend="cpu", expected=_CPU_BUILD, words="torch built for CPU, from PyTorch's own index"
         )
     if sys.platform == "darwin":
-        return Choice(expected=_CPU_BUILD, words="torch from the package registry")
-    return Choice(
+        return TorchBuild(expected=_CPU_BUILD, words="torch from the package registry")
+    return TorchBuild(
         expected=_CUDA_BUILD,
         words="torch from the package registry, built for CUDA, which runs on CPU too: PyTorch's own index, "
         "with a build of some 200 MB for CPU alone, does not answer",
     )
 
 
-def from_wheelhouse(wheelhouse: Path) -> Choice:
+def from_wheelhouse(wheelhouse: Path) -> TorchBuild:
     """Unpacked wheels take about three times their size."""
     if not wheelhouse.is_dir():
         raise DeployFailed(
             f"{wheelhouse}: no such folder", hint="LMI_WHEELHOUSE names the folder with the wheels"
         )
     size = sum(wheel.stat().st_size for wheel in wheelhouse.glob("*.whl"))
-    return Choice(expected=max(3 * size, _LEAST), words=f"wheels from {wheelhouse} alone")
+    return TorchBuild(expected=max(3 * size, _LEAST), words=f"wheels from {wheelhouse} alone")
 
 
-def require_room(expected: int, *places: Path, linked: Callable[[], bool]) -> None:
+def require_space(expected: int, *places: Path, linked: Callable[[], bool]) -> None:
     """Refuse to begin what the disk cannot hold; `linked` says whether the files are on that disk already."""
     for place in places:
         if (free := free_space(place)) < expected and not linked():
@@ -85,7 +85,7 @@ def on_one_disk(first: Path, second: Path) -> bool:
 
 
 @dataclass(slots=True, kw_only=True)
-class Installation:
+class EnvironmentInstall:
     """One run of the installer, as events; what it said stays in `lines` and in the log."""
 
     key: str
@@ -95,7 +95,7 @@ class Installation:
     packages: int = 0
     _resolved: str = "resolving"
 
-    def follow(self, running: Running) -> Generator[Event, None, int]:
+    def follow(self, running: ProcessOutput) -> Generator[Event, None, int]:
         for line in running.lines(tick=_TICK):
             if line is None:
                 yield from self._heartbeat(running.written())

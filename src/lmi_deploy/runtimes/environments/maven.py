@@ -39,10 +39,10 @@ def checked(jar: Path, version: str) -> Path:
             f"DJL's Python engine {version}: no checksum of it is known here", hint=f"use {', '.join(SHA256)}"
         )
     with jar.open("rb") as handle:
-        seen = hashlib.file_digest(handle, "sha256").hexdigest()
-    if seen != SHA256[version]:
+        actual = hashlib.file_digest(handle, "sha256").hexdigest()
+    if actual != SHA256[version]:
         raise IntegrityError(
-            f"{jar}: sha256 is {seen}, expected {SHA256[version]} for {GROUP}:{ARTIFACT}:{version}",
+            f"{jar}: sha256 is {actual}, expected {SHA256[version]} for {GROUP}:{ARTIFACT}:{version}",
             hint=f"remove {jar}, if it is still there, and run the same command again",
         )
     return jar

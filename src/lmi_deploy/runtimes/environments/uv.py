@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lmi_deploy.errors import DeployFailed, LmiError, NotInstalled
 from lmi_deploy.errors.url_credentials import mask_urls
-from lmi_deploy.host.process_output import Running
+from lmi_deploy.host.process_output import ProcessOutput
 
 _PIP_NAMES = {
     "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
@@ -44,10 +44,10 @@ class Uv:
         self._folder = folder
 
     def version(self) -> str:
-        return self._ask("--version").removeprefix("uv ").split(" ")[0]
+        return self._run_and_read("--version").removeprefix("uv ").split(" ")[0]
 
     def cache(self) -> Path:
-        return Path(self._ask("cache", "dir"))
+        return Path(self._run_and_read("cache", "dir"))
 
     def create(self, venv: Path, python: str) -> None:
         """An empty environment on an interpreter that is here: a toolchain is never downloaded."""
@@ -59,19 +59,19 @@ class Uv:
                 details=mask_urls(done.stderr).splitlines(),
             )
 
-    def install(self, venv: Path, wanted: Install) -> Running:
+    def install(self, venv: Path, install: Install) -> ProcessOutput:
         """The running installation; it prints what it does, and its exit code says how it ended."""
-        argv = [self._binary, *_install(venv, wanted), "--no-progress", "--color", "never"]
-        return Running(argv, environ=self._environ, cwd=self._folder)
+        argv = [self._binary, *_install(venv, install), "--no-progress", "--color", "never"]
+        return ProcessOutput(argv, environ=self._environ, cwd=self._folder)
 
-    def has_all(self, venv: Path, wanted: Install) -> bool:
+    def has_all(self, venv: Path, install: Install) -> bool:
         """Whether uv's cache holds every file of it: nothing would be fetched."""
-        done = self._run(*_install(venv, wanted), "--dry-run")
+        done = self._run(*_install(venv, install), "--dry-run")
         return done.returncode == 0 and "Would download" not in done.stderr
 
-    def torch_index_answers(self, backend: str) -> bool:
+    def is_torch_index_reachable(self, backend: str) -> bool:
         """Whether PyTorch's own index can be reached: asked once, of uv itself, so that its proxies count."""
-        hurry = {
+        interval = {
             "UV_HTTP_TIMEOUT": _PROBE_SECONDS,
             "UV_HTTP_CONNECT_TIMEOUT": _PROBE_SECONDS,
             "UV_HTTP_RETRIES": "0",
@@ -79,7 +79,7 @@ class Uv:
         argv = ["pip", "compile", "-", "--quiet", "--no-deps", "--torch-backend", backend]
         try:
             return (
-                self._run(*argv, text="torch\n", environ=hurry, limit=4 * float(_PROBE_SECONDS)).returncode
+                self._run(*argv, text="torch\n", environ=interval, limit=4 * float(_PROBE_SECONDS)).returncode
                 == 0
             )
         except subprocess.TimeoutExpired:
@@ -94,7 +94,7 @@ class Uv:
             for left in cache.glob(".tmp*/"):
                 shutil.rmtree(left, ignore_errors=True)
 
-    def _ask(self, *argv: str) -> str:
+    def _run_and_read(self, *argv: str) -> str:
         done = self._run(*argv)
         if done.returncode:
             raise LmiError(f"uv {' '.join(argv)} failed", hint=done.stderr.strip())
@@ -116,11 +116,11 @@ class Uv:
 
 def settings(environ: Mapping[str, str]) -> dict[str, str]:
     """The user's environment for uv: their own uv settings as they are, pip's where uv has none."""
-    mine = {**environ, "UV_PYTHON_DOWNLOADS": "never"}
-    for theirs, ours in _PIP_NAMES.items():
-        if environ.get(theirs) and not environ.get(ours) and not environ.get(_UV_OWN_NAMES.get(ours, ours)):
-            mine[ours] = environ[theirs]
-    return mine
+    own = {**environ, "UV_PYTHON_DOWNLOADS": "never"}
+    for other, owned in _PIP_NAMES.items():
+        if environ.get(other) and not environ.get(owned) and not environ.get(_UV_OWN_NAMES.get(owned, owned)):
+            own[owned] = environ[other]
+    return own
 
 
 def _binary() -> str:
@@ -132,10 +132,10 @@ def _binary() -> str:
         raise NotInstalled("uv") from exc
 
 
-def _install(venv: Path, wanted: Install) -> list[str]:
-    argv = ["pip", "install", "--python", str(venv / "bin" / "python"), "-r", str(wanted.requirements)]
-    argv += ["--torch-backend", wanted.backend] if wanted.backend else []
-    argv += ["--link-mode", "copy"] if wanted.copy else []
-    if wanted.wheelhouse:
-        argv += ["--no-index", "--find-links", str(wanted.wheelhouse), "--only-binary", ":all:"]
+def _install(venv: Path, install: Install) -> list[str]:
+    argv = ["pip", "install", "--python", str(venv / "bin" / "python"), "-r", str(install.requirements)]
+    argv += ["--torch-backend", install.backend] if install.backend else []
+    argv += ["--link-mode", "copy"] if install.copy else []
+    if install.wheelhouse:
+        argv += ["--no-index", "--find-links", str(install.wheelhouse), "--only-binary", ":all:"]
     return argv

@@ -10,7 +10,7 @@ import ipaddress
 import socket
 from urllib.parse import urlsplit
 
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.parser import Request
 
 _MOST_REMEMBERED = 64
@@ -26,11 +26,11 @@ class Access:
         self._accepted: set[str] = set()
 
     def check_host(self, request: Request) -> None:
-        """`Refusal` for a request that came over loopback and names a host that is elsewhere."""
+        """`ErrorReply` for a request that came over loopback and names a host that is elsewhere."""
         host = request.header("host")
         if host is None or not self._local or host in self._accepted:
             return
-        if not may_be_here(name_of_host(host)):
+        if not is_local_name(name_of_host(host)):
             raise _forbidden(
                 f"Host {host} is no name of this machine, and the server listens on loopback alone: "
                 "use localhost or 127.0.0.1, or let the proxy send one of them as Host"
@@ -39,7 +39,7 @@ class Access:
             self._accepted.add(host)
 
     def check_origin(self, request: Request) -> None:
-        """`Refusal` for a request to manage models that another page's browser sent.
+        """`ErrorReply` for a request to manage models that another page's browser sent.
 
         Not even `cors_allowed_origin=*` lets it through: that is said of inference. A page that is named there may.
         """
@@ -64,7 +64,7 @@ def name_of_host(host: str) -> str:
     return host.partition(":")[0].lower().rstrip(".")
 
 
-def may_be_here(name: str) -> bool:
+def is_local_name(name: str) -> bool:
     """Whether no page of the public web can have that host name.
 
     An address is no name; a name without a dot and one in `.localhost` or `.internal` (host.docker.internal) is in no
@@ -83,8 +83,8 @@ def _same_site(origin: str, host: str) -> bool:
     try:
         page = urlsplit(origin)
         port = page.port or _WEB_PORTS.get(page.scheme)
-        asked = urlsplit(f"http://{host}")
-        same = page.hostname == asked.hostname and port == (asked.port or _WEB_PORTS["http"])
+        requests = urlsplit(f"http://{host}")
+        same = page.hostname == requests.hostname and port == (requests.port or _WEB_PORTS["http"])
     except ValueError:
         return False
     name = page.hostname or ""
@@ -99,5 +99,5 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _forbidden(message: str) -> Refusal:
-    return Refusal(403, "ForbiddenException", message)
+def _forbidden(message: str) -> ErrorReply:
+    return ErrorReply(403, "ForbiddenException", message)

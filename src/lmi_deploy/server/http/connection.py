@@ -6,11 +6,11 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import responses
-from lmi_deploy.server.http.parser import Malformed, Request
+from lmi_deploy.server.http.parser import MalformedRequest, Request
 from lmi_deploy.server.http.request_reader import BadExpectation, Idle, RequestReader, TooLarge, TooSlow
-from lmi_deploy.server.http.responses import Reply
+from lmi_deploy.server.http.responses import Response
 from lmi_deploy.server.http.stream import Stream
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.settings import ServerSettings
@@ -22,7 +22,7 @@ WRITE_AHEAD = 64 * 1024 * 1024
 Application = Callable[["Exchange"], Awaitable[None]]
 
 
-class Hangup(Exception):
+class ConnectionClosed(Exception):
     """The connection is reset: the answer cannot be finished, and the client must notice."""
 
 
@@ -35,13 +35,13 @@ class Exchange:
         self.request_id = given if given is not None else str(uuid.uuid4())
         self.status = 0
         self._connection = connection
-        connection.told_id = self.request_id
+        connection.client_request_id = self.request_id
 
-    def gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """Whether the client has left."""
-        return self._connection.gone()
+        return self._connection.is_disconnected()
 
-    async def reply(self, reply: Reply) -> None:
+    async def reply(self, reply: Response) -> None:
         """The whole answer at once."""
         keep = reply.status < 400 and not self._connection.draining
         chunked = any(n.lower() == "transfer-encoding" and v.lower() == "chunked" for n, v in reply.headers)
@@ -80,8 +80,8 @@ class Exchange:
     ) -> None:
         self.status = status
         self._connection.keep = keep
-        told, self._connection.told_id = self._connection.told_id, None
-        named = [("x-request-id", told)] if told is not None else []
+        text, self._connection.client_request_id = self._connection.client_request_id, None
+        named = [("x-request-id", text)] if text is not None else []
         named += [*self._cors(headers), *responses.NEVER_CACHED]
         closing = [("connection", "keep-alive" if keep else "close")]
         head = responses.head(
@@ -91,8 +91,8 @@ class Exchange:
 
     def _cors(self, headers: Sequence[Pair]) -> Sequence[Pair]:
         cors = self._connection.settings.cors
-        theirs = {name.lower() for name, _ in headers} if cors else set()
-        return [pair for pair in cors if pair[0] not in theirs]
+        other = {name.lower() for name, _ in headers} if cors else set()
+        return [pair for pair in cors if pair[0] not in other]
 
 
 class Connection(Stream):
@@ -111,8 +111,8 @@ class Connection(Stream):
         self.draining = False
         self._between = True
         # As in the real server: of requests that came together, the first answer carries the last one's id.
-        self.told_id: str | None = None
-        self._aside: set[asyncio.Task[None]] = set()
+        self.client_request_id: str | None = None
+        self._background: set[asyncio.Task[None]] = set()
         self._application = application
         self._opened = opened
         self._log = log
@@ -126,9 +126,9 @@ class Connection(Stream):
     @property
     def idle(self) -> bool:
         """Whether nothing was asked that is not answered."""
-        return self._between and not self._aside
+        return self._between and not self._background
 
-    def gone(self) -> bool:
+    def is_disconnected(self) -> bool:
         """Whether the client has left."""
         return self.closing or (self.at_end and not self.have)
 
@@ -142,9 +142,9 @@ class Connection(Stream):
         try:
             while self.keep and not self.draining:
                 await self._one()
-            if self.draining and self._aside:
-                await asyncio.wait(self._aside)
-        except (OSError, EOFError, Hangup):
+            if self.draining and self._background:
+                await asyncio.wait(self._background)
+        except (OSError, EOFError, ConnectionClosed):
             self.abort()
         except asyncio.CancelledError:
             self.abort()
@@ -152,7 +152,7 @@ class Connection(Stream):
         except Exception as exc:  # noqa: BLE001 (whatever it is, the socket is not left open)
             self._failed(exc)
         finally:
-            for task in self._aside:
+            for task in self._background:
                 task.cancel()
         await self._leave()
 
@@ -170,7 +170,7 @@ class Connection(Stream):
     async def send(self, raw: bytes) -> None:
         """Hand bytes to the socket; waits when the client is far behind, and gives up when it stands still."""
         if self.closing:
-            raise Hangup
+            raise ConnectionClosed
         self.write(raw)
         if not self.full:
             return
@@ -178,7 +178,7 @@ class Connection(Stream):
             async with asyncio.timeout(self.settings.chunked_read_timeout):
                 await self.drain()
         except TimeoutError as exc:
-            raise Hangup from exc
+            raise ConnectionClosed from exc
 
     async def _one(self) -> None:
         self._between = True
@@ -190,36 +190,36 @@ class Connection(Stream):
             self._between = False
             request = await self._requests.body(request)
         except Idle:
-            self.keep = bool(self._aside)  # what waits for its answer is no idle client
+            self.keep = bool(self._background)  # what waits for its answer is no idle client
         except TooSlow:
             await self._bare(408, "Request Timeout", keep=False)
-        except Malformed as exc:
+        except MalformedRequest as exc:
             await self._malformed(exc.request or Request("GET", "/", []))
         except TooLarge as exc:
             await self._too_large(exc)
         except BadExpectation:
             await self._bare(417, "Expectation Failed", keep=False)
         else:
-            await self._answer(Exchange(self, request))
+            await self._respond(Exchange(self, request))
 
-    async def _answer(self, exchange: Exchange) -> None:
+    async def _respond(self, exchange: Exchange) -> None:
         """As the real server: requests that came in one piece are answered when they are done, in any order."""
-        if not self.have and not self._aside:
+        if not self.have and not self._background:
             await self._application(exchange)
             return
-        task = asyncio.create_task(self._beside(exchange))
-        self._aside.add(task)
-        task.add_done_callback(self._aside.discard)
+        task = asyncio.create_task(self._run_in_background(exchange))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
         await asyncio.sleep(0)  # it is begun before the next one is read
 
-    async def _beside(self, exchange: Exchange) -> None:
+    async def _run_in_background(self, exchange: Exchange) -> None:
         try:
             await self._application(exchange)
-        except (OSError, EOFError, Hangup):
+        except (OSError, EOFError, ConnectionClosed):
             self.abort()
         except Exception as exc:  # noqa: BLE001 (as in `run`)
             self._failed(exc)
-        if exchange.status >= 400 or (self.draining and len(self._aside) == 1):
+        if exchange.status >= 400 or (self.draining and len(self._background) == 1):
             self.close()
 
     def _failed(self, exc: Exception) -> None:
@@ -228,8 +228,8 @@ class Connection(Stream):
 
     async def _malformed(self, request: Request) -> None:
         message = "Invalid HTTP message."
-        refusal = Refusal(400, "BadRequestException", message, reason=message)
-        await Exchange(self, request).reply(responses.refusal_reply(refusal, 400))
+        refusal = ErrorReply(400, "BadRequestException", message, reason=message)
+        await Exchange(self, request).reply(responses.error_response(refusal, 400))
 
     async def _too_large(self, refused: TooLarge) -> None:
         """Answered before the body came: a client may wait for that."""

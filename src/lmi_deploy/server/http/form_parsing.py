@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import multipart_form
 from lmi_deploy.server.http.java_text import from_utf8
 from lmi_deploy.server.http.part_headers import field_name, undecodable
@@ -30,7 +30,7 @@ _VALUE_END = re.compile(rb"[&\r\n]")
 def split_target(target: str) -> tuple[str, list[Entry]]:
     """Path (not decoded) and query entries of a request target; entries of one name stand together.
 
-    `Refusal` 409 for an escape that is none, in the path or in the query.
+    `ErrorReply` 409 for an escape that is none, in the path or in the query.
     """
     ended = _PATH_END.search(target)
     end = ended.start() if ended else len(target)
@@ -60,7 +60,7 @@ def _query_entries(target: str, start: int) -> list[Entry]:
 
 def _pieces(target: str, start: int, end: int) -> list[tuple[int, int]]:
     starts = [start, *(found.end() for found in _PARAMETER_END.finditer(target, start, end))]
-    return list(zip(starts, [*(begun - 1 for begun in starts[1:]), end], strict=True))
+    return list(zip(starts, [*(started - 1 for started in starts[1:]), end], strict=True))
 
 
 def _component(text: str, start: int, end: int) -> str:
@@ -81,7 +81,7 @@ def _run(escapes: re.Match[str]) -> str:
 
 def _check_escapes(text: str, start: int, end: int) -> None:
     if why := _wrong_escape(text, start, end):
-        raise Refusal(409, "IllegalArgumentException", why)
+        raise ErrorReply(409, "IllegalArgumentException", why)
 
 
 def _wrong_escape(text: str, start: int, end: int) -> str:
@@ -95,7 +95,7 @@ def _wrong_escape(text: str, start: int, end: int) -> str:
 
 
 def form_entries(content_type: str | None, body: bytes) -> list[Entry] | None:
-    """The entries of a form body; None when the body is no form. `Refusal` 500 for a form that is none."""
+    """The entries of a form body; None when the body is no form. `ErrorReply` 500 for a form that is none."""
     if not content_type:
         return None
     if content_type.startswith(multipart_form.KIND) and (

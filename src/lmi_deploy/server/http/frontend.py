@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.error_rate import Rates
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http import responses
 from lmi_deploy.server.http.access import Access
-from lmi_deploy.server.http.connection import Application, Exchange, Hangup
-from lmi_deploy.server.http.responses import Reply, json_reply
+from lmi_deploy.server.http.connection import Application, ConnectionClosed, Exchange
+from lmi_deploy.server.http.responses import Response, json_response
 from lmi_deploy.server.inference import Inference
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.management import Management
@@ -58,31 +58,31 @@ class FrontEnd:
 
     async def inference_and_metrics(self, exchange: Exchange) -> None:
         """For a server that is managed over its control socket: what only reads stays where it is scraped."""
-        answer = self._managed if _METRICS.fullmatch(exchange.request.target) else _nothing
+        response = self._managed if _METRICS.fullmatch(exchange.request.target) else _nothing
         inferred = _INFERENCE.fullmatch(exchange.request.target)
-        await self._guarded(exchange, self._inferred if inferred else answer, self.access)
+        await self._guarded(exchange, self._inferred if inferred else response, self.access)
 
     async def management_only(self, exchange: Exchange) -> None:
         inferred = _INFERENCE.fullmatch(exchange.request.target)
         await self._guarded(exchange, _nothing if inferred else self._managed, self.second)
 
-    async def _guarded(self, exchange: Exchange, answer: Application, access: Access) -> None:
+    async def _guarded(self, exchange: Exchange, response: Application, access: Access) -> None:
         try:
             access.check_host(exchange.request)
-            await answer(exchange)
-        except Refusal as refusal:
+            await response(exchange)
+        except ErrorReply as refusal:
             await self._refuse(exchange, refusal)
-        except (OSError, EOFError, Hangup):
+        except (OSError, EOFError, ConnectionClosed):
             raise  # the client left, or must notice that its answer ends here
         except Exception as exc:
             self.log.defect(f"{exchange.request.method} {exchange.request.target[:200]} failed", exc)
             if exchange.status:
-                raise Hangup from exc
+                raise ConnectionClosed from exc
             await self._refuse(exchange, error_responses.defect())
         else:
             self._count("model", "server", status=exchange.status)
 
-    async def _refuse(self, exchange: Exchange, refusal: Refusal) -> None:
+    async def _refuse(self, exchange: Exchange, refusal: ErrorReply) -> None:
         status = refusal.status_by(self.settings.keys)
         if refusal.kind.startswith("Wlm"):
             self.log.djl(
@@ -91,7 +91,7 @@ class FrontEnd:
                 level="WARN",
                 causes=(f"ai.djl.serving.wlm.util.{refusal.kind}: {refusal.message}",),
             )
-        await exchange.reply(responses.refusal_reply(refusal, status))
+        await exchange.reply(responses.error_response(refusal, status))
         self._count("wlm" if refusal.kind.startswith("Wlm") else "server", status=status)
 
     def _count(self, *kinds: str, status: int) -> None:
@@ -101,7 +101,7 @@ class FrontEnd:
     async def _inferred(self, exchange: Exchange) -> None:
         if self.settings.fail_fast and any(pool.failed for pool in self.models):
             self.panic()
-            raise Hangup
+            raise ConnectionClosed
         if exchange.request.target.startswith("/ping"):
             for _ in range(
                 2
@@ -115,14 +115,14 @@ class FrontEnd:
         self.access.check_origin(exchange.request)
         await exchange.reply(await self.management.reply(exchange.request))
 
-    def _ping(self) -> Reply:
+    def _ping(self) -> Response:
         states = {pool.settings.name: {"status": health(pool)} for pool in self.models}
         shown = {name: states[name] for name in hash_order(states)}
         if any(pool.failed for pool in self.models):
-            return json_reply(shown, 500)
-        if self.settings.allow_multi_status and any(not pool.begun for pool in self.models):
-            return json_reply(shown, 207)
-        return json_reply(shown, 503 if self._rates.tripped else 200)
+            return json_response(shown, 500)
+        if self.settings.allow_multi_status and any(not pool.has_started for pool in self.models):
+            return json_response(shown, 207)
+        return json_response(shown, 503 if self._rates.tripped else 200)
 
 
 async def _nothing(exchange: Exchange) -> None:

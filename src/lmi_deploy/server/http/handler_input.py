@@ -47,27 +47,27 @@ class ModelInput:
 
 
 def read_input(request: Request, request_id: str, *, named: bool = False) -> ModelInput:
-    """`Refusal` where the real server refuses the request before any worker sees it."""
+    """`ErrorReply` where the real server refuses the request before any worker sees it."""
     path, entries = form_parsing.split_target(request.target)
-    asked = ModelInput(path, list(entries), {}, entries)
+    requested = ModelInput(path, list(entries), {}, entries)
     for name, value in request.headers:
         if name.lower() == ATTRIBUTES:
-            _add_attributes(asked, value)
+            _add_attributes(requested, value)
         elif not (name.lower() == "transfer-encoding" and not request.sized):
-            asked.set(name, value)
+            requested.set(name, value)
     form = form_parsing.form_entries(request.header("content-type"), request.body)
-    if "handler" in asked.named and not named:
+    if "handler" in requested.named and not named:
         message = "The handler can't be overridden in a request"
-        raise error_responses.Refusal(400, "BadRequestException", message, reason=message)
+        raise error_responses.ErrorReply(400, "BadRequestException", message, reason=message)
     if not request.sized:
-        asked.set("content-length", str(len(request.body)))
-    asked.set("requestId", request_id)
-    asked.content += form if form is not None else [("data", request.body)]
-    return asked
+        requested.set("content-length", str(len(request.body)))
+    requested.set("requestId", request_id)
+    requested.content += form if form is not None else [("data", request.body)]
+    return requested
 
 
-def _add_attributes(asked: ModelInput, text: str) -> None:
+def _add_attributes(requested: ModelInput, text: str) -> None:
     for pair in text.split(";"):
         name, equals, value = pair.partition("=")
         if equals:
-            asked.set(name.strip(), value.strip())
+            requested.set(name.strip(), value.strip())

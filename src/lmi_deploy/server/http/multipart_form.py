@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.java_text import (
     BLANKS,
     IllegalCharset,
@@ -63,9 +63,9 @@ def boundary_of(content_type: str) -> Boundary | None:
     if not equals:
         raise undecodable("Needs a boundary value")
     if not text:
-        raise Refusal(500, "StringIndexOutOfBoundsException", "String index out of range: 0")
+        raise ErrorReply(500, "StringIndexOutOfBoundsException", "String index out of range: 0")
     if trimmed(text) == '"':
-        raise Refusal(500, "StringIndexOutOfBoundsException", "begin 1, end 0, length 1")
+        raise ErrorReply(500, "StringIndexOutOfBoundsException", "begin 1, end 0, length 1")
     if text[0] == '"' and trimmed(text)[-1] == '"':
         text = trimmed(text)[1:-1]
     return Boundary("--" + text, _header_charset(other))
@@ -78,17 +78,17 @@ def _header_charset(parameter: str) -> str:
     try:
         return charset_named(value)
     except UnknownCharset as exc:
-        raise Refusal(500, "UnsupportedCharsetException", value) from exc
+        raise ErrorReply(500, "UnsupportedCharsetException", value) from exc
     except IllegalCharset as exc:
         raise undecodable(f"java.nio.charset.IllegalCharsetNameException: {value}") from exc
 
 
 def check_form(entries: list[Entry], *, left_over: int = 0) -> list[Entry]:
-    """The entries; `Refusal` for a form that Netty finds too large: more fields, or bytes that belong to none."""
+    """The entries; `ErrorReply` for a form that Netty finds too large: more fields, or bytes that belong to none."""
     if len(entries) > MOST_FIELDS:
-        raise Refusal(500, "TooManyFormFieldsException", None)
+        raise ErrorReply(500, "TooManyFormFieldsException", None)
     if left_over > MOST_LEFT_OVER:
-        raise Refusal(500, "TooLongFormFieldException", None)
+        raise ErrorReply(500, "TooLongFormFieldException", None)
     return entries
 
 
@@ -106,7 +106,7 @@ class Form:
     found: list[Entry] = field(default_factory=list)
 
     def entries(self) -> list[Entry]:
-        """`Refusal` 500 where Netty throws. A part that does not end is none, nor is what follows it."""
+        """`ErrorReply` 500 where Netty throws. A part that does not end is none, nor is what follows it."""
         try:
             while self._delimiter(self.boundary.delimiter):
                 self._part({}, inside=None)
@@ -117,10 +117,10 @@ class Form:
     def _delimiter(self, delimiter: str) -> bool:
         """Go behind the next one, whatever stands before it; False when it is the closing one."""
         raw = delimiter.encode(self.boundary.charset, "replace")
-        begun = self.body.find(raw, self.at)
-        if begun < 0:
+        started = self.body.find(raw, self.at)
+        if started < 0:
             raise _Incomplete
-        end = begun + len(raw)
+        end = started + len(raw)
         opened = _LINE_END.match(self.body, end)
         ended = opened or _CLOSED.match(self.body, end)
         if ended is None:
@@ -130,12 +130,12 @@ class Form:
 
     def _part(self, given: dict[str, str], *, inside: str | None) -> None:
         """`inside`: the delimiter of the parts inside a part, which have the name that it was `given`."""
-        begun = self.at
+        started = self.at
         attributes = dict(given)
         try:
             self._headers(attributes, inside=inside is not None)
         except _Incomplete:
-            self.at = begun
+            self.at = started
             raise
         delimiter = inside or self.boundary.delimiter
         if PARTS_INSIDE in attributes:
@@ -164,25 +164,25 @@ class Form:
     def _content(self, delimiter: str, charset: str) -> bytes:
         """Up to the delimiter, which begins a line."""
         raw = delimiter.encode(charset, "replace")
-        begun = self.at
-        if self.body.startswith(raw, begun):
+        started = self.at
+        if self.body.startswith(raw, started):
             return b""
-        end = self.body.find(b"\n" + raw, begun)
+        end = self.body.find(b"\n" + raw, started)
         self.at = end if end >= 0 else len(self.body)
         if end < 0:
             raise _Incomplete
-        return self.body[begun:end].removesuffix(b"\r")
+        return self.body[started:end].removesuffix(b"\r")
 
     def _headers(self, attributes: dict[str, str], *, inside: bool) -> None:
         most = self.at + MOST_HEADER_BYTES
         while not (empty := _LINE_END.match(self.body, self.at)):
-            begun = _NO_CONTROL.search(self.body, self.at)
-            end = self.body.find(b"\n", begun.start()) if begun else -1
-            if begun is None or end < 0:
+            started = _NO_CONTROL.search(self.body, self.at)
+            end = self.body.find(b"\n", started.start()) if started else -1
+            if started is None or end < 0:
                 raise _Incomplete
             if end > most:
-                raise Refusal(500, "TooLongFormFieldException", None)
-            line = self.body[begun.start() : end].removesuffix(b"\r")
+                raise ErrorReply(500, "TooLongFormFieldException", None)
+            line = self.body[started.start() : end].removesuffix(b"\r")
             self.at = end + 1
             read_header(decoded(line, self.boundary.charset), attributes, inside=inside)
             if PARTS_INSIDE in attributes:

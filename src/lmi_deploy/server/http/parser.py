@@ -27,7 +27,7 @@ _LONGEST_BODY = 2**63 - 1  # Netty reads a Content-Length as a Java long, and th
 _LONGEST_CHUNK = 2**31 - 1
 
 
-class Malformed(Exception):
+class MalformedRequest(Exception):
     """Not HTTP: answered with 400 and the connection closed. `request`: as far as it was understood."""
 
     def __init__(self, message: str, request: Request | None = None) -> None:
@@ -75,15 +75,15 @@ def parse_head(head: bytes) -> Request:
     """A whole head, without the empty line at its end."""
     first, *lines = _lines(head)
     if len(first) > LONGEST_LINE:
-        raise Malformed("line too long")
+        raise MalformedRequest("line too long")
     words = _LINE.fullmatch(first)
     if words is None:
-        raise Malformed(first)
+        raise MalformedRequest(first)
     method, target, version = words.groups()
     headers: list[tuple[str, str]] = []
     try:
         _read_headers(lines, headers)
-    except Malformed as exc:
+    except MalformedRequest as exc:
         exc.request = Request(method, target, headers, version=version.upper())
         raise
     return Request(method, target, headers, version=version.upper())
@@ -93,21 +93,21 @@ def _lines(head: bytes) -> list[str]:
     return [line.removesuffix("\r") for line in head.decode("latin-1").split("\n")]
 
 
-def check_begun(have: bytes) -> None:
-    """`Malformed` as soon as a head that is not all there yet can be none: nothing more needs to come."""
-    begun, newline, rest = have.rpartition(b"\n")
+def check_request_start(have: bytes) -> None:
+    """`MalformedRequest` as soon as a head that is not all there yet can be none: nothing more needs to come."""
+    started, newline, rest = have.rpartition(b"\n")
     if newline:
-        parse_head(begun)
-        left = MOST_HEADER_BYTES - sum(map(len, _lines(begun)[1:]))
+        parse_head(started)
+        left = MOST_HEADER_BYTES - sum(map(len, _lines(started)[1:]))
     else:
         left = LONGEST_LINE
     if len(rest) > left:
-        raise Malformed("line too long")
+        raise MalformedRequest("line too long")
 
 
 def _read_headers(lines: list[str], found: list[tuple[str, str]]) -> None:
     if sum(map(len, lines)) > MOST_HEADER_BYTES:
-        raise Malformed("headers too long")
+        raise MalformedRequest("headers too long")
     for line in lines:
         if line[:1] in _BLANK and found:
             found.append(_folded(*found.pop(), line))
@@ -119,46 +119,47 @@ def _header(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
     value = value.strip(" \t")
     if not colon or not _NAME.fullmatch(name) or _BAD_VALUE.search(value):
-        raise Malformed(line)
+        raise MalformedRequest(line)
     return name, value
 
 
 def _folded(name: str, value: str, line: str) -> tuple[str, str]:
     value = f"{value} {line.strip(_CONTROL_OR_BLANK)}"
     if value[0] == " " or _BAD_VALUE.search(value):
-        raise Malformed(line)
+        raise MalformedRequest(line)
     return name, value
 
 
 def check_trailer(line: str) -> None:
-    """`Malformed` for what is no header; a folded one is refused, too."""
+    """`MalformedRequest` for what is no header; a folded one is refused, too."""
     _header(line)
 
 
 def is_chunked(request: Request) -> bool:
-    """`Malformed` for a coding that is not exactly `chunked`, once: two readers would see its end in two places."""
+    """`MalformedRequest` for a coding that is not exactly `chunked`, once: two readers would see its end in
+    two places."""
     if request.header("transfer-encoding") is None:
         return False
     codings = [value.lower() for name, value in request.headers if name.lower() == "transfer-encoding"]
     if codings != ["chunked"]:
-        raise Malformed(f"transfer-encoding {codings}", request)
+        raise MalformedRequest(f"transfer-encoding {codings}", request)
     return True
 
 
 def body_length(request: Request) -> int:
-    """`Malformed` for a length that stands twice, even if it is the same: two readers may differ about it."""
+    """`MalformedRequest` for a length that stands twice, even if it is the same: two readers may differ about it."""
     if (stated := request.header("content-length")) is None:
         return 0
     twice = request.repeats and sum(name.lower() == "content-length" for name, _ in request.headers) > 1
     if twice or not _DIGITS.fullmatch(stated):
-        raise Malformed(f"content-length {stated}", request)
+        raise MalformedRequest(f"content-length {stated}", request)
     return _bounded(stated, 10, _LONGEST_BODY)
 
 
 def chunk_size(line: bytes) -> int:
     text = line.split(b";")[0].strip().decode("latin-1")
     if not _HEX.fullmatch(text):
-        raise Malformed(f"chunk size {text!r}")
+        raise MalformedRequest(f"chunk size {text!r}")
     return _bounded(text, 16, _LONGEST_CHUNK)
 
 
@@ -166,5 +167,5 @@ def _bounded(digits: str, base: int, most: int) -> int:
     """Digits are counted before they are read: a number takes time that grows with the square of them."""
     digits = digits.lstrip("0") or "0"
     if len(digits) > len(str(most)) or int(digits, base) > most:
-        raise Malformed(f"a number of {len(digits)} digits, at most {most}")
+        raise MalformedRequest(f"a number of {len(digits)} digits, at most {most}")
     return int(digits, base)

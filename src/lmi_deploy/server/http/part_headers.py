@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.java_text import (
     BLANKS,
     IllegalCharset,
@@ -23,12 +23,12 @@ _ENCODINGS = {"7bit": "ascii", "8bit": "latin-1", "binary": "utf-8"}
 _NULL_NAME = '"io.netty.handler.codec.http.multipart.Attribute.getValue()" because "nameAttribute" is null'
 
 
-def undecodable(message: str) -> Refusal:
-    return Refusal(500, "ErrorDataDecoderException", message)
+def undecodable(message: str) -> ErrorReply:
+    return ErrorReply(500, "ErrorDataDecoderException", message)
 
 
 def field_name(text: str) -> str:
-    """`Refusal` for a name of blanks."""
+    """`ErrorReply` for a name of blanks."""
     name = text.replace("\r", " ").replace("\t", " ").strip(BLANKS).replace("\n", "")
     if not name:
         raise undecodable("java.lang.IllegalArgumentException: Param 'name' must not be empty")
@@ -71,7 +71,7 @@ def charset_of(attributes: dict[str, str]) -> str:
     except UnknownCharset as exc:
         raise undecodable(f"java.nio.charset.UnsupportedCharsetException: {stated}") from exc
     except IllegalCharset as exc:
-        raise Refusal(500, "IllegalCharsetNameException", stated) from exc
+        raise ErrorReply(500, "IllegalCharsetNameException", stated) from exc
 
 
 def file_charset_of(attributes: dict[str, str]) -> str:
@@ -83,7 +83,7 @@ def file_charset_of(attributes: dict[str, str]) -> str:
 
 
 def check_size(attributes: dict[str, str], size: int) -> None:
-    """`Refusal` for a file that is longer than the Content-Length of its part."""
+    """`ErrorReply` for a file that is longer than the Content-Length of its part."""
     stated = attributes.get("content-length", "")
     if _SIZE.fullmatch(stated) and 0 < int(stated) < size:
         raise undecodable(f"java.io.IOException: Out of size: {size} > {int(stated)}")
@@ -106,7 +106,7 @@ def _split(line: str) -> list[str]:
 def _split_at_semicolons(text: str) -> list[str]:
     """Outside of quotes."""
     parts: list[str] = []
-    begun, quoted, escaped = 0, False, False
+    started, quoted, escaped = 0, False, False
     for at, char in enumerate(text):
         if quoted:
             quoted = escaped or char != '"'
@@ -114,9 +114,9 @@ def _split_at_semicolons(text: str) -> list[str]:
         elif char == '"':
             quoted = True
         elif char == ";":
-            parts.append(text[begun:at])
-            begun = at + 1
-    return [*parts, text[begun:]]
+            parts.append(text[started:at])
+            started = at + 1
+    return [*parts, text[started:]]
 
 
 def _at(values: list[str], index: int) -> str:
@@ -125,9 +125,9 @@ def _at(values: list[str], index: int) -> str:
     return values[index]
 
 
-def _out_of_bounds(index: int, length: int) -> Refusal:
+def _out_of_bounds(index: int, length: int) -> ErrorReply:
     message = f"Index {index} out of bounds for length {length}"
-    return Refusal(500, "ArrayIndexOutOfBoundsException", message)
+    return ErrorReply(500, "ArrayIndexOutOfBoundsException", message)
 
 
 def _parameter(text: str) -> tuple[str, str]:

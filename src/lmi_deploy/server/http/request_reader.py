@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from lmi_deploy.server.http.parser import (
     LONGEST_LINE,
     MOST_HEADER_BYTES,
-    Malformed,
+    MalformedRequest,
     Request,
     body_length,
-    check_begun,
+    check_request_start,
     check_trailer,
     chunk_size,
     is_chunked,
@@ -87,7 +87,7 @@ class RequestReader:
             if not have and self._stream.at_end:
                 return None
             if have:
-                check_begun(bytes(have))
+                check_request_start(bytes(have))
                 if late is Idle:
                     late, until = TooSlow, self._now() + self._limits.head
             try:
@@ -101,7 +101,7 @@ class RequestReader:
             return await self._with_body(request)
         except TimeoutError as exc:
             raise TooSlow from exc
-        except Malformed as exc:
+        except MalformedRequest as exc:
             exc.request = request
             raise
 
@@ -149,16 +149,16 @@ class RequestReader:
 
     async def _chunks(self) -> bytes:
         parts: list[bytes] = []
-        begun, came = self._now(), 0
-        while size := chunk_size(await self._line(LONGEST_LINE, self._deadline(begun, came))):
-            came += size
-            if came > self._max_body:
+        started, received = self._now(), 0
+        while size := chunk_size(await self._line(LONGEST_LINE, self._deadline(started, received))):
+            received += size
+            if received > self._max_body:
                 raise TooLarge(closing=True)
-            until = self._deadline(begun, came)
+            until = self._deadline(started, received)
             await self._stream.more(size, until)
             parts.append(self._stream.take(size))
             await self._line(LONGEST_LINE, until)
-        await self._trailers(self._deadline(begun, came))
+        await self._trailers(self._deadline(started, received))
         return b"".join(parts)
 
     async def _trailers(self, until: float) -> None:
@@ -172,11 +172,11 @@ class RequestReader:
         have = self._stream.have
         while (end := have.find(b"\n")) < 0:
             if len(have) > limit:
-                raise Malformed("line too long")
+                raise MalformedRequest("line too long")
             await self._stream.more(len(have) + 1, until)
         line = self._stream.take(end + 1)[:-1].removesuffix(b"\r")
         if len(line) > limit:
-            raise Malformed("line too long")
+            raise MalformedRequest("line too long")
         return line
 
     async def skip(self, length: int) -> None:
@@ -193,10 +193,10 @@ class RequestReader:
                 await self._stream.more(1, self._now() + self._limits.body)
             except EOFError:
                 return
-            here = min(length, len(self._stream.have))
-            self._stream.used(here)
-            length -= here
+            offset = min(length, len(self._stream.have))
+            self._stream.used(offset)
+            length -= offset
 
-    def _deadline(self, begun: float, size: int) -> float:
+    def _deadline(self, started: float, size: int) -> float:
         """When a body of `size` bytes must have come."""
-        return begun + self._limits.body + size / self._limits.slowest
+        return started + self._limits.body + size / self._limits.slowest

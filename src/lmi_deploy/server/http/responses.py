@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.workers.batches import alphabetical
-from lmi_deploy.server.workers.protocol import Answer, Pair
+from lmi_deploy.server.workers.protocol import Pair, WorkerResponse
 
 JSON_TYPE: tuple[Pair, ...] = (("content-type", "application/json"),)
 NEVER_CACHED: tuple[Pair, ...] = (
@@ -28,7 +28,7 @@ _REASONS = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class Response:
     """One whole answer."""
 
     status: int
@@ -43,20 +43,20 @@ def pretty(value: object) -> bytes:
     return (text.translate({ord(char): escape for char, escape in _HTML_SAFE.items()}) + "\n").encode()
 
 
-def json_reply(value: object, status: int = 200, reason: str = "") -> Reply:
-    return Reply(status, JSON_TYPE, pretty(value), reason)
+def json_response(value: object, status: int = 200, reason: str = "") -> Response:
+    return Response(status, JSON_TYPE, pretty(value), reason)
 
 
-def refusal_reply(refusal: Refusal, status: int) -> Reply:
+def error_response(refusal: ErrorReply, status: int) -> Response:
     """`{code, type, message}`; a message of None is left out."""
-    told = {"code": status, "type": refusal.kind, "message": refusal.message}
-    return json_reply({k: v for k, v in told.items() if v is not None}, status, refusal.reason or "")
+    response = {"code": status, "type": refusal.kind, "message": refusal.message}
+    return json_response({k: v for k, v in response.items() if v is not None}, status, refusal.reason or "")
 
 
 def handler_headers(properties: Iterable[Pair]) -> list[Pair]:
     """What a handler set, sorted: the first letter case and the last value of each; never what is the server's to say.
 
-    Raises `Refusal` for a name or value that cannot stand in an HTTP head.
+    Raises `ErrorReply` for a name or value that cannot stand in an HTTP head.
     """
     kept: dict[str, Pair] = {}
     for name, value in properties:
@@ -80,13 +80,13 @@ def _check_header(name: str, value: str) -> None:
         )
 
 
-def _illegal(message: str) -> Refusal:
-    return Refusal(500, "IllegalArgumentException", message)
+def _illegal(message: str) -> ErrorReply:
+    return ErrorReply(500, "IllegalArgumentException", message)
 
 
-def reason_told(answer: Answer) -> str:
+def reason_phrase(response: WorkerResponse) -> str:
     """The handler's message, which is the reason of every status but 200."""
-    return "" if answer.code == 200 else answer.message
+    return "" if response.code == 200 else response.message
 
 
 def reason_of(status: int) -> str:
@@ -111,7 +111,7 @@ def head(status: int, reason: str, headers: Iterable[Pair]) -> bytes:
 
 
 def check_status(status: int, reason: str) -> None:
-    """`Refusal` for what is no HTTP status by the real server's library."""
+    """`ErrorReply` for what is no HTTP status by the real server's library."""
     if status < 0:
         raise _illegal(f"code : {status} (expected: >= 0)")
     if _LINE_END.search(reason):

@@ -25,11 +25,11 @@ class Stream(asyncio.BufferedProtocol):
         self._waiter: asyncio.Future[None] | None = None
         self._need = 1
         self._resting = False
-        self._behind: asyncio.Future[None] | None = None
+        self._drained: asyncio.Future[None] | None = None
         self._until = math.inf
         self._timer: asyncio.TimerHandle | None = None
         self._lost = False
-        self._farewell: asyncio.Future[None] | None = None
+        self._closing: asyncio.Future[None] | None = None
 
     @property
     def transport(self) -> asyncio.Transport:
@@ -49,9 +49,9 @@ class Stream(asyncio.BufferedProtocol):
 
     def take(self, size: int) -> bytes:
         """The first `size` bytes, which must be there."""
-        taken = bytes(memoryview(self.have)[:size])
+        used = bytes(memoryview(self.have)[:size])
         self.used(size)
-        return taken
+        return used
 
     async def more(self, need: int = 1, until: float = math.inf) -> None:
         """Until `need` bytes are there; EOFError when they cannot come, TimeoutError at `until` (the loop's clock)."""
@@ -82,7 +82,7 @@ class Stream(asyncio.BufferedProtocol):
     @property
     def full(self) -> bool:
         """Whether the other side is so far behind that it should be waited for, with `drain`."""
-        return self._behind is not None
+        return self._drained is not None
 
     @property
     def unsent(self) -> int:
@@ -91,8 +91,8 @@ class Stream(asyncio.BufferedProtocol):
 
     async def drain(self) -> None:
         """Until the other side has read enough; ConnectionError when it left."""
-        if self._behind is not None:
-            await self._behind
+        if self._drained is not None:
+            await self._drained
         if self.closing:
             raise ConnectionResetError("the other side left")
 
@@ -104,8 +104,8 @@ class Stream(asyncio.BufferedProtocol):
     async def closed(self) -> None:
         """Until all that was written is out, or cannot go out any more."""
         if self._transport is not None and not self._lost:
-            self._farewell = asyncio.get_running_loop().create_future()
-            await self._farewell
+            self._closing = asyncio.get_running_loop().create_future()
+            await self._closing
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -135,19 +135,19 @@ class Stream(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
         self._ended()
-        if self._farewell is not None and not self._farewell.done():
-            self._farewell.set_result(None)
+        if self._closing is not None and not self._closing.done():
+            self._closing.set_result(None)
         self.resume_writing()
         if self._timer is not None:
             self._timer.cancel()
 
     def pause_writing(self) -> None:
-        self._behind = asyncio.get_running_loop().create_future()
+        self._drained = asyncio.get_running_loop().create_future()
 
     def resume_writing(self) -> None:
-        if self._behind is not None and not self._behind.done():
-            self._behind.set_result(None)
-        self._behind = None
+        if self._drained is not None and not self._drained.done():
+            self._drained.set_result(None)
+        self._drained = None
 
     def _ended(self) -> None:
         self.at_end = True
@@ -176,12 +176,12 @@ class Stream(asyncio.BufferedProtocol):
         # One timer for many waits: a new one is set only when the old one has rung, which with short waits is seldom.
         self._until = until
         if self._timer is None and until < math.inf:
-            self._timer = asyncio.get_running_loop().call_at(until, self._look)
+            self._timer = asyncio.get_running_loop().call_at(until, self._poll)
         elif self._timer is not None and until < self._timer.when():
             self._timer.cancel()
-            self._timer = asyncio.get_running_loop().call_at(until, self._look)
+            self._timer = asyncio.get_running_loop().call_at(until, self._poll)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._timer = None
         if self._waiter is None or self._waiter.done():
             return

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lmi_deploy.server import error_responses
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.models.properties import ModelSettings, hash_order
-from lmi_deploy.server.models.property_values import true
+from lmi_deploy.server.models.property_values import parse_bool
 from lmi_deploy.server.workers.batches import alphabetical
 from lmi_deploy.server.workers.job_queue import Job
-from lmi_deploy.server.workers.protocol import Answer, Pair
-from lmi_deploy.server.workers.sync_worker import Shift, Spent
+from lmi_deploy.server.workers.protocol import Pair, WorkerResponse
+from lmi_deploy.server.workers.sync_worker import WorkerFailed, WorkerSession
 from lmi_deploy.server.workers.worker import LoadFailure
 
 FOLDER = "adapters"
@@ -36,11 +36,11 @@ class Adapter:
 
     @property
     def preload(self) -> bool:
-        return true(self.options.get("preload", "true"))
+        return parse_bool(self.options.get("preload", "true"))
 
     @property
     def pin(self) -> bool:
-        return true(self.options.get("pin", "false"))
+        return parse_bool(self.options.get("pin", "false"))
 
     def described(self) -> dict[str, object]:
         """As GET /models/NAME/adapters/NAME shows it."""
@@ -67,7 +67,7 @@ class Adapter:
         if self.alias is not None:
             properties.append(("alias", self.alias))
         entries = [(key, content[key].encode()) for key in hash_order(content)] if content else []
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[WorkerResponse] = asyncio.get_running_loop().create_future()
         return Job(alphabetical(properties), [*entries], lambda: False, future, alone=True)
 
 
@@ -80,15 +80,15 @@ class Outcome:
 
 
 async def outcome_of(job: Job, settings: ModelSettings) -> Outcome:
-    """The handler's answer; `Refusal` when there is none within predict_timeout, which a synchronous worker sees to.
+    """The handler's answer; `ErrorReply` when there is none within predict_timeout, which a synchronous worker sees to.
 
     A synchronous handler tells it by code and message of its Output, an asynchronous one by the first piece.
     """
     try:
         async with asyncio.timeout(settings.limits.predict_timeout if settings.async_mode else None):
-            answer = await job.answer
-            if not answer.streamed:
-                return Outcome(answer.code, answer.message)
+            response = await job.response
+            if not response.streamed:
+                return Outcome(response.code, response.message)
             frame = await job.frames.get()
     except TimeoutError as exc:
         raise error_responses.timed_out() from exc
@@ -97,8 +97,8 @@ async def outcome_of(job: Job, settings: ModelSettings) -> Outcome:
     if frame.lost:
         raise error_responses.disconnected()
     text = frame.blob.decode("utf-8", "replace").strip()
-    failed_because = answer.code >= 300 and answer.message not in ("", "OK")
-    return Outcome(answer.code, answer.message if failed_because else text)
+    failed_because = response.code >= 300 and response.message not in ("", "OK")
+    return Outcome(response.code, response.message if failed_because else text)
 
 
 class Adapters:
@@ -123,13 +123,13 @@ class Adapters:
         return self._kept.get(name)
 
     def add(self, adapter: Adapter) -> None:
-        """`Refusal` 409 for a name that is taken."""
+        """`ErrorReply` 409 for a name that is taken."""
         if adapter.name in self._kept:
             message = (
                 f"The adapter {adapter.alias or adapter.name} already exists. If you want to replace it, please "
                 "unregister before registering a new adapter with the same name."
             )
-            raise Refusal(409, "IllegalArgumentException", message)
+            raise ErrorReply(409, "IllegalArgumentException", message)
         self._kept[adapter.name] = adapter
 
     def replace(self, adapter: Adapter) -> None:
@@ -142,17 +142,17 @@ class Adapters:
         """Why a request whose query or form names this adapter is not run; empty where it is."""
         return f"The adapter {name} has not been registered" if name not in (None, *self._kept) else ""
 
-    async def introduce_to(self, shift: Shift) -> None:
+    async def introduce_to(self, session: WorkerSession) -> None:
         """Register all of them with a worker that has just started; `LoadFailure` when it does not outlive that."""
         for adapter in self:
             job = adapter.registering()
             try:
-                await shift.serve((job,), lambda: None)
+                await session.serve((job,), lambda: None)
                 outcome = await outcome_of(job, self._settings)
-            except Spent as exc:
-                why = f"register_adapter of {adapter.name}: {exc.told}"
+            except WorkerFailed as exc:
+                why = f"register_adapter of {adapter.name}: {exc.text}"
                 raise LoadFailure("adapters", why, worker_exit=None, last_lines=()) from exc
-            except Refusal as exc:
+            except ErrorReply as exc:
                 self._failed(adapter.name, str(exc))
             else:
                 if outcome.code >= 300:

@@ -41,7 +41,7 @@ class _Check:
         self._members = members
 
     def folder(self, folder: Path) -> str:
-        if reason := self._way(folder):
+        if reason := self._check_path(folder):
             return reason
         for root, folders, files in os.walk(folder):
             for name in (*folders, *files):
@@ -53,9 +53,9 @@ class _Check:
     def _link(self, link: Path) -> str:
         """A link's own permissions mean nothing; what it leads to, and the way there, do."""
         target = link.resolve()
-        return self._way(target) if target.exists() else ""
+        return self._check_path(target) if target.exists() else ""
 
-    def _way(self, path: Path) -> str:
+    def _check_path(self, path: Path) -> str:
         """The path and all that is above it."""
         reasons = (self._one(one, sticky=one != path) for one in (path, *path.parents))
         return next((reason for reason in reasons if reason), "")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmi_deploy.server.models.model_name import name_in, name_of
-from lmi_deploy.server.models.property_values import BadSettings
+from lmi_deploy.server.models.property_values import InvalidSettings
 from lmi_deploy.server.models.registration import Overrides
 
 _ARCHIVE = re.compile(r"\.(tar|tar\.gz|tar\.bz2|tar\.z|tgz|zip|gz)$", re.IGNORECASE)
@@ -27,7 +27,7 @@ class StartupModel:
 
 
 def startup_models(folder: Path, name: str, keys: Mapping[str, str]) -> list[StartupModel]:
-    """`BadSettings` where `load_models` names a folder that is not there."""
+    """`InvalidSettings` where `load_models` names a folder that is not there."""
     stated = keys.get("load_models", "") or "ALL"
     match stated.upper():
         case "NONE":
@@ -58,7 +58,7 @@ def _entry(store: Path, text: str) -> StartupModel:
     path = Path(url.removeprefix("file://").removeprefix("file:"))
     folder = next((at for at in (store / path, path) if at.is_dir()), None)
     if folder is None:
-        raise BadSettings(f"load_models={text}: no folder {path} in {store}")
+        raise InvalidSettings(f"load_models={text}: no folder {path} in {store}")
     parts: list[str] = (stated or "").split(":")
     name, version, engine, devices = (parts + [""] * 3)[:4]
     keys = {key: value for key, value in (("engine", engine), ("load_on_devices", devices)) if value}

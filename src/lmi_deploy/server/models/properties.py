@@ -14,13 +14,13 @@ from pathlib import Path
 
 from lmi_deploy.domain.java_properties import parse_properties
 from lmi_deploy.server.models.lmi_defaults import is_engine, recommended, service
-from lmi_deploy.server.models.property_values import BadSettings, integer, number, true
-from lmi_deploy.server.workers.devices import Place, mpi, placed
+from lmi_deploy.server.models.property_values import InvalidSettings, integer, number, parse_bool
+from lmi_deploy.server.workers.devices import DevicePlacement, mpi, placed
 
 PROPERTIES_FILE = "serving.properties"
 BUILT_IN_HANDLER = "djl_python.huggingface"
 
-_SHOUTED = re.compile(r"[A-Z_0-9]+")
+_UPPER_CASE_KEYS = re.compile(r"[A-Z_0-9]+")
 _SERVING = {"SERVING_MIN_WORKERS": "minWorkers", "SERVING_MAX_WORKERS": "maxWorkers"}
 _SAGEMAKER = {
     "SAGEMAKER_NUM_MODEL_WORKERS": ("minWorkers", "maxWorkers"),
@@ -32,12 +32,12 @@ _WORKERS = {f"{device}{bound}Workers" for device in ("", "cpu.") for bound in ("
 _HEALTH_OVERRIDES = ("SERVING_HEALTH_CHECK_OVERRIDE", "SAGEMAKER_HEALTH_CHECK_OVERRIDE")
 
 
-class UnknownEngine(BadSettings):
+class UnknownEngine(InvalidSettings):
     """Nothing in the folder says by what it is to be served."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ServerLimits:
     """Numbers that steer the queue and the workers of one model; times in seconds."""
 
     batch_size: int
@@ -62,8 +62,8 @@ class ModelSettings:
     async_mode: bool
     never_fails: bool
     initialise: Mapping[str, str]
-    limits: Limits
-    places: tuple[Place, ...]
+    limits: ServerLimits
+    places: tuple[DevicePlacement, ...]
     one_engine: bool = False
     """Its worker is a whole inference engine, and nothing says how many workers there are."""
     parallel_loading: bool = False
@@ -78,7 +78,7 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ServerDefaults:
     """What a model is resolved against, besides its own files.
 
     `defaults` are the server's own (config.properties, SERVING_*); `over` is said by a registration and beats the file.
@@ -121,35 +121,35 @@ def _option_key(name: str) -> str:
         return "engine"
     if name == "ENTRYPOINT":
         return "option.entryPoint"
-    return f"option.{name.lower() if _SHOUTED.fullmatch(name) else name}"
+    return f"option.{name.lower() if _UPPER_CASE_KEYS.fullmatch(name) else name}"
 
 
-def resolve(folder: Path, *, name: str, around: Surroundings) -> ModelSettings:
+def resolve(folder: Path, *, name: str, around: ServerDefaults) -> ModelSettings:
     """Settings of the model in `folder`."""
     defaults, environ = around.defaults, around.environ
     merged = merged_properties(folder, environ)
     _check_engine(folder, {**merged, **around.over})
     merged = recommended(folder, merged, environ) | merged
     # What a registration says counts, but is not told to the handler.
-    said = {**merged, **around.over}
-    limits = _limits(said, defaults, environ)
+    response = {**merged, **around.over}
+    limits = _limits(response, defaults, environ)
     entry, fallback = _entry_points(folder, name, merged, environ)
-    one_engine = is_engine(entry or fallback) and not _WORKERS & said.keys()
+    one_engine = is_engine(entry or fallback) and not _WORKERS & response.keys()
     return ModelSettings(
         name=name,
         folder=folder,
         entry_point=entry,
         recommended_entry_point=fallback,
         handler=merged.get("option.handler", "handle"),
-        async_mode=true(merged.get("option.async_mode", "")),
-        never_fails=any(true(environ.get(name, "")) for name in _HEALTH_OVERRIDES),
+        async_mode=parse_bool(merged.get("option.async_mode", "")),
+        never_fails=any(parse_bool(environ.get(name, "")) for name in _HEALTH_OVERRIDES),
         initialise=_initialise(merged, limits.batch_size),
         limits=limits,
-        places=placed(said, defaults, environ, around.gpus, one_engine=one_engine),
+        places=placed(response, defaults, environ, around.gpus, one_engine=one_engine),
         one_engine=one_engine,
-        parallel_loading=true(merged.get("option.parallel_loading", "")),
+        parallel_loading=parse_bool(merged.get("option.parallel_loading", "")),
         mpi=mpi(merged),
-        enable_lora=true(merged.get("option.enable_lora", "")),
+        enable_lora=parse_bool(merged.get("option.enable_lora", "")),
         pipeline_parallel_degree=number([merged], "option.pipeline_parallel_degree", 1),
         python=merged.get("option.pythonExecutable"),
         extra_environment=_pairs(merged.get("option.env", "")),
@@ -159,7 +159,7 @@ def resolve(folder: Path, *, name: str, around: Surroundings) -> ModelSettings:
 def _check_engine(folder: Path, merged: Mapping[str, str]) -> None:
     engine = merged.get("engine", "Python")
     if engine not in ("Python", "MPI"):
-        raise BadSettings(f"{folder / PROPERTIES_FILE}: Deep learning engine not found: {engine}")
+        raise InvalidSettings(f"{folder / PROPERTIES_FILE}: Deep learning engine not found: {engine}")
 
 
 def _entry_points(
@@ -168,7 +168,7 @@ def _entry_points(
     has_model = "option.model_id" in merged or (folder / "config.json").is_file()
     stated = merged.get("option.entryPoint") or environ.get("DJL_ENTRY_POINT", "")
     built_in = BUILT_IN_HANDLER
-    if true(merged.get("option.async_mode", "")):
+    if parse_bool(merged.get("option.async_mode", "")):
         built_in = service(environ) or built_in
     if stated:
         _check_entry_point(folder, stated)
@@ -176,7 +176,7 @@ def _entry_points(
     named = ("model.py", f"{merged.get('option.modelName', name)}.py")
     own = next((file for file in named if (folder / file).is_file()), "")
     if not own and not has_model:
-        kind = BadSettings if "engine" in merged else UnknownEngine
+        kind = InvalidSettings if "engine" in merged else UnknownEngine
         raise kind(
             f"{folder}: no model.py, no option.entryPoint, no option.model_id and no config.json: .py file not found"
         )
@@ -185,7 +185,7 @@ def _entry_points(
 
 def _check_entry_point(folder: Path, stated: str) -> None:
     if stated.endswith(".py") and not (folder / stated).is_file():
-        raise BadSettings(f"{folder}: entryPoint {stated} does not exist")
+        raise InvalidSettings(f"{folder}: entryPoint {stated} does not exist")
 
 
 def _initialise(merged: Mapping[str, str], batch_size: int) -> dict[str, str]:
@@ -222,15 +222,17 @@ def _pairs(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in split}
 
 
-def _limits(merged: Mapping[str, str], defaults: Mapping[str, str], environ: Mapping[str, str]) -> Limits:
+def _limits(
+    merged: Mapping[str, str], defaults: Mapping[str, str], environ: Mapping[str, str]
+) -> ServerLimits:
     stated = partial(number, (merged, defaults))
     threshold = integer("SERVING_RETRY_THRESHOLD", environ.get("SERVING_RETRY_THRESHOLD", "0"))
     predict = _seconds(environ.get("PREDICT_TIMEOUT"), 120)
     loading = _seconds(environ.get("MODEL_LOADING_TIMEOUT"), 240)
     queue = stated("job_queue_size", 1000)
     if queue < 1:
-        raise BadSettings(f"job_queue_size={queue}: the queue needs room for 1 request or more")
-    return Limits(
+        raise InvalidSettings(f"job_queue_size={queue}: the queue needs room for 1 request or more")
+    return ServerLimits(
         batch_size=stated("batch_size", 1, "max_dynamic_batch_size"),
         max_batch_delay=stated("max_batch_delay", 100) / 1000,
         max_idle_time=stated("max_idle_time", 60),

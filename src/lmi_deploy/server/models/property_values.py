@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 _JAVA_OPTIONS = ("JAVA_OPTS", "SAGEMAKER_MODEL_SERVER_VMARGS")
 
 
-class BadSettings(Exception):
+class InvalidSettings(Exception):
     """The model folder, or the server's own file, cannot be served as it is written."""
 
 
@@ -21,10 +21,10 @@ def integer(key: str, text: str) -> int:
     if _INTEGER.fullmatch(text) and -(2**31) <= int(text) < 2**31:
         return int(text)
     blank = "; remove the blank" if text != text.strip() else ""
-    raise BadSettings(f'{key}={text}: For input string: "{text}"{blank}')
+    raise InvalidSettings(f'{key}={text}: For input string: "{text}"{blank}')
 
 
-def true(text: str) -> bool:
+def parse_bool(text: str) -> bool:
     """As Java reads a truth."""
     return text.strip().lower() == "true"
 

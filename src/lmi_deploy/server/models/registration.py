@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmi_deploy.server import error_responses
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.http.parser import Request
 from lmi_deploy.server.models.model_name import name_in
 
@@ -59,36 +59,36 @@ class Registration:
 
 
 def read_registration(request: Request, query: Mapping[str, str]) -> Registration:
-    """From a JSON body, or else from the query; never from both. `Refusal` for what the real server refuses."""
+    """From a JSON body, or else from the query; never from both. `ErrorReply` for what the real server refuses."""
     kind = (request.header("content-type") or "").split(";")[0].strip().lower()
-    asked = _body(request.body) if kind == "application/json" else dict(query)
-    if "url" not in asked and kind == "application/json":
-        raise Refusal(500, "NullPointerException", _NULL_URL)
-    if "url" not in asked:
+    requested = _body(request.body) if kind == "application/json" else dict(query)
+    if "url" not in requested and kind == "application/json":
+        raise ErrorReply(500, "NullPointerException", _NULL_URL)
+    if "url" not in requested:
         raise error_responses.bad_request("Parameter url is required.")
-    stated = {key: _integer(asked[name]) for name, key in _NUMBERS.items() if asked.get(name)}
+    stated = {key: _integer(requested[name]) for name, key in _NUMBERS.items() if requested.get(name)}
     keys = {key: str(number) for key, number in stated.items() if number >= 0}
-    keys |= {key: asked[name] for name, key in _TEXTS.items() if asked.get(name)}
+    keys |= {key: requested[name] for name, key in _TEXTS.items() if requested.get(name)}
     return Registration(
-        url=asked["url"],
-        name=asked.get("model_name") or name_in(asked["url"]),
-        synchronous=asked.get("synchronous", "true").lower() == "true",
-        over=Overrides(version=asked.get("model_version"), url=asked["url"], keys=keys),
+        url=requested["url"],
+        name=requested.get("model_name") or name_in(requested["url"]),
+        synchronous=requested.get("synchronous", "true").lower() == "true",
+        over=Overrides(version=requested.get("model_version"), url=requested["url"], keys=keys),
     )
 
 
 def _body(raw: bytes) -> dict[str, str]:
     try:
-        said = json.loads(raw)
+        output = json.loads(raw)
     except (ValueError, RecursionError) as exc:
-        raise Refusal(500, "JsonSyntaxException", str(exc)) from exc
-    if not isinstance(said, dict):
+        raise ErrorReply(500, "JsonSyntaxException", str(exc)) from exc
+    if not isinstance(output, dict):
         return {}
-    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in said.items()}
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in output.items()}
 
 
 def _integer(text: str) -> int:
     try:
         return int(text)
     except ValueError as exc:
-        raise Refusal(409, "NumberFormatException", f'For input string: "{text}"') from exc
+        raise ErrorReply(409, "NumberFormatException", f'For input string: "{text}"') from exc

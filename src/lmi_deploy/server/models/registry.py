@@ -11,10 +11,10 @@ from lmi_deploy.server import cloud_differences, error_responses
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models.archives import ModelArchives
-from lmi_deploy.server.models.properties import ModelSettings, Surroundings, resolve
+from lmi_deploy.server.models.properties import ModelSettings, ServerDefaults, resolve
 from lmi_deploy.server.models.registration import Overrides
-from lmi_deploy.server.workers.group import Group, Slot, Status
-from lmi_deploy.server.workers.pool import NewShift, Pool
+from lmi_deploy.server.workers.group import Group, GroupStatus, Slot
+from lmi_deploy.server.workers.pool import NewSession, Pool
 from lmi_deploy.server.workers.pool_log import PoolLog
 
 _AS_IT_IS = Overrides()
@@ -26,8 +26,8 @@ class Models:
     def __init__(
         self,
         *,
-        new_shift: NewShift,
-        surroundings: Surroundings,
+        new_shift: NewSession,
+        defaults: ServerDefaults,
         archives: ModelArchives,
         log: Log,
         metrics: Metrics,
@@ -37,7 +37,7 @@ class Models:
         self._pools: dict[tuple[str, str | None], Pool] = {}
         self._turns: dict[str, int] = {}
         self._new_shift = new_shift
-        self._surroundings = surroundings
+        self._surroundings = defaults
         self._log = log
         self._metrics = metrics
         self._numbers = itertools.count(1)
@@ -80,7 +80,7 @@ class Models:
     ) -> Pool:
         """A pool for the model in `folder`, its workers not yet started."""
         clock = asyncio.get_running_loop().time
-        begun = clock()
+        started = clock()
         self._log.djl("ModelStore", f"Initializing model: {name}=file:{folder}/")
         settings = self._resolved(folder, name, overrides)
         if settings.entry_point and settings.initialise.get("rolling_batch", "disable") != "disable":
@@ -96,7 +96,7 @@ class Models:
             numbers=self._numbers,
             metrics=self._metrics,
         )
-        pool.read_in = clock() - begun
+        pool.read_in = clock() - started
         self._pools[name, overrides.version] = pool
         if startup:
             self.startup.append(name)
@@ -150,14 +150,14 @@ def described(pool: Pool, *, startup: bool) -> dict[str, object]:
 
 def health(pool: Pool) -> str:
     """The word that /ping and a description use."""
-    if pool.status is Status.READY:
+    if pool.status is GroupStatus.READY:
         return "Healthy"
-    return "Unhealthy" if pool.begun and not pool.failed else str(pool.status)
+    return "Unhealthy" if pool.has_started and not pool.failed else str(pool.status)
 
 
 def _word(pool: Pool) -> str:
     # A model whose workers are being started counts as ready in a list already.
-    return "READY" if pool.begun and not pool.failed else str(pool.status)
+    return "READY" if pool.has_started and not pool.failed else str(pool.status)
 
 
 def _url(pool: Pool) -> str:

@@ -13,13 +13,13 @@ from lmi_deploy.server.log import Log
 from lmi_deploy.server.workers.batches import alphabetical
 from lmi_deploy.server.workers.connection import WorkerLost
 from lmi_deploy.server.workers.job_queue import Frame, Job
-from lmi_deploy.server.workers.protocol import Answer, WireError, unpack_map
-from lmi_deploy.server.workers.sync_worker import Following, Spent
+from lmi_deploy.server.workers.protocol import WireError, WorkerResponse, unpack_map
+from lmi_deploy.server.workers.sync_worker import Following, WorkerFailed
 from lmi_deploy.server.workers.worker import Worker
 
 TRACKING = "request_tracking_id"
-FRAMES_KEPT = 65_536  # for a client that reads slower than its answer comes; one more and it is cut off
-PENDING_KEPT = 4096
+MAX_FRAMES = 65_536  # for a client that reads slower than its answer comes; one more and it is cut off
+MAX_PENDING = 4096
 
 
 @dataclass(slots=True)
@@ -31,12 +31,12 @@ class _Request:
     last: bool = False
 
 
-class AsyncShift:
+class AsyncWorkerSession:
     """Sends at once and returns; one reader hands every piece to the job it belongs to."""
 
     def __init__(self, worker: Worker, log: Log) -> None:
-        self.lost: asyncio.Future[Spent] = asyncio.get_running_loop().create_future()
-        self.ahead: Sequence[Job] = ()  # everything is sent at once, and nothing waited for
+        self.worker_lost: asyncio.Future[WorkerFailed] = asyncio.get_running_loop().create_future()
+        self.fetched: Sequence[Job] = ()  # everything is sent at once, and nothing waited for
         self._worker = worker
         self._log = log
         self._pending: dict[str, _Request] = {}
@@ -57,7 +57,7 @@ class AsyncShift:
         await self._worker.stop()
 
     async def finished(self) -> None:
-        while self._pending and not self.lost.done():
+        while self._pending and not self.worker_lost.done():
             await asyncio.sleep(0.05)
             self._forget_abandoned(0)
 
@@ -68,7 +68,7 @@ class AsyncShift:
     async def _send(self, job: Job) -> None:
         job.frames = asyncio.Queue()  # unbounded: one slow reader must not hold up the others
         tracking = str(uuid.uuid4())
-        self._forget_abandoned(PENDING_KEPT)
+        self._forget_abandoned(MAX_PENDING)
         self._pending[tracking] = _Request(job)
         try:
             await self._worker.send(alphabetical([*job.properties, (TRACKING, tracking)]), job.content)
@@ -88,52 +88,52 @@ class AsyncShift:
     async def _read(self) -> None:
         try:
             while True:
-                self._arrived(await self._worker.answer())
+                self._arrived(await self._worker.read_response())
         except (WorkerLost, WireError) as exc:
             self._fail_pending()
-            if not self.lost.done():
-                self.lost.set_result(Spent(error_responses.disconnected(), str(exc)))
+            if not self.worker_lost.done():
+                self.worker_lost.set_result(WorkerFailed(error_responses.disconnected(), str(exc)))
 
-    def _arrived(self, answer: Answer) -> None:
-        tracking = next((value for key, value in answer.properties if key == TRACKING), "")
+    def _arrived(self, response: WorkerResponse) -> None:
+        tracking = next((value for key, value in response.properties if key == TRACKING), "")
         request = self._pending.get(tracking)
         if request is None:
             self._log.warn("an answer after the last one", request_tracking_id=tracking)
             return
         job = request.job
-        if answer.code != 200:
-            head = Answer(answer.code, "OK", streamed=True)
-            self._end(tracking, job, head=head, blob=_failure(answer.code, answer.message))
+        if response.code != 200:
+            head = WorkerResponse(response.code, "OK", streamed=True)
+            self._end(tracking, job, head=head, blob=_failure(response.code, response.message))
             return
         try:
-            self._piece(tracking, request, answer)
+            self._chunk(tracking, request, response)
         except WireError:
-            job.settle(Answer(500, "OK", answer.properties, streamed=True))
+            job.settle(WorkerResponse(500, "OK", response.properties, streamed=True))
             raise
 
-    def _piece(self, tracking: str, request: _Request, answer: Answer) -> None:
+    def _chunk(self, tracking: str, request: _Request, response: WorkerResponse) -> None:
         """As `Request.addResponse` of the real server: what a piece leaves out stays as the one before said it."""
-        piece = unpack_map(answer.content[0][1] if answer.content else b"")
+        chunk = unpack_map(response.content[0][1] if response.content else b"")
         job = request.job
-        request.data = piece.get("data", request.data)
-        request.last = piece["last"].lower() == "true" if "last" in piece else request.last
+        request.data = chunk.get("data", request.data)
+        request.last = chunk["last"].lower() == "true" if "last" in chunk else request.last
         if not request.data and not request.last:
             return  # an error, too: its client waits until chunked_read_timeout, as there
-        if "code" in piece:
-            code, error = _code(piece["code"]), piece.get("error")
-            told = {"error": error, "code": code} if error is not None else {"code": code}
-            blob = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
-            head = Answer(code, error or "", answer.properties, streamed=True)
+        if "code" in chunk:
+            code, error = _code(chunk["code"]), chunk.get("error")
+            fields = {"error": error, "code": code} if error is not None else {"code": code}
+            blob = json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()
+            head = WorkerResponse(code, error or "", response.properties, streamed=True)
             self._end(tracking, job, head=head, blob=blob)
             return
         if request.data is None:
             raise WireError("the answer of an async handler has no data")
-        job.settle(Answer(200, "OK", answer.properties, streamed=True))
+        job.settle(WorkerResponse(200, "OK", response.properties, streamed=True))
         self._deliver(job, Frame(request.data.encode(), last=request.last))
         if request.last:
             del self._pending[tracking]
 
-    def _end(self, tracking: str, job: Job, *, head: Answer, blob: bytes) -> None:
+    def _end(self, tracking: str, job: Job, *, head: WorkerResponse, blob: bytes) -> None:
         job.settle(head)
         self._deliver(job, Frame(blob, last=True))
         self._pending.pop(tracking, None)
@@ -141,7 +141,7 @@ class AsyncShift:
     def _deliver(self, job: Job, frame: Frame) -> None:
         if job.abandoned:
             return
-        if job.frames.qsize() > FRAMES_KEPT:
+        if job.frames.qsize() > MAX_FRAMES:
             job.abandon()
             job.frames.put_nowait(Frame(lost=True))
         else:
@@ -149,7 +149,7 @@ class AsyncShift:
 
     def _fail_pending(self) -> None:
         for tracking, request in list(self._pending.items()):
-            lost = Answer(500, "OK", streamed=True)
+            lost = WorkerResponse(500, "OK", streamed=True)
             self._end(tracking, request.job, head=lost, blob=_compact(500, "Inference Engine Failure"))
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lmi_deploy.server import error_responses
 from lmi_deploy.server.workers.job_queue import Job
-from lmi_deploy.server.workers.protocol import Answer, Entry, Pair
+from lmi_deploy.server.workers.protocol import Entry, Pair, WorkerResponse
 
 _OUTPUT = re.compile(r"batch_(\d+)\.(.*)", re.DOTALL)
 
@@ -30,20 +30,22 @@ def request_of(jobs: Sequence[Job], handler: str) -> tuple[list[Pair], list[Entr
     return alphabetical(properties), content
 
 
-def split(answer: Answer, size: int) -> list[Answer]:
+def split(response: WorkerResponse, size: int) -> list[WorkerResponse]:
     """One answer per job; code, message and properties are shared. Raises `Refusal` when they do not match."""
-    if answer.code >= 300:
-        return [answer] * size
-    if len(answer.content) != size:
-        found = 1 if answer.streamed else len(answer.content)
+    if response.code >= 300:
+        return [response] * size
+    if len(response.content) != size:
+        found = 1 if response.streamed else len(response.content)
         raise error_responses.untranslatable(f"Batch output size mismatch, expected: {size}, actual: {found}")
-    parts: list[Answer | None] = [None] * size
-    for key, blob in answer.content:
+    parts: list[WorkerResponse | None] = [None] * size
+    for key, blob in response.content:
         if key is None:
-            raise error_responses.broken_by_null_key()
+            raise error_responses.null_key_error()
         matched = _OUTPUT.fullmatch(key)
         if matched is None or int(matched[1]) >= size:
             raise error_responses.untranslatable(f"Unexpected batch output key: {key}")
-        part = Answer(answer.code, answer.message, answer.properties, ((matched[2] or None, blob),))
+        part = WorkerResponse(
+            response.code, response.message, response.properties, ((matched[2] or None, blob),)
+        )
         parts[int(matched[1])] = part
-    return [part or Answer(answer.code, answer.message, answer.properties) for part in parts]
+    return [part or WorkerResponse(response.code, response.message, response.properties) for part in parts]

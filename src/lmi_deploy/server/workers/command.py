@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmi_deploy.server.models.properties import ModelSettings
-from lmi_deploy.server.workers.devices import Place, visible
+from lmi_deploy.server.workers.devices import DevicePlacement, visible
 
 FIRST_NUMBER = 19000
 WORKER_ENTRY = Path(__file__).parent / "worker_entry.py"
@@ -47,7 +47,7 @@ class Command:
 
     engine: Engine
     settings: ModelSettings
-    place: Place
+    place: DevicePlacement
     number: int
 
     @property
@@ -122,8 +122,8 @@ class Command:
         ]
 
     def _mpirun(self) -> list[str]:
-        told = [f"CUDA_VISIBLE_DEVICES={visible(self.place, self.engine.environ)}", f"MASTER_ADDR={MASTER}"]
-        exports = [*_MPI_EXPORTS, *told, f"MASTER_PORT={self.number}", "MKL_DYNAMIC=FALSE"]
+        lines = [f"CUDA_VISIBLE_DEVICES={visible(self.place, self.engine.environ)}", f"MASTER_ADDR={MASTER}"]
+        exports = [*_MPI_EXPORTS, *lines, f"MASTER_PORT={self.number}", "MKL_DYNAMIC=FALSE"]
         return [
             *("mpirun", "-np", str(self.ranks), "--allow-run-as-root", "--bind-to", "none"),
             *("--mca", "btl_vader_single_copy_mechanism", "none", "--tag-output"),

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 
 from lmi_deploy.server.http.stream import Stream
-from lmi_deploy.server.workers.protocol import Answer, WireError, WireReader
+from lmi_deploy.server.workers.protocol import WireError, WireReader, WorkerResponse
 
 LOCALHOST = "127.0.0.1"
 
@@ -16,7 +16,7 @@ class WorkerLost(Exception):
     """The worker's process or connection is gone."""
 
 
-class Line:
+class WorkerConnection:
     """Asked one thing at a time; `WorkerLost` when nobody answers there any more."""
 
     def __init__(self, stream: Stream, *, largest: int) -> None:
@@ -40,10 +40,10 @@ class Line:
             except ConnectionError as exc:
                 raise WorkerLost("Python worker disconnected.") from exc
 
-    async def answer(self, until: float = math.inf) -> Answer:
+    async def read_response(self, until: float = math.inf) -> WorkerResponse:
         """TimeoutError when there is none by `until`, by the loop's clock."""
         try:
-            return await self._reader.answer(until)
+            return await self._reader.read_response(until)
         except (EOFError, WireError) as exc:
             raise WorkerLost("Python worker disconnected.") from exc
 
@@ -58,7 +58,7 @@ class Line:
         self._stream.close()
 
 
-async def connected(place: Path | int, *, largest: int) -> Line:
+async def connected(place: Path | int, *, largest: int) -> WorkerConnection:
     """A line to a Unix socket or to a port of this machine; OSError when nobody listens there."""
     loop = asyncio.get_running_loop()
     stream = Stream()
@@ -66,4 +66,4 @@ async def connected(place: Path | int, *, largest: int) -> Line:
         await loop.create_unix_connection(lambda: stream, str(place))
     else:
         await loop.create_connection(lambda: stream, LOCALHOST, place)
-    return Line(stream, largest=largest)
+    return WorkerConnection(stream, largest=largest)

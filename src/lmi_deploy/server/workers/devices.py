@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lmi_deploy.server.models.property_values import BadSettings, integer, number, true
+from lmi_deploy.server.models.property_values import InvalidSettings, integer, number, parse_bool
 
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 _NAMED = re.compile(r"(gpu|nc)?(\d+)")
 
 
@@ -28,7 +28,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class DevicePlacement:
     """A device with the bounds for its workers. `span`: how many devices one worker has from this on; 0: not split."""
 
     device: Device
@@ -37,28 +37,28 @@ class Place:
     span: int = 0
 
 
-def gpus_here(environ: Mapping[str, str]) -> int:
+def detect_gpus(environ: Mapping[str, str]) -> int:
     """NVIDIA devices that a process started with this environment can see. Asks the driver's tool; blocking."""
     tool = shutil.which("nvidia-smi", path=environ.get("PATH"))
     if tool is None:
         return 0
-    asked = [tool, "--query-gpu=index", "--format=csv,noheader"]
+    requests = [tool, "--query-gpu=index", "--format=csv,noheader"]
     try:
-        seen = subprocess.run(
-            asked, capture_output=True, text=True, timeout=_PATIENCE, env=dict(environ), check=True
+        observed = subprocess.run(
+            requests, capture_output=True, text=True, timeout=_TIMEOUT, env=dict(environ), check=True
         )
     except (OSError, subprocess.SubprocessError):
         return 0
-    shown = _shown(environ)
-    found = len(seen.stdout.split())
+    shown = _visible_devices(environ)
+    found = len(observed.stdout.split())
     return found if shown is None else min(found, len(shown))
 
 
-def visible(place: Place, environ: Mapping[str, str]) -> str:
+def visible(place: DevicePlacement, environ: Mapping[str, str]) -> str:
     """CUDA_VISIBLE_DEVICES of a worker that is split over several devices, in the names the server itself was given."""
-    wanted = range(place.device.number, place.device.number + place.span)
-    shown = _shown(environ)
-    return ",".join(str(one) if shown is None else shown[one] for one in wanted)
+    required = range(place.device.number, place.device.number + place.span)
+    shown = _visible_devices(environ)
+    return ",".join(str(one) if shown is None else shown[one] for one in required)
 
 
 def placed(
@@ -68,8 +68,8 @@ def placed(
     gpus: int,
     *,
     one_engine: bool = False,
-) -> tuple[Place, ...]:
-    """`BadSettings` where there are not enough devices, as the real server does not start then.
+) -> tuple[DevicePlacement, ...]:
+    """`InvalidSettings` where there are not enough devices, as the real server does not start then.
 
     `one_engine`: a worker is a whole inference engine, so a processor has no more of them than a GPU unless stated.
     """
@@ -84,10 +84,10 @@ def placed(
 
 
 def mpi(merged: Mapping[str, str]) -> bool:
-    return merged.get("engine") == "MPI" or true(merged.get("option.mpi_mode", ""))
+    return merged.get("engine") == "MPI" or parse_bool(merged.get("option.mpi_mode", ""))
 
 
-def _shown(environ: Mapping[str, str]) -> list[str] | None:
+def _visible_devices(environ: Mapping[str, str]) -> list[str] | None:
     stated = environ.get("CUDA_VISIBLE_DEVICES")
     return None if stated is None else [name.strip() for name in stated.split(",") if name.strip()]
 
@@ -100,7 +100,7 @@ def _degree(merged: Mapping[str, str], gpus: int) -> int:
 def _every(degree: int, gpus: int) -> list[Device]:
     step = max(degree, 1)
     if gpus and gpus < step:
-        raise BadSettings(f"GPU devices are not enough to run {degree} partitions.")
+        raise InvalidSettings(f"GPU devices are not enough to run {degree} partitions.")
     return [Device("gpu", first) for first in range(0, gpus - step + 1, step)]
 
 
@@ -110,11 +110,11 @@ def _named(name: str) -> Device:
         return Device()
     found = _NAMED.fullmatch(name)
     if found is None:
-        raise BadSettings(f"load_on_devices: {name}: a number, gpuN, ncN, cpu or -1 is expected")
+        raise InvalidSettings(f"load_on_devices: {name}: a number, gpuN, ncN, cpu or -1 is expected")
     return Device(found[1] or "gpu", int(found[2]))
 
 
-def _place(device: Device, merged: Mapping[str, str], usual: int, degree: int) -> Place:
+def _place(device: Device, merged: Mapping[str, str], usual: int, degree: int) -> DevicePlacement:
     """`usual`: how many workers a processor has where nothing is stated."""
     # The real server ignores minWorkers and maxWorkers of config.properties: only the model's own count.
     sources = (merged,)
@@ -124,22 +124,22 @@ def _place(device: Device, merged: Mapping[str, str], usual: int, degree: int) -
     if device.kind == "gpu" and degree and not {"maxWorkers", "gpu.maxWorkers"} & merged.keys():
         low = high = 1
     span = degree if device.kind == "gpu" else 0
-    return Place(device=device, low=min(low, high), high=high, span=span)
+    return DevicePlacement(device=device, low=min(low, high), high=high, span=span)
 
 
-def _under_mpi(merged: Mapping[str, str], degree: int, gpus: int) -> tuple[Place, ...]:
+def _under_mpi(merged: Mapping[str, str], degree: int, gpus: int) -> tuple[DevicePlacement, ...]:
     degree = degree or gpus
     if not gpus or gpus < degree:
-        raise BadSettings(
+        raise InvalidSettings(
             f"engine=MPI: GPU devices are not enough to run {degree} partitions: {gpus} here. "
             "It runs one process per GPU under mpirun; engine=Python needs no GPU"
         )
     most = gpus // degree
-    wanted = number([merged], "gpu.maxWorkers", number([merged], "maxWorkers", most))
-    if wanted > most:
-        raise BadSettings(f"We can only expand worker to {most} but the value is set to {wanted}")
-    firsts: Sequence[int] = range(0, wanted * degree, degree)
-    return tuple(Place(device=Device("gpu", one), low=1, high=1, span=degree) for one in firsts)
+    needed = number([merged], "gpu.maxWorkers", number([merged], "maxWorkers", most))
+    if needed > most:
+        raise InvalidSettings(f"We can only expand worker to {most} but the value is set to {needed}")
+    firsts: Sequence[int] = range(0, needed * degree, degree)
+    return tuple(DevicePlacement(device=Device("gpu", one), low=1, high=1, span=degree) for one in firsts)
 
 
 def _cpu_workers(environ: Mapping[str, str]) -> int:

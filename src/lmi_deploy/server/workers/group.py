@@ -7,13 +7,13 @@ import datetime
 import enum
 from dataclasses import dataclass, field
 
-from lmi_deploy.server.workers.devices import Place
-from lmi_deploy.server.workers.sync_worker import Shift
+from lmi_deploy.server.workers.devices import DevicePlacement
+from lmi_deploy.server.workers.sync_worker import WorkerSession
 
-REVIVED_AFTER = 60.0  # seconds for which a dead worker keeps its place
+RESTARTED_AFTER = 60.0  # seconds for which a dead worker keeps its place
 
 
-class Status(enum.StrEnum):
+class GroupStatus(enum.StrEnum):
     """What /models tells of a model."""
 
     PENDING = "PENDING"
@@ -27,7 +27,7 @@ class Slot:
 
     number: int
     temporary: bool
-    shift: Shift
+    shift: WorkerSession
     started_at: datetime.datetime
     alive: bool = True
     busy: bool = False
@@ -43,7 +43,7 @@ class Slot:
 class Group:
     """Its bounds, which management may move, and its slots, the dead ones among them for a while."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: DevicePlacement) -> None:
         self.place = place
         self.low, self.high = place.low, place.high
         self.slots: list[Slot] = []
@@ -53,7 +53,7 @@ class Group:
     def running(self) -> list[Slot]:
         return [slot for slot in self.slots if slot.alive]
 
-    def room(self, now: float) -> int:
+    def capacity_left(self, now: float) -> int:
         """How many workers more it may have; the dead keep their place for a minute."""
-        self.slots = [slot for slot in self.slots if slot.alive or now - slot.died < REVIVED_AFTER]
+        self.slots = [slot for slot in self.slots if slot.alive or now - slot.died < RESTARTED_AFTER]
         return self.high - len(self.slots)

@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from lmi_deploy.server.workers.protocol import Answer, Entry, Pair
+from lmi_deploy.server.workers.protocol import Entry, Pair, WorkerResponse
 
 FRAMES_AHEAD = 16
 
 
-class ClientGone(Exception):
+class ClientDisconnected(Exception):
     """Nobody waits for this job's answer any more."""
 
 
@@ -31,25 +31,25 @@ class Job:
 
     properties: list[Pair]
     content: list[Entry]
-    gone: Callable[[], bool]
-    answer: asyncio.Future[Answer]
+    is_disconnected: Callable[[], bool]
+    response: asyncio.Future[WorkerResponse]
     frames: asyncio.Queue[Frame] = field(default_factory=lambda: asyncio.Queue(FRAMES_AHEAD))
     abandoned: bool = False
-    begun: float = 0.0
+    start: float = 0.0
     """When it began to wait, by the loop's clock."""
     alone: bool = False
     """Whether it shares no batch with others: it calls another function of the handler."""
 
-    def settle(self, outcome: Answer | BaseException) -> None:
+    def settle(self, outcome: WorkerResponse | BaseException) -> None:
         """The head of the answer, or why there is none; nothing when it is settled already."""
-        if self.answer.done():
+        if self.response.done():
             return
         if isinstance(outcome, BaseException):
-            self.answer.set_exception(outcome)
+            self.response.set_exception(outcome)
             # A client that left does not fetch the failure; that is no reason for asyncio to complain.
-            self.answer.exception()
+            self.response.exception()
         else:
-            self.answer.set_result(outcome)
+            self.response.set_result(outcome)
 
     async def deliver(self, frame: Frame) -> None:
         """Pass a frame on; waits while the client reads slower than the worker sends."""
@@ -75,7 +75,7 @@ class JobQueue:
         return len(self._jobs)
 
     @property
-    def room(self) -> int:
+    def capacity_left(self) -> int:
         return self.size - len(self._jobs)
 
     def put(self, job: Job) -> None:
@@ -105,9 +105,9 @@ class JobQueue:
         return []
 
     def _awaited(self, job: Job) -> bool:
-        if gone := job.gone():
-            job.settle(ClientGone())
-        return not gone
+        if missing := job.is_disconnected():
+            job.settle(ClientDisconnected())
+        return not missing
 
     async def _fill(self, batch: list[Job], most: int, until: float) -> None:
         while len(batch) < most:

@@ -14,7 +14,7 @@ MARK = "LMI_WORKER"
 """The variable that a worker, and so all that it starts, has in its environment."""
 _GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL: enough to remove shared memory and files."""
-_PATIENCE = 10.0
+_TIMEOUT = 10.0
 _PAUSE = 0.05
 
 
@@ -40,14 +40,14 @@ def leader_of(pid: int) -> Leader:
 def end_leftovers(mark: str, leaders: Sequence[Leader]) -> None:
     """SIGTERM, then SIGKILL, until nothing is left of these sessions and nothing with this mark or below it."""
     pause = threading.Event()
-    for number, patience in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _PATIENCE)):
-        until = time.monotonic() + patience
-        told: set[int] = set()
+    for number, timeout in ((signal.SIGTERM, _GRACE), (signal.SIGKILL, _TIMEOUT)):
+        until = time.monotonic() + timeout
+        reported: set[int] = set()
         while found := leftovers(mark, leaders):
-            for pid in set(found) - told:
+            for pid in set(found) - reported:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
-            told.update(found)
+            reported.update(found)
             if time.monotonic() > until:
                 break
             pause.wait(_PAUSE)
@@ -63,8 +63,8 @@ def leftovers(mark: str, leaders: Sequence[Leader]) -> list[int]:
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
-            ours = os.getsid(process.pid) in sessions or _is_marked(process.environ().get(MARK, ""), mark)
-            if ours and process.status() != psutil.STATUS_ZOMBIE:
+            is_owned = os.getsid(process.pid) in sessions or _is_marked(process.environ().get(MARK, ""), mark)
+            if is_owned and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process.pid)
     return found
 

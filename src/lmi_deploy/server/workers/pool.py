@@ -9,18 +9,18 @@ import itertools
 from collections.abc import Callable, Coroutine, Sequence
 
 from lmi_deploy.server import error_responses
-from lmi_deploy.server.error_responses import Refusal
+from lmi_deploy.server.error_responses import ErrorReply
 from lmi_deploy.server.metrics import Metrics
 from lmi_deploy.server.models.adapters import Adapters
 from lmi_deploy.server.models.properties import ModelSettings
-from lmi_deploy.server.workers.devices import Place
-from lmi_deploy.server.workers.group import Group, Slot, Status
+from lmi_deploy.server.workers.devices import DevicePlacement
+from lmi_deploy.server.workers.group import Group, GroupStatus, Slot
 from lmi_deploy.server.workers.job_queue import Job, JobQueue
 from lmi_deploy.server.workers.pool_log import PoolLog
-from lmi_deploy.server.workers.sync_worker import Shift, Spent
+from lmi_deploy.server.workers.sync_worker import WorkerFailed, WorkerSession
 from lmi_deploy.server.workers.worker import LoadFailure
 
-NewShift = Callable[[ModelSettings, Place], Shift]
+NewSession = Callable[[ModelSettings, DevicePlacement], WorkerSession]
 
 
 class Pool:
@@ -29,7 +29,7 @@ class Pool:
     def __init__(
         self,
         settings: ModelSettings,
-        new_shift: NewShift,
+        new_shift: NewSession,
         *,
         log: PoolLog,
         numbers: itertools.count[int],
@@ -37,7 +37,7 @@ class Pool:
     ) -> None:
         self.settings = settings
         self._log = log
-        self.status, self.why_failed = Status.PENDING, ""
+        self.status, self.why_failed = GroupStatus.PENDING, ""
         self.groups = [Group(place) for place in settings.places]
         self.adapters = Adapters(settings, log.adapter_failed)
         self.queue = JobQueue(settings.limits.job_queue_size)
@@ -45,14 +45,14 @@ class Pool:
         self._numbers = numbers
         self._metrics = metrics
         self.read_in = 0.0  # seconds
-        self.begun = False
-        self.starting: list[Shift] = []
+        self.has_started = False
+        self.starting: list[WorkerSession] = []
         self._failures = 0
-        self._told = LoadFailure.told
+        self._reported = LoadFailure.text
         self._settled = asyncio.Event()
         self._reviving = asyncio.Lock()
         self._growing = asyncio.Lock()
-        self._early: asyncio.Task[None] | None = None
+        self._extra_load: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
 
     @property
@@ -69,29 +69,29 @@ class Pool:
 
     @property
     def failed(self) -> bool:
-        return self.status is Status.FAILED
+        return self.status is GroupStatus.FAILED
 
     async def load(self) -> None:
         """Start the least number of workers, one after the other; `LoadFailure` ends it."""
-        begun = asyncio.get_running_loop().time()
+        start = asyncio.get_running_loop().time()
         try:
-            self.begun = True
+            self.has_started = True
             await self._start()
         except LoadFailure as exc:
-            self._told = exc.told
+            self._reported = exc.text
             self._fail(str(exc))
             await self.stop()
             raise
-        self.status = Status.READY
+        self.status = GroupStatus.READY
         self._settled.set()
-        loading = asyncio.get_running_loop().time() - begun
+        loading = asyncio.get_running_loop().time() - start
         self._metrics.loaded(self.settings.name, read=self.read_in, loading=loading)
 
     async def submit(self, job: Job) -> None:
-        """Let the job wait for a worker; `Refusal` when it may not."""
+        """Let the job wait for a worker; `ErrorReply` when it may not."""
         name = self.settings.name
-        if self.status is Status.PENDING:
-            await self._too_early()
+        if self.status is GroupStatus.PENDING:
+            await self._wait_for_loading()
         if self.failed:
             raise error_responses.not_ready(name)
         if self.high == 0:
@@ -105,7 +105,7 @@ class Pool:
         if self._full(running):
             await self._grow_now()
             raise error_responses.at_capacity(name)
-        job.begun = asyncio.get_running_loop().time()
+        job.start = asyncio.get_running_loop().time()
         self.queue.put(job)
         if len(self.queue) > 2 * self.settings.limits.batch_size and len(running) < self.high:
             self._later(self._grow_now())
@@ -123,9 +123,9 @@ class Pool:
         """End every worker now; what waits is refused."""
         for group in self.groups:
             group.high = 0
-        if self._early is not None:
-            self._early.cancel()
-            await asyncio.wait({self._early})
+        if self._extra_load is not None:
+            self._extra_load.cancel()
+            await asyncio.wait({self._extra_load})
         for slot in self.slots:
             slot.alive = False
             if slot.task is not None:
@@ -146,28 +146,28 @@ class Pool:
                 task.cancel()
             await asyncio.wait(tasks)
 
-    async def _too_early(self) -> None:
+    async def _wait_for_loading(self) -> None:
         """As the real server: a request while the workers start starts one more, waits for it, and is refused."""
-        if self.begun and self._early is None:
-            self._early = asyncio.create_task(self._one_more())
+        if self.has_started and self._extra_load is None:
+            self._extra_load = asyncio.create_task(self._one_more())
         await self._settled.wait()
-        if self._early is not None:
-            await asyncio.wait({self._early})
-        if self.status is Status.FAILED:
-            raise error_responses.not_loaded(self._told)
+        if self._extra_load is not None:
+            await asyncio.wait({self._extra_load})
+        if self.status is GroupStatus.FAILED:
+            raise error_responses.not_loaded(self._reported)
         raise error_responses.at_capacity(self.settings.name)
 
     async def _one_more(self) -> None:
         group = self.groups[0]
-        self._log.early()
+        self._log.early_request()
         with contextlib.suppress(LoadFailure):  # then the first one fails as well, and is told of
             await self._add(group, temporary=True)
 
     def _full(self, running: Sequence[Slot]) -> bool:
         return (
             not running
-            or self.queue.room < 1
-            or (self.queue.room == 1 and all(slot.busy for slot in running))
+            or self.queue.capacity_left < 1
+            or (self.queue.capacity_left == 1 and all(slot.busy for slot in running))
         )
 
     def _later(self, work: Coroutine[None, None, None]) -> None:
@@ -179,8 +179,8 @@ class Pool:
         """One worker more where there is most room for one; as in the real server, one for each request that asks."""
         async with self._growing:
             now = asyncio.get_running_loop().time()
-            group = max(self.groups, key=lambda one: one.room(now))
-            if group.room(now) < 1 or self.status is not Status.READY:
+            group = max(self.groups, key=lambda one: one.capacity_left(now))
+            if group.capacity_left(now) < 1 or self.status is not GroupStatus.READY:
                 return
             self._log.growing(len(group.running) + 1)
             try:
@@ -188,39 +188,39 @@ class Pool:
             except LoadFailure as exc:
                 self._log.did_not_grow(exc)
 
-    async def _fill(self, group: Group, wanted: int) -> None:
+    async def _fill(self, group: Group, needed: int) -> None:
         async with group.scaling:
-            while len(group.running) < wanted:
+            while len(group.running) < needed:
                 await self._add(group, temporary=len(group.running) >= group.low)
 
     async def _add(self, group: Group, *, temporary: bool) -> None:
-        shift = self._new_shift(self.settings, group.place)
-        self.starting.append(shift)
+        session = self._new_shift(self.settings, group.place)
+        self.starting.append(session)
         started = datetime.datetime.now(datetime.UTC)
         try:
-            await shift.start()
-            await self.adapters.introduce_to(shift)
+            await session.start()
+            await self.adapters.introduce_to(session)
         except BaseException:
-            await shift.stop()
+            await session.stop()
             raise
         finally:
-            self.starting.remove(shift)
-        slot = Slot(next(self._numbers), temporary, shift, started)
+            self.starting.remove(session)
+        slot = Slot(next(self._numbers), temporary, session, started)
         group.slots.append(slot)
         slot.task = asyncio.create_task(self._work(slot))
         self._log.started(slot, f"{group.place.device}")
-        shift.lost.add_done_callback(lambda lost: self._died_alone(slot, lost))
+        session.worker_lost.add_done_callback(lambda lost: self._died_alone(slot, lost))
 
-    def _died_alone(self, slot: Slot, lost: asyncio.Future[Spent]) -> None:
+    def _died_alone(self, slot: Slot, lost: asyncio.Future[WorkerFailed]) -> None:
         if slot.alive and not lost.cancelled():
             self._later(self._replace(slot, lost.result()))
 
-    async def _replace(self, slot: Slot, spent: Spent) -> None:
+    async def _replace(self, slot: Slot, failure: WorkerFailed) -> None:
         """A worker of the asynchronous engine died: unlike a synchronous one it is started again at once."""
         if slot.task is not None:
             slot.task.cancel()
         async with self._reviving:
-            self._lose(slot, (), spent)
+            self._lose(slot, (), failure)
             await slot.shift.stop()  # all that it started is gone before another one needs its memory
             for group in self.groups:
                 group.slots = [one for one in group.slots if one is not slot]
@@ -230,9 +230,9 @@ class Pool:
         """A worker's life: take jobs, answer them, until it is lost or idle for too long."""
         limits = self.settings.limits
         delay = limits.max_batch_delay if limits.batch_size > 1 else 0.0
-        while slot.alive or slot.shift.ahead:
+        while slot.alive or slot.shift.fetched:
             idle = limits.max_idle_time if slot.temporary else None
-            jobs = slot.shift.ahead or await self.queue.take(most=limits.batch_size, delay=delay, idle=idle)
+            jobs = slot.shift.fetched or await self.queue.take(most=limits.batch_size, delay=delay, idle=idle)
             if not jobs:
                 self._log.idle(slot, idle)
                 await self._retire(slot)
@@ -246,48 +246,48 @@ class Pool:
 
     async def _serve(self, slot: Slot, jobs: Sequence[Job]) -> None:
         slot.busy = True
-        begun = asyncio.get_running_loop().time()
+        start = asyncio.get_running_loop().time()
         try:
             await slot.shift.serve(jobs, self._following)
-        except Spent as exc:
+        except WorkerFailed as exc:
             self._lose(slot, jobs, exc)
         except asyncio.CancelledError:
-            for job in (*jobs, *slot.shift.ahead):
+            for job in (*jobs, *slot.shift.fetched):
                 job.settle(error_responses.shut_down(self.settings.name))
             raise
         finally:
             slot.busy = False
-        if self._metrics.kept:
+        if self._metrics.is_enabled:
             ended = asyncio.get_running_loop().time()
             for job in jobs:
-                self._metrics.served(self.settings.name, queued=begun - job.begun, whole=ended - job.begun)
+                self._metrics.served(self.settings.name, queued=start - job.start, total=ended - job.start)
 
     def _following(self) -> Job | None:
         """The next job, when this is the one worker to do it."""
         alone = self.settings.limits.batch_size == 1 and len(self.running) == 1
         return self.queue.next() if alone else None
 
-    def _lose(self, slot: Slot, jobs: Sequence[Job], spent: Spent) -> None:
+    def _lose(self, slot: Slot, jobs: Sequence[Job], failure: WorkerFailed) -> None:
         slot.leave()
-        self.queue.put_back(slot.shift.ahead)
-        slot.shift.ahead = ()
-        self._failures += spent.counted
+        self.queue.put_back(slot.shift.fetched)
+        slot.shift.fetched = ()
+        self._failures += failure.counted
         failed = self._failures > self.settings.limits.retry_threshold and not self.settings.never_fails
         if failed:
-            self._fail(spent.told)
-        self._log.lost(slot, spent, failures=self._failures, failed=failed)
+            self._fail(failure.text)
+        self._log.lost(slot, failure, failures=self._failures, failed=failed)
         for job in jobs:
-            job.settle(spent.refusal)
+            job.settle(failure.refusal)
         if not self.running:
-            self._refuse_waiting(spent.refusal)
+            self._refuse_waiting(failure.refusal)
 
     def _fail(self, why: str) -> None:
-        self.status = Status.FAILED
+        self.status = GroupStatus.FAILED
         self.why_failed = why
         self._settled.set()
         self._refuse_waiting(error_responses.not_ready(self.settings.name))
 
-    def _refuse_waiting(self, refusal: Refusal) -> None:
+    def _refuse_waiting(self, refusal: ErrorReply) -> None:
         for job in self.queue.drain():
             job.settle(refusal)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lmi_deploy.server import cloud_differences
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.workers.group import Slot
-from lmi_deploy.server.workers.sync_worker import Spent
+from lmi_deploy.server.workers.sync_worker import WorkerFailed
 
 
 class PoolLog:
@@ -16,7 +16,7 @@ class PoolLog:
         self._model = model
         self._shown = f"{model} (M-{number:04d}, READY)"
 
-    def early(self) -> None:
+    def early_request(self) -> None:
         self._log.warn(cloud_differences.EARLY, model=self._model)
 
     def started(self, slot: Slot, device: str) -> None:
@@ -39,16 +39,16 @@ class PoolLog:
             "an adapter is not registered with a worker", model=self._model, adapter=name, why=why
         )
 
-    def lost(self, slot: Slot, spent: Spent, *, failures: int, failed: bool) -> None:
+    def lost(self, slot: Slot, failure: WorkerFailed, *, failures: int, failed: bool) -> None:
         """`failures` of this model, this one among them; `failed`: it was one too many."""
-        self._as_djl_tells_a_loss(slot, spent, failures)
+        self._log_loss_like_djl(slot, failure, failures)
         if failed:
-            self._log.error(cloud_differences.FAILED, model=self._model, why=spent.told)
+            self._log.error(cloud_differences.FAILED, model=self._model, why=failure.text)
         else:
-            self._log.warn(cloud_differences.LOST, model=self._model, why=spent.told, failures=failures)
+            self._log.warn(cloud_differences.LOST, model=self._model, why=failure.text, failures=failures)
 
-    def _as_djl_tells_a_loss(self, slot: Slot, spent: Spent, failures: int) -> None:
-        cause = spent.refusal.message or ""
+    def _log_loss_like_djl(self, slot: Slot, failure: WorkerFailed, failures: int) -> None:
+        cause = failure.refusal.message or ""
         kind = cause.partition(":")[0]
         self._log.djl("PyProcess", f"predict[init=false] exception: {kind}", level="ERROR")
         self._log.djl("PyProcess", f"Stop process: -1:{slot.shift.pid}, failure=true")

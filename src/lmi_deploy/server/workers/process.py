@@ -46,11 +46,11 @@ class WorkerProcess:
 
     async def end(self) -> None:
         """SIGTERM, SIGKILL; then until nothing that it started is left."""
-        for ending in (self._process.terminate, self._process.kill):
+        for suffix in (self._process.terminate, self._process.kill):
             if self._exited.is_set():
                 break
             with suppress(ProcessLookupError):
-                ending()
+                suffix()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.wait(), GRACE)
         await asyncio.wait({self._cleaned})

@@ -28,7 +28,7 @@ class WireError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WorkerResponse:
     """One answer of a worker; `streamed` answers are followed by frames and have no content of their own."""
 
     code: int
@@ -87,16 +87,16 @@ class WireReader:
         self._stream = stream
         self._largest = largest
 
-    async def answer(self, until: float = math.inf) -> Answer:
+    async def read_response(self, until: float = math.inf) -> WorkerResponse:
         """The next answer; EOFError when the worker has gone, TimeoutError at `until` by the loop's clock."""
         while True:
             try:
-                answer, size = _answer(_Cursor(self._stream.have, self._largest))
+                response, size = _read_response(_Cursor(self._stream.have, self._largest))
             except _Short as short:
                 await self._stream.more(short.need, until)
             else:
                 self._stream.used(size)
-                return answer
+                return response
 
     async def frame(self) -> tuple[bool, bytes]:
         """The next frame of a streamed answer, and whether more follow."""
@@ -154,16 +154,16 @@ class _Cursor:
         return bytes(memoryview(self._have)[begin : self.at])
 
 
-def _answer(at: _Cursor) -> tuple[Answer, int]:
+def _read_response(at: _Cursor) -> tuple[WorkerResponse, int]:
     """One answer, and how many bytes it took."""
     code = at.i16()
     message = at.text() or ""
     properties = tuple([(at.text() or "", at.text() or "") for _ in _turns(at.i16())])
     count = at.i16()
     if count == STREAM:
-        return Answer(code, message, properties, streamed=True), at.at
+        return WorkerResponse(code, message, properties, streamed=True), at.at
     content = tuple([(at.text(), at.blob()) for _ in _turns(count)])
-    return Answer(code, message, properties, content), at.at
+    return WorkerResponse(code, message, properties, content), at.at
 
 
 def _turns(count: int) -> range:

@@ -14,23 +14,25 @@ def workers_of(pools: Iterable[Pool]) -> list[dict[str, object]]:
     """Process id, resident bytes and phase of every worker that lives or is being started."""
     found: list[dict[str, object]] = []
     for pool in pools:
-        for shift in pool.starting:
-            if shift.pid is not None:
-                found.append(_worker(shift.pid, "loading"))
+        for session in pool.starting:
+            if session.pid is not None:
+                found.append(_worker(session.pid, "loading"))
         for slot in pool.running:
             found.append(_worker(slot.shift.pid, "busy" if slot.busy else "ready"))
     return found
 
 
-def died_unnoticed(pools: Iterable[Pool]) -> bool:
+def is_dead(pools: Iterable[Pool]) -> bool:
     """Whether a model has lost its last worker since it was last asked anything.
 
     HTTP clients are not told before they ask, as with the real server; whoever looks after the deployment is.
     """
-    return any(pool.running and not any(_ours(slot.shift.pid) for slot in pool.running) for pool in pools)
+    return any(
+        pool.running and not any(_is_own_worker(slot.shift.pid) for slot in pool.running) for pool in pools
+    )
 
 
-def _ours(pid: int | None) -> bool:
+def _is_own_worker(pid: int | None) -> bool:
     """A child of this process that runs: the number alone may be another's by now."""
     try:
         process = psutil.Process(pid) if pid else None

@@ -13,14 +13,14 @@ from lmi_deploy.server import error_responses
 from lmi_deploy.server.log import Log
 from lmi_deploy.server.models.properties import ModelSettings
 from lmi_deploy.server.workers.command import FIRST_NUMBER, Command, Engine
-from lmi_deploy.server.workers.connection import Line, WorkerLost, connected
-from lmi_deploy.server.workers.devices import Place
+from lmi_deploy.server.workers.connection import WorkerConnection, WorkerLost, connected
+from lmi_deploy.server.workers.devices import DevicePlacement
 from lmi_deploy.server.workers.process import WorkerProcess, WorkerProcesses
-from lmi_deploy.server.workers.protocol import Answer, Entry, Pair, pack_request
+from lmi_deploy.server.workers.protocol import Entry, Pair, WorkerResponse, pack_request
 
 STARTED = "Python engine started."
 START_LIMIT = 120.0
-KEPT_LINES = 40
+MAX_LINES = 40
 LONGEST_SOCKET_PATH = 103  # sockaddr_un holds 104 bytes on macOS, the terminating zero among them
 
 _LEVEL = re.compile(r"^(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)::")
@@ -29,10 +29,10 @@ _LEVEL = re.compile(r"^(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)::")
 class LoadFailure(Exception):
     """The worker did not come to serve; `last_lines` are its own last words.
 
-    `told` is for clients: the real server's few words.
+    `text` is for clients: the real server's few words.
     """
 
-    told = "Failed to loaded model."
+    text = "Failed to loaded model."
 
     def __init__(
         self, phase: str, message: str, *, worker_exit: int | None, last_lines: tuple[str, ...]
@@ -50,7 +50,7 @@ class Worker:
         self,
         engine: Engine,
         settings: ModelSettings,
-        place: Place,
+        place: DevicePlacement,
         log: Log,
         *,
         processes: WorkerProcesses,
@@ -61,10 +61,10 @@ class Worker:
         self._log = log
         self._command = Command(engine, settings, place, FIRST_NUMBER + next(engine.numbers))
         self._process: WorkerProcess | None = None
-        self._lines: list[Line] = []
-        self._unheard = self._command.ranks
+        self._lines: list[WorkerConnection] = []
+        self._unconnected = self._command.ranks
         self._pumps: list[asyncio.Task[None]] = []
-        self._last: deque[str] = deque(maxlen=KEPT_LINES)
+        self._last: deque[str] = deque(maxlen=MAX_LINES)
         self._started = asyncio.Event()
 
     @property
@@ -96,9 +96,9 @@ class Worker:
         """Write one request; `WorkerLost` when nobody reads it, TimeoutError when it is not read by `until`."""
         await self._line().send(pack_request(properties, content), until)
 
-    async def answer(self, until: float = math.inf) -> Answer:
+    async def read_response(self, until: float = math.inf) -> WorkerResponse:
         """The next answer; `WorkerLost` when there will be none, TimeoutError at `until` by the loop's clock."""
-        return await self._line().answer(until)
+        return await self._line().read_response(until)
 
     async def frame(self) -> tuple[bool, bytes]:
         """The next frame of a stream."""
@@ -118,16 +118,16 @@ class Worker:
             for path in (socket, Path(f"{socket}.pid")):
                 path.unlink(missing_ok=True)
 
-    async def obituary(self) -> str:
+    async def exit_reason(self) -> str:
         """How the process ended, once its connection did."""
-        await self._quiet()
+        await self._wait_for_output()
         return (
             f"the Python process ended with exit code {self.exit_code}"
             if self.exit_code is not None
             else "cut off"
         )
 
-    def _line(self) -> Line:
+    def _line(self) -> WorkerConnection:
         """Under MPI the first process's: the others are given their part by it."""
         if not self._lines:
             raise WorkerLost("Backend Python process is stopped.")
@@ -154,14 +154,14 @@ class Worker:
     async def _handshake(self) -> None:
         process = self._running()
         ready = asyncio.create_task(self._started.wait())
-        gone = asyncio.create_task(process.wait())
+        missing = asyncio.create_task(process.wait())
         try:
-            await asyncio.wait({ready, gone}, timeout=START_LIMIT, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({ready, missing}, timeout=START_LIMIT, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ready.cancel()
-            gone.cancel()
+            missing.cancel()
         if not self._started.is_set():
-            await self._quiet()
+            await self._wait_for_output()
             why = (
                 "ended" if process.returncode is not None else f"did not report in within {START_LIMIT:.0f} s"
             )
@@ -173,69 +173,69 @@ class Worker:
             for place in places:
                 self._lines.append(await connected(place, largest=self._engine.largest_blob))
         except OSError as exc:
-            await self._quiet()
+            await self._wait_for_output()
             why = f"the worker's socket {places[len(self._lines)]} does not answer: {exc}"
             raise self._failure("start", why) from exc
 
     async def _initialise(self) -> None:
         limit = self._settings.limits.model_loading_timeout
         try:
-            answers = await asyncio.wait_for(self._warmed_up(), limit)
+            responses = await asyncio.wait_for(self._warmed_up(), limit)
         except TimeoutError as exc:
             message = f"model_loading_timeout: the warm-up call took longer than {limit:.0f} s"
             raise self._failure("initialise", message, error_responses.timed_out().message) from exc
         except WorkerLost as exc:
-            await self._quiet()
+            await self._wait_for_output()
             message = f"the Python process ended with exit code {self.exit_code} during the warm-up call"
             raise self._failure("initialise", message, error_responses.disconnected().message) from exc
-        for answer in answers:
-            if answer.code >= 300:
-                await self._quiet()
-                told = f"Failed to initialize model: {answer.message}"
-                raise self._failure("initialise", f"Failed to initialize model: {_why(answer)}", told)
+        for response in responses:
+            if response.code >= 300:
+                await self._wait_for_output()
+                text = f"Failed to initialize model: {response.message}"
+                raise self._failure("initialise", f"Failed to initialize model: {_why(response)}", text)
 
-    async def _warmed_up(self) -> list[Answer]:
+    async def _warmed_up(self) -> list[WorkerResponse]:
         request = pack_request(list(self._settings.initialise.items()), [])
         for line in self._lines:
             await line.send(request)
-        return [await line.answer() for line in self._lines]
+        return [await line.read_response() for line in self._lines]
 
     def _running(self) -> WorkerProcess:
         if self._process is None:
             raise WorkerLost("Backend Python process is stopped.")
         return self._process
 
-    async def _quiet(self) -> None:
+    async def _wait_for_output(self) -> None:
         """Let a dying worker finish its sentences: its last lines are what the user needs."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._running().wait(), 0.5)
         await asyncio.wait(self._pumps, timeout=0.2) if self._pumps else None
 
-    def _failure(self, phase: str, message: str, told: str | None = None) -> LoadFailure:
+    def _failure(self, phase: str, message: str, text: str | None = None) -> LoadFailure:
         failure = LoadFailure(phase, message, worker_exit=self.exit_code, last_lines=self.last_lines)
-        if told is not None:
-            failure.told = told
+        if text is not None:
+            failure.text = text
         return failure
 
     async def _pump(self, stream: asyncio.StreamReader, name: str) -> None:
         rest = b""
-        while piece := await stream.read(1 << 16):
-            *lines, rest = (rest + piece).split(b"\n")
+        while chunk := await stream.read(1 << 16):
+            *lines, rest = (rest + chunk).split(b"\n")
             if len(rest) > 1 << 16:
                 lines, rest = [*lines, rest], b""
             for line in lines:
-                self._heard(line.decode("utf-8", "replace").rstrip("\r"), name)
+                self._handle_line(line.decode("utf-8", "replace").rstrip("\r"), name)
         if rest:
-            self._heard(rest.decode("utf-8", "replace"), name)
+            self._handle_line(rest.decode("utf-8", "replace"), name)
 
-    def _heard(self, line: str, name: str) -> None:
+    def _handle_line(self, line: str, name: str) -> None:
         if "ModelServerTelemetry:" in line:
             return
         if STARTED in line:
-            self._unheard -= 1
-            if self._unheard < 0:
+            self._unconnected -= 1
+            if self._unconnected < 0:
                 return
-            if not self._unheard:
+            if not self._unconnected:
                 self._started.set()
         self._last.append(line)
         own = _LEVEL.match(line)
@@ -243,6 +243,6 @@ class Worker:
         self._log.worker(self.pid or 0, line, level=level, model=self._settings.name, stream=name)
 
 
-def _why(answer: Answer) -> str:
-    body = answer.body().decode("utf-8", "replace").strip()
-    return f"{answer.code} {answer.message}" + (f": {body}" if body else "")
+def _why(response: WorkerResponse) -> str:
+    body = response.body().decode("utf-8", "replace").strip()
+    return f"{response.code} {response.message}" + (f": {body}" if body else "")

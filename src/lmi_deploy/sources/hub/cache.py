@@ -25,7 +25,7 @@ class RepoCache:
         self.root = root
         self._name = "--".join(["models", *model_id.split("/")])
         self._symlinks = symlinks
-        self.aside: list[tuple[FileEntry, Path]] = []
+        self.quarantined: list[tuple[FileEntry, Path]] = []
         """Files that were put out of the way, and where they are now."""
         self.folder = root / self._name
 
@@ -41,14 +41,14 @@ class RepoCache:
     def partial(self, entry: FileEntry) -> Path:
         return self.folder / "blobs" / f"{entry.oid}.incomplete"
 
-    def whole(self, commit: str, entry: FileEntry) -> Path | None:
+    def complete_file(self, commit: str, entry: FileEntry) -> Path | None:
         """Where the file lies with its right size, in this snapshot or as a blob of another."""
         for path in (self.pointer(commit, entry), self.blob(entry)):
             if _size(path) == entry.size:
                 return path
         return None
 
-    def begun(self, entry: FileEntry) -> int:
+    def partial_size(self, entry: FileEntry) -> int:
         """Bytes that an earlier run left."""
         size = _size(self.partial(entry)) or 0
         return size if size <= entry.size else 0
@@ -74,7 +74,7 @@ class RepoCache:
         if _size(pointer) == entry.size:
             return
         pointer.parent.mkdir(parents=True, exist_ok=True)
-        self.put_aside(pointer, entry)
+        self.quarantine(pointer, entry)
         blob = self.blob(entry)
         if self._symlinks:
             with contextlib.suppress(OSError):
@@ -84,7 +84,7 @@ class RepoCache:
             # A file system without links: the file itself goes there, as huggingface_hub does it.
             shutil.move(blob, pointer)
 
-    def put_aside(self, path: Path, entry: FileEntry) -> None:
+    def quarantine(self, path: Path, entry: FileEntry) -> None:
         """Free the name of a file that is not what it says. The cache is others' too: the bytes are kept.
 
         Of a link it is the blob of this folder that goes; what lies elsewhere stays there, and loses the link.
@@ -95,10 +95,10 @@ class RepoCache:
             path.unlink()
             path = blob if of_ours else path
         if path.is_file():
-            aside = blob.with_suffix(".damaged")
-            aside.parent.mkdir(parents=True, exist_ok=True)
-            path.replace(aside)
-            self.aside.append((entry, aside))
+            quarantined = blob.with_suffix(".damaged")
+            quarantined.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(quarantined)
+            self.quarantined.append((entry, quarantined))
 
     def write_ref(self, revision: str, commit: str) -> None:
         """What the branch or tag stood for; skipped quietly where the cache is for reading only."""

@@ -16,20 +16,27 @@ from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.domain.safe_paths import case_collisions
 from lmi_deploy.errors import AccessError, IntegrityError, LmiError, NotFound, TransferFailed
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.source import Arrived
+from lmi_deploy.ports.source import BytesRead
 from lmi_deploy.sources.file_reader import fill_from
 from lmi_deploy.sources.hub.cache import Ledger, RepoCache, free_bytes, hash_file
 from lmi_deploy.sources.hub.connection import Connection
-from lmi_deploy.sources.hub.download import BAD_BYTES, SEGMENT, Downloader, damaged_offline
-from lmi_deploy.sources.hub.errors import Subject
-from lmi_deploy.sources.hub.http_client import Wire
-from lmi_deploy.sources.hub.listing import cached_listing, parse_listing, refuse_hostile
-from lmi_deploy.sources.hub.range_reader import Streamer
-from lmi_deploy.sources.hub.ranges import Span, open_span
-from lmi_deploy.sources.hub.retry import Attempts, Broken, Damaged, GaveUp, Pace, Unreachable
+from lmi_deploy.sources.hub.download import BAD_BYTES, SEGMENT, HubDownloader, damaged_offline
+from lmi_deploy.sources.hub.errors import HubResource
+from lmi_deploy.sources.hub.http_client import HttpClient
+from lmi_deploy.sources.hub.listing import cached_listing, parse_listing, reject_unsafe_paths
+from lmi_deploy.sources.hub.range_reader import RangeReader
+from lmi_deploy.sources.hub.ranges import ByteSpan, open_span
+from lmi_deploy.sources.hub.retry import (
+    Attempts,
+    HashMismatch,
+    RateLimiter,
+    RetriesExhausted,
+    RetryableError,
+    Unreachable,
+)
 from lmi_deploy.sources.hub.settings import HubSettings
-from lmi_deploy.sources.hub.snapshot import Fetch
-from lmi_deploy.sources.hub.socket_reader import Receiver
+from lmi_deploy.sources.hub.snapshot import SnapshotDownload
+from lmi_deploy.sources.hub.socket_reader import SocketReader
 
 Got = TypeVar("Got")
 LOOK_UPS = 4
@@ -48,11 +55,11 @@ class HuggingFaceHub:
     ) -> None:
         self._settings = settings
         self._connection = Connection(settings)
-        self._streamer = Streamer(
+        self._streamer = RangeReader(
             self._connection,
-            Wire(settings),
-            Receiver(settings.stall_seconds),
-            Pace(clock, random or Random()),
+            HttpClient(settings),
+            SocketReader(settings.stall_seconds),
+            RateLimiter(clock, random or Random()),
         )
         self._clock = clock
         self._random = random or Random()
@@ -65,14 +72,14 @@ class HuggingFaceHub:
         if self._settings.offline:
             return cached_listing(self._cache(model_id), model_id, revision)
         address = f"/api/models/{quote(model_id)}/revision/{quote(revision, safe='')}?blobs=true"
-        subject = Subject(model_id, revision)
+        subject = HubResource(model_id, revision)
 
-        def ask() -> Any:
+        def send() -> Any:
             with self._connection.get(address, subject, {}) as reply:
                 return _json(b"".join(reply.chunks))
 
-        answer = self._tried(subject, ask)
-        found = parse_listing(model_id, answer, self._settings.endpoint, revision=revision)
+        response = self._tried(subject, send)
+        found = parse_listing(model_id, response, self._settings.endpoint, revision=revision)
         self._revisions[(model_id, found.commit)] = revision
         return found
 
@@ -83,30 +90,32 @@ class HuggingFaceHub:
         *,
         start: int = 0,
         length: int | None = None,
-        anew: bool = False,
+        refresh: bool = False,
     ) -> bytes:
         entry = self._entry(listing, path)
         stop = entry.size if length is None else min(entry.size, start + length)
-        span = Span(start, stop, whole=start == 0 and stop == entry.size)
-        cached = self._cache(listing.model_id).whole(listing.commit, entry)
-        doubted = span.whole or (anew and self._settings.offline)
-        if cached is not None and (self._is_right(listing, entry, cached) if doubted else not anew):
+        span = ByteSpan(start, stop, is_full=start == 0 and stop == entry.size)
+        cached = self._cache(listing.model_id).complete_file(listing.commit, entry)
+        doubted = span.is_full or (refresh and self._settings.offline)
+        if cached is not None and (self._is_right(listing, entry, cached) if doubted else not refresh):
             return _slice(cached, span)
         self._refuse_offline(listing.model_id, [entry])
-        subject = Subject(listing.model_id, listing.commit, path)
+        subject = HubResource(listing.model_id, listing.commit, path)
         return self._tried(subject, lambda: self._read(listing, entry, span)) if start < stop else b""
 
-    def fill(self, listing: ModelListing, path: str, buffer: memoryview, *, start: int) -> Iterator[Arrived]:
+    def read_into(
+        self, listing: ModelListing, path: str, buffer: memoryview, *, start: int
+    ) -> Iterator[BytesRead]:
         entry = self._entry(listing, path)
-        cached = self._cache(listing.model_id).whole(listing.commit, entry)
+        cached = self._cache(listing.model_id).complete_file(listing.commit, entry)
         if cached is not None:
             yield from fill_from(cached, buffer, start=start)
             return
         self._refuse_offline(listing.model_id, [entry])
         try:
-            yield from self._streamer.fill(listing, entry, buffer, start=start)
-        except GaveUp as exc:
-            raise self._gave_up(Subject(listing.model_id, listing.commit, path), exc) from exc
+            yield from self._streamer.read_into(listing, entry, buffer, start=start)
+        except RetriesExhausted as exc:
+            raise self._gave_up(HubResource(listing.model_id, listing.commit, path), exc) from exc
 
     def _is_right(self, listing: ModelListing, entry: FileEntry, cached: Path) -> bool:
         got = hash_file(cached, entry, lambda _: None)
@@ -114,7 +123,7 @@ class HuggingFaceHub:
             raise damaged_offline(listing, entry, cached, got)
         return got == entry.oid
 
-    def _read(self, listing: ModelListing, entry: FileEntry, span: Span) -> bytes:
+    def _read(self, listing: ModelListing, entry: FileEntry, span: ByteSpan) -> bytes:
         found = bytearray()
         with open_span(self._connection, listing, entry, span) as (start, chunks):
             for chunk in chunks:
@@ -123,21 +132,21 @@ class HuggingFaceHub:
                     break
         content = bytes(found[span.start - start : span.stop - start])
         if len(content) < span.stop - span.start:
-            raise Broken(f"the answer ended {span.stop - span.start - len(content)} bytes early")
-        if span.whole and (got := oid_of(content, entry.kind)) != entry.oid:
-            raise Damaged(f"its {entry.kind} is {got}, the Hub says {entry.oid}", got=got)
+            raise RetryableError(f"the answer ended {span.stop - span.start - len(content)} bytes early")
+        if span.is_full and (got := oid_of(content, entry.kind)) != entry.oid:
+            raise HashMismatch(f"its {entry.kind} is {got}, the Hub says {entry.oid}", got=got)
         return content
 
     def folder(self, listing: ModelListing) -> Path:
         return self._cache(listing.model_id).snapshot(listing.commit)
 
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
-        there = sum(entry.size for entry in self._there(listing, files))
-        return sum(entry.size for entry in files) - there
+        existing = sum(entry.size for entry in self._cached_files(listing, files))
+        return sum(entry.size for entry in files) - existing
 
-    def require_room(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
-        there = {entry.path for entry in self._there(listing, files)}
-        self._fetch(listing, "").require_room([entry for entry in files if entry.path not in there])
+    def require_space(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
+        existing = {entry.path for entry in self._cached_files(listing, files)}
+        self._fetch(listing, "").require_space([entry for entry in files if entry.path not in existing])
 
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
@@ -145,13 +154,13 @@ class HuggingFaceHub:
         _refuse_paths(listing, files)
         run = self._fetch(listing, key)
         cache = run.downloader.cache
-        there = self._there(listing, files)
-        wrong = {entry.path for entry in (yield from run.check(there))}
-        whole = {entry.path for entry in there} - wrong
-        absent = [entry for entry in files if entry.path not in whole]
+        existing = self._cached_files(listing, files)
+        wrong = {entry.path for entry in (yield from run.check(existing))}
+        full = {entry.path for entry in existing} - wrong
+        absent = [entry for entry in files if entry.path not in full]
         self._refuse_offline(listing.model_id, absent)
         if absent:
-            yield from run.bring(absent)
+            yield from run.download(absent)
         run.link(files)
         cache.write_ref(
             self._revisions.get((listing.model_id, listing.commit), listing.commit), listing.commit
@@ -162,13 +171,15 @@ class HuggingFaceHub:
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Event, None, bool]:
         _refuse_paths(listing, files)
-        wrong = yield from self._fetch(listing, key).check(self._there(listing, files), anew=True)
+        wrong = yield from self._fetch(listing, key).check(self._cached_files(listing, files), refresh=True)
         return bool(wrong)
 
-    def _fetch(self, listing: ModelListing, key: str) -> Fetch:
-        pace = Pace(self._clock, self._random, threading.Event())
-        downloader = Downloader(self._streamer, listing, self._cache(listing.model_id), pace, self.segment)
-        return Fetch(downloader, Ledger(self._ledger), self.free, key)
+    def _fetch(self, listing: ModelListing, key: str) -> SnapshotDownload:
+        rate_limiter = RateLimiter(self._clock, self._random, threading.Event())
+        downloader = HubDownloader(
+            self._streamer, listing, self._cache(listing.model_id), rate_limiter, self.segment
+        )
+        return SnapshotDownload(downloader, Ledger(self._ledger), self.free, key)
 
     @staticmethod
     def _entry(listing: ModelListing, path: str) -> FileEntry:
@@ -183,9 +194,9 @@ class HuggingFaceHub:
     def _cache(self, model_id: str) -> RepoCache:
         return RepoCache(self._settings.cache, model_id, symlinks=self._settings.symlinks)
 
-    def _there(self, listing: ModelListing, files: Sequence[FileEntry]) -> list[FileEntry]:
+    def _cached_files(self, listing: ModelListing, files: Sequence[FileEntry]) -> list[FileEntry]:
         cache = self._cache(listing.model_id)
-        return [entry for entry in files if cache.whole(listing.commit, entry) is not None]
+        return [entry for entry in files if cache.complete_file(listing.commit, entry) is not None]
 
     def _refuse_offline(self, model_id: str, absent: Sequence[FileEntry]) -> None:
         if self._settings.offline and absent:
@@ -195,30 +206,32 @@ class HuggingFaceHub:
                 details=[entry.path for entry in absent[1:]],
             )
 
-    def _tried(self, subject: Subject, ask: Callable[[], Got]) -> Got:
-        attempts = Attempts(Pace(self._clock, self._random), limit=LOOK_UPS)
+    def _tried(self, subject: HubResource, send: Callable[[], Got]) -> Got:
+        attempts = Attempts(RateLimiter(self._clock, self._random), limit=LOOK_UPS)
         while True:
             try:
-                return ask()
-            except Broken as broken:
+                return send()
+            except RetryableError as error:
                 try:
-                    attempts.failed(broken)
-                except GaveUp as exc:
+                    attempts.failed(error)
+                except RetriesExhausted as exc:
                     raise self._gave_up(subject, exc) from exc
 
-    def _gave_up(self, subject: Subject, exc: GaveUp) -> LmiError:
-        asked = f"{subject.model_id}: {subject.path}" if subject.path else subject.model_id
+    def _gave_up(self, subject: HubResource, exc: RetriesExhausted) -> LmiError:
+        requested = f"{subject.model_id}: {subject.path}" if subject.path else subject.model_id
         if isinstance(exc.last, Unreachable):
             return AccessError(
                 f"{self._settings.endpoint}: cannot be reached: {exc.last.why}", hint=exc.last.hint
             )
-        if isinstance(exc.last, Damaged):
-            return IntegrityError(f"{asked}: {exc.last.why}", hint=BAD_BYTES)
-        return TransferFailed(f"{asked}: {exc.last.why}, {exc.count} times in a row", hint="try again later")
+        if isinstance(exc.last, HashMismatch):
+            return IntegrityError(f"{requested}: {exc.last.why}", hint=BAD_BYTES)
+        return TransferFailed(
+            f"{requested}: {exc.last.why}, {exc.count} times in a row", hint="try again later"
+        )
 
 
 def _refuse_paths(listing: ModelListing, files: Sequence[FileEntry]) -> None:
-    refuse_hostile(listing.model_id, [entry.path for entry in files])
+    reject_unsafe_paths(listing.model_id, [entry.path for entry in files])
     groups = case_collisions(entry.path for entry in files)
     if groups:
         raise IntegrityError(
@@ -234,7 +247,7 @@ def _json(content: bytes) -> Any:
         return None
 
 
-def _slice(path: Path, span: Span) -> bytes:
+def _slice(path: Path, span: ByteSpan) -> bytes:
     with path.open("rb") as file:
         file.seek(span.start)
         return file.read(span.stop - span.start)

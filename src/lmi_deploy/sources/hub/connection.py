@@ -19,15 +19,15 @@ from typing import Any
 
 from lmi_deploy import __version__
 from lmi_deploy.errors import UsageRefused
-from lmi_deploy.sources.hub.errors import Refusal, Subject, translate
-from lmi_deploy.sources.hub.retry import Broken, Unreachable
+from lmi_deploy.sources.hub.errors import HubErrorResponse, HubResource, translate
+from lmi_deploy.sources.hub.retry import RetryableError, Unreachable
 from lmi_deploy.sources.hub.settings import HubSettings
 
 MOST_OF_AN_ERROR = 64 << 10
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HubResponse:
     """A good answer: `first` are the headers of the Hub itself, where a redirect led on from there."""
 
     status: int
@@ -43,10 +43,10 @@ class Connection:
         self.settings = settings
 
     @contextmanager
-    def get(self, address: str, subject: Subject, headers: Mapping[str, str]) -> Generator[Reply]:
+    def get(self, address: str, subject: HubResource, headers: Mapping[str, str]) -> Generator[HubResponse]:
         """One GET below the endpoint. Raises Broken where another attempt may help, else an LmiError."""
         timeout = (
-            self.settings.answer_seconds,
+            self.settings.response_seconds,
             self.settings.stall_seconds,
             self.settings.stall_seconds,
             None,
@@ -60,7 +60,7 @@ class Connection:
                 if got.status_code >= 400:
                     raise translate(_refusal(got), subject, self.settings)
                 first = got.history[0].headers if got.history else got.headers
-                yield Reply(got.status_code, got.headers, first, got.iter_bytes())
+                yield HubResponse(got.status_code, got.headers, first, got.iter_bytes())
         except self._vendor.RequestError as exc:
             raise self._failure(exc) from exc
 
@@ -68,7 +68,7 @@ class Connection:
     def _session(self) -> Any:
         from huggingface_hub import get_session
 
-        _hush()
+        _silence_vendor_logs()
         bundle = self.settings.ca_bundle
         try:
             if bundle is None:
@@ -98,14 +98,14 @@ class Connection:
             headers["Authorization"] = f"Bearer {self.settings.token.value}"
         return headers
 
-    def _failure(self, exc: Exception) -> Broken:
+    def _failure(self, exc: Exception) -> RetryableError:
         kind, text = type(exc).__name__, " ".join(str(exc).split())[:200]
         if kind == "ReadTimeout":
-            return Broken(f"no byte for {self.settings.stall_seconds:g} s")
+            return RetryableError(f"no byte for {self.settings.stall_seconds:g} s")
         if kind == "ConnectTimeout":
-            text = f"no connection within {self.settings.answer_seconds:g} s"
+            text = f"no connection within {self.settings.response_seconds:g} s"
         elif kind not in ("ConnectError", "ProxyError", "UnsupportedProtocol"):
-            return Broken(text or kind)
+            return RetryableError(text or kind)
         return Unreachable(text or kind, **remedy(kind, text))
 
 
@@ -129,17 +129,17 @@ def remedy(kind: str, text: str) -> Any:
     }
 
 
-def _refusal(got: Any) -> Refusal:
+def _refusal(got: Any) -> HubErrorResponse:
     body = b""
     for chunk in got.iter_bytes():
         body += chunk
         if len(body) > MOST_OF_AN_ERROR:
             break
-    elsewhere = bool(got.history) and got.url.netloc != got.history[0].url.netloc
-    return Refusal(got.status_code, got.headers, body, elsewhere)
+    other_location = bool(got.history) and got.url.netloc != got.history[0].url.netloc
+    return HubErrorResponse(got.status_code, got.headers, body, other_location)
 
 
-def _hush() -> None:
+def _silence_vendor_logs() -> None:
     """The vendor logs every address at INFO, signatures and all; nobody may turn that on by accident."""
     for name in ("httpx", "httpx2", "httpcore", "httpcore2"):
         logging.getLogger(name).setLevel(logging.WARNING)

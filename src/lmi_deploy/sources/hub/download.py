@@ -13,9 +13,16 @@ from lmi_deploy.domain.content_hashes import start_digest
 from lmi_deploy.domain.facts import FileEntry, ModelListing
 from lmi_deploy.errors import IntegrityError, TransferFailed
 from lmi_deploy.sources.hub.cache import CHUNK, RepoCache, hash_file
-from lmi_deploy.sources.hub.range_reader import Streamer
-from lmi_deploy.sources.hub.ranges import Span
-from lmi_deploy.sources.hub.retry import Attempts, Broken, Damaged, GaveUp, Pace, Unreachable
+from lmi_deploy.sources.hub.range_reader import RangeReader
+from lmi_deploy.sources.hub.ranges import ByteSpan
+from lmi_deploy.sources.hub.retry import (
+    Attempts,
+    HashMismatch,
+    RateLimiter,
+    RetriesExhausted,
+    RetryableError,
+    Unreachable,
+)
 from lmi_deploy.sources.hub.settings import HubSettings
 
 Report = Callable[[int], None]
@@ -25,7 +32,7 @@ SEGMENT = 8 << 30
 """Bytes asked for at once: the stores behind the Hub refuse answers of more than 50 GB."""
 
 
-class Partial:
+class PartialFile:
     """The file on its way, under a name that says so. What is written to it survives a kill."""
 
     def __init__(self, path: Path, entry: FileEntry) -> None:
@@ -59,19 +66,19 @@ class Partial:
         self._digest = start_digest(self._entry.kind, self._entry.size)
         self.position = 0
 
-    def take(self, piece: bytes | memoryview) -> None:
-        if self.position + len(piece) > self._entry.size:
-            raise Damaged(f"more than the {self._entry.size} bytes that were listed came")
-        left = piece
+    def take(self, chunk: bytes | memoryview) -> None:
+        if self.position + len(chunk) > self._entry.size:
+            raise HashMismatch(f"more than the {self._entry.size} bytes that were listed came")
+        left = chunk
         while left:
             left = left[self._opened_file().write(left) :]
-        self._digest.update(piece)
-        self.position += len(piece)
+        self._digest.update(chunk)
+        self.position += len(chunk)
 
     def check(self) -> None:
         got = self._digest.hexdigest()
         if got != self._entry.oid:
-            raise Damaged(f"its {self._entry.kind} is {got}, the Hub says {self._entry.oid}", got=got)
+            raise HashMismatch(f"its {self._entry.kind} is {got}, the Hub says {self._entry.oid}", got=got)
 
     def _opened_file(self) -> FileIO:
         if self._file is None:
@@ -80,25 +87,25 @@ class Partial:
 
 
 @dataclass(frozen=True, slots=True)
-class Downloader:
+class HubDownloader:
     """What all files of one `fetch` have in common."""
 
-    streamer: Streamer
+    streamer: RangeReader
     listing: ModelListing
     cache: RepoCache
-    pace: Pace
+    rate_limiter: RateLimiter
     segment: int = SEGMENT
 
     @property
     def settings(self) -> HubSettings:
         return self.streamer.connection.settings
 
-    def bring(self, entry: FileEntry, report: Report) -> None:
+    def download(self, entry: FileEntry, report: Report) -> None:
         """Make the blob be there, whole and right. Raises TransferFailed, IntegrityError or AccessError."""
         try:
             with self.cache.locked(entry):
                 if not self._completed_meanwhile(entry, report):
-                    self._bring(entry, report)
+                    self._download(entry, report)
                 self.cache.link(self.listing.commit, entry)
         except OSError as exc:
             raise self.disk_error(exc, entry) from exc
@@ -108,92 +115,92 @@ class Downloader:
 
         huggingface_hub hashes none of what it completes. What is wrong is put aside.
         """
-        while (path := self.cache.whole(self.listing.commit, entry)) is not None:
+        while (path := self.cache.complete_file(self.listing.commit, entry)) is not None:
             if self.recheck(entry, path, report) == entry.oid:
                 return True
-            self.cache.put_aside(path, entry)
+            self.cache.quarantine(path, entry)
         report(0)
         return False
 
-    def _bring(self, entry: FileEntry, report: Report) -> None:
-        partial = Partial(self.cache.partial(entry), entry)
+    def _download(self, entry: FileEntry, report: Report) -> None:
+        partial = PartialFile(self.cache.partial(entry), entry)
         try:
             with partial.opened():
                 partial.resume(report)
                 self._complete_or_again(partial, entry, report)
-            self.cache.put_aside(self.cache.blob(entry), entry)
+            self.cache.quarantine(self.cache.blob(entry), entry)
             partial.path.replace(self.cache.blob(entry))
         finally:
             if partial.position == 0:
                 # Refused before the first byte: nothing worth keeping.
                 partial.path.unlink(missing_ok=True)
 
-    def _complete_or_again(self, partial: Partial, entry: FileEntry, report: Report) -> None:
+    def _complete_or_again(self, partial: PartialFile, entry: FileEntry, report: Report) -> None:
         try:
             self._complete(partial, entry, report)
-        except Damaged:
+        except HashMismatch:
             # Whatever lies there may be what is wrong: once more, from nothing.
             partial.restart()
             self._again(partial, entry, report)
 
-    def _again(self, partial: Partial, entry: FileEntry, report: Report) -> None:
+    def _again(self, partial: PartialFile, entry: FileEntry, report: Report) -> None:
         try:
             self._complete(partial, entry, report)
-        except Damaged as exc:
+        except HashMismatch as exc:
             partial.path.unlink(missing_ok=True)
             raise damaged(self.listing, entry, exc, self.settings.endpoint) from exc
 
-    def _complete(self, partial: Partial, entry: FileEntry, report: Report) -> None:
-        attempts = Attempts(self.pace)
+    def _complete(self, partial: PartialFile, entry: FileEntry, report: Report) -> None:
+        attempts = Attempts(self.rate_limiter)
         while partial.position < entry.size:
             before = partial.position
             try:
                 self._segment(partial, entry, report)
-            except Damaged:
+            except HashMismatch:
                 raise
-            except Broken as exc:
+            except RetryableError as exc:
                 self._failed(attempts, exc, partial, before)
         partial.check()
 
-    def _failed(self, attempts: Attempts, broken: Broken, partial: Partial, before: int) -> None:
+    def _failed(self, attempts: Attempts, error: RetryableError, partial: PartialFile, before: int) -> None:
         try:
-            attempts.failed(broken, gained=max(0, partial.position - before))
-        except GaveUp as exc:
+            attempts.failed(error, gained=max(0, partial.position - before))
+        except RetriesExhausted as exc:
             raise TransferFailed(
-                f"{broken.why}, {exc.count} times in a row; {partial.position} bytes are kept",
-                hint=broken.hint if isinstance(broken, Unreachable) else GO_ON,
+                f"{error.why}, {exc.count} times in a row; {partial.position} bytes are kept",
+                hint=error.hint if isinstance(error, Unreachable) else GO_ON,
             ) from exc
 
-    def _segment(self, partial: Partial, entry: FileEntry, report: Report) -> None:
-        self.pace.wait()
+    def _segment(self, partial: PartialFile, entry: FileEntry, report: Report) -> None:
+        self.rate_limiter.wait()
         stop = min(entry.size, partial.position + self.segment)
-        span = Span(partial.position, stop, whole=partial.position == 0 and stop == entry.size)
-        with self.streamer.span(self.listing, entry, span) as (start, pieces):
+        span = ByteSpan(partial.position, stop, is_full=partial.position == 0 and stop == entry.size)
+        with self.streamer.span(self.listing, entry, span) as (start, chunks):
             if start != partial.position:
                 partial.restart()
-            for piece in pieces:
-                partial.take(piece)
+            for chunk in chunks:
+                partial.take(chunk)
                 report(partial.position)
-                self.pace.check()
+                self.rate_limiter.check()
         if partial.position < stop:
-            raise Broken(f"the answer ended {stop - partial.position} bytes early")
+            raise RetryableError(f"the answer ended {stop - partial.position} bytes early")
 
     def recheck(self, entry: FileEntry, path: Path, report: Report) -> str:
         """The hash of a file that was there already."""
 
         def watched(done: int) -> None:
-            self.pace.check()
+            self.rate_limiter.check()
             report(done)
 
         return hash_file(path, entry, watched)
 
-    def put_aside(self, path: Path, entry: FileEntry, got: str) -> None:
+    def quarantine(self, path: Path, entry: FileEntry, got: str) -> None:
         """A file of the cache that has another hash; IntegrityError where it must stay."""
         if self.settings.offline:
             raise damaged_offline(self.listing, entry, path, got)
         try:
             with self.cache.locked(entry):
-                self.cache.put_aside(path, entry)
+                self.cache.quarantine(path, entry)
         except OSError as exc:
             raise IntegrityError(
                 f"{_another(self.listing, entry, path, got)}, and it cannot be put aside: {exc.strerror or exc}",
@@ -221,7 +228,7 @@ def _another(listing: ModelListing, entry: FileEntry, path: Path, got: str) -> s
     return f"{listing.model_id}: {entry.path}: {path} has {entry.kind} {got}, the Hub says {entry.oid}"
 
 
-def damaged(listing: ModelListing, entry: FileEntry, exc: Damaged, endpoint: str) -> IntegrityError:
+def damaged(listing: ModelListing, entry: FileEntry, exc: HashMismatch, endpoint: str) -> IntegrityError:
     hashes = f"{entry.kind} {exc.got} came, the Hub says {entry.oid}" if exc.got else exc.why
     return IntegrityError(
         f"{listing.model_id}: {entry.path}: {hashes}; fetched twice, not kept",

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lmi_deploy.errors import AccessError, LmiError, NotFound
-from lmi_deploy.sources.hub.retry import Broken, Damaged, asked_wait
+from lmi_deploy.sources.hub.retry import HashMismatch, RetryableError, retry_after
 from lmi_deploy.sources.hub.settings import HubSettings
 
 RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class HubResource:
     """What was asked for, in the user's words."""
 
     model_id: str
@@ -23,13 +23,13 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """An answer of 400 or more; `elsewhere` when a redirect led away from the Hub itself."""
+class HubErrorResponse:
+    """An answer of 400 or more; `is_other_host` when a redirect led away from the Hub itself."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
-    elsewhere: bool = False
+    is_other_host: bool = False
 
     @property
     def code(self) -> str:
@@ -50,15 +50,17 @@ def _error_in(body: bytes) -> str:
     return str(found.get("error", "")) if isinstance(found, dict) else ""
 
 
-def translate(refusal: Refusal, subject: Subject, settings: HubSettings) -> LmiError | Broken:
+def translate(
+    refusal: HubErrorResponse, subject: HubResource, settings: HubSettings
+) -> LmiError | RetryableError:
     """The error to raise; Broken where asking again may help."""
-    if refusal.elsewhere and refusal.status in (401, 403, 404):
+    if refusal.is_other_host and refusal.status in (401, 403, 404):
         # A signed address that has expired, or that a store does not know yet: the Hub gives a new one.
-        return Broken(f"the signed address answered {refusal.status}")
+        return RetryableError(f"the signed address answered {refusal.status}")
     if refusal.status in RETRIED:
         return _overloaded(refusal, settings)
     if refusal.status == 416:
-        return Damaged("the Hub has no such range of it")
+        return HashMismatch("the Hub has no such range of it")
     page = f"{settings.endpoint}/{subject.model_id}"
     if refusal.code == "GatedRepo":
         return _gated(subject, settings, page)
@@ -79,14 +81,14 @@ def translate(refusal: Refusal, subject: Subject, settings: HubSettings) -> LmiE
     return _other(refusal, subject, page)
 
 
-def _overloaded(refusal: Refusal, settings: HubSettings) -> Broken:
+def _overloaded(refusal: HubErrorResponse, settings: HubSettings) -> RetryableError:
     if refusal.status == 429:
         advice = "" if settings.token else " (a token raises the limit: set HF_TOKEN)"
-        return Broken(f"the Hub limits the rate{advice}", wait=asked_wait(refusal.headers))
-    return Broken(f"the Hub answered {refusal.status}", wait=asked_wait(refusal.headers))
+        return RetryableError(f"the Hub limits the rate{advice}", wait=retry_after(refusal.headers))
+    return RetryableError(f"the Hub answered {refusal.status}", wait=retry_after(refusal.headers))
 
 
-def _gated(subject: Subject, settings: HubSettings, page: str) -> AccessError:
+def _gated(subject: HubResource, settings: HubSettings, page: str) -> AccessError:
     if settings.token is None:
         return AccessError(
             f"{subject.model_id}: gated, and there is no token",
@@ -99,7 +101,7 @@ def _gated(subject: Subject, settings: HubSettings, page: str) -> AccessError:
     )
 
 
-def _bad_token(refusal: Refusal, settings: HubSettings) -> AccessError:
+def _bad_token(refusal: HubErrorResponse, settings: HubSettings) -> AccessError:
     return AccessError(
         f"{settings.endpoint}: refuses the token in {settings.token_from}: {refusal.text or refusal.status}",
         hint=f"it may have expired: make a new one at {settings.endpoint}/settings/tokens; or unset it,"
@@ -107,7 +109,7 @@ def _bad_token(refusal: Refusal, settings: HubSettings) -> AccessError:
     )
 
 
-def _missing(refusal: Refusal, subject: Subject, settings: HubSettings) -> NotFound:
+def _missing(refusal: HubErrorResponse, subject: HubResource, settings: HubSettings) -> NotFound:
     page = f"{settings.endpoint}/{subject.model_id}"
     if settings.token is None:
         return NotFound(
@@ -120,6 +122,6 @@ def _missing(refusal: Refusal, subject: Subject, settings: HubSettings) -> NotFo
     )
 
 
-def _other(refusal: Refusal, subject: Subject, page: str) -> AccessError:
+def _other(refusal: HubErrorResponse, subject: HubResource, page: str) -> AccessError:
     why = f": {refusal.text}" if refusal.text else ""
     return AccessError(f"{subject.model_id}: the Hub answered {refusal.status}{why}", hint=f"see {page}")

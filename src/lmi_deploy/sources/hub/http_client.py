@@ -20,27 +20,27 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from lmi_deploy.sources.hub.connection import remedy, trusted
-from lmi_deploy.sources.hub.retry import Broken, Unreachable
+from lmi_deploy.sources.hub.retry import RetryableError, Unreachable
 from lmi_deploy.sources.hub.settings import HubSettings
 
 FAILURES = (OSError, http.client.HTTPException)
 
 
 @dataclass(slots=True)
-class Opened:
+class OpenResponse:
     """An answer whose body is still to come."""
 
     line: http.client.HTTPConnection
     origin: str
-    answer: http.client.HTTPResponse
+    response: http.client.HTTPResponse
 
     @property
     def headers(self) -> Mapping[str, str]:
         """Names without regard to case."""
-        return cast("Mapping[str, str]", self.answer.headers)
+        return cast("Mapping[str, str]", self.response.headers)
 
 
-class Wire:
+class HttpClient:
     """Keeps connections that ended well, for whichever thread asks the same place next."""
 
     def __init__(self, settings: HubSettings) -> None:
@@ -54,64 +54,64 @@ class Wire:
         """Whether no proxy is asked for on the way there."""
         parts = urlsplit(url)
         proxies = getproxies()
-        wanted = proxies.get(parts.scheme) or proxies.get("all")
-        return not wanted or bool(proxy_bypass(parts.hostname or ""))
+        required = proxies.get(parts.scheme) or proxies.get("all")
+        return not required or bool(proxy_bypass(parts.hostname or ""))
 
-    def get(self, url: str, headers: Mapping[str, str]) -> Opened:
+    def get(self, url: str, headers: Mapping[str, str]) -> OpenResponse:
         """One GET, no redirect followed. Raises Broken."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"
-        if (kept := self._kept(origin)) is not None:
+        if (kept := self._reusable_connection(origin)) is not None:
             try:
-                return self._asked(kept, origin, target, headers)
+                return self._send_request(kept, origin, target, headers)
             except FAILURES:
                 kept.close()  # the other side had closed it meanwhile: that is no failure of this request
         line = self._connected(parts)
         try:
-            return self._asked(line, origin, target, headers)
+            return self._send_request(line, origin, target, headers)
         except FAILURES as exc:
             line.close()
             raise self.failure(exc) from exc
 
-    def end(self, opened: Opened) -> None:
+    def end(self, opened: OpenResponse) -> None:
         """Keep the connection where its answer was read to the end."""
-        if opened.answer.isclosed() and opened.line.sock is not None:
+        if opened.response.isclosed() and opened.line.sock is not None:
             with self._lock:
                 self._idle[opened.origin].append(opened.line)
         else:
-            opened.answer.close()
+            opened.response.close()
             opened.line.close()
 
-    def failure(self, exc: Exception) -> Broken:
+    def failure(self, exc: Exception) -> RetryableError:
         if isinstance(exc, TimeoutError):
-            return Broken(f"no byte for {self._settings.stall_seconds:g} s")
-        return Broken(" ".join(str(exc).split())[:200] or type(exc).__name__)
+            return RetryableError(f"no byte for {self._settings.stall_seconds:g} s")
+        return RetryableError(" ".join(str(exc).split())[:200] or type(exc).__name__)
 
-    def _kept(self, origin: str) -> http.client.HTTPConnection | None:
+    def _reusable_connection(self, origin: str) -> http.client.HTTPConnection | None:
         with self._lock:
             idle = self._idle[origin]
             return idle.pop() if idle else None
 
     @staticmethod
-    def _asked(
+    def _send_request(
         line: http.client.HTTPConnection, origin: str, target: str, headers: Mapping[str, str]
-    ) -> Opened:
+    ) -> OpenResponse:
         line.request("GET", target, headers=dict(headers))
-        return Opened(line, origin, line.getresponse())
+        return OpenResponse(line, origin, line.getresponse())
 
     def _connected(self, parts: SplitResult) -> http.client.HTTPConnection:
-        host, patience = parts.hostname or "", self._settings.answer_seconds
+        host, timeout = parts.hostname or "", self._settings.response_seconds
         line = (
-            http.client.HTTPSConnection(host, parts.port, timeout=patience, context=self._trust)
+            http.client.HTTPSConnection(host, parts.port, timeout=timeout, context=self._trust)
             if parts.scheme == "https"
-            else http.client.HTTPConnection(host, parts.port, timeout=patience)
+            else http.client.HTTPConnection(host, parts.port, timeout=timeout)
         )
         try:
             line.connect()
         except OSError as exc:
             line.close()
-            text = f"no connection within {patience:g} s" if isinstance(exc, TimeoutError) else str(exc)
+            text = f"no connection within {timeout:g} s" if isinstance(exc, TimeoutError) else str(exc)
             raise Unreachable(text, **remedy("ConnectError", text)) from exc
         line.sock.settimeout(self._settings.stall_seconds)
         return line

@@ -33,7 +33,7 @@ def parse_listing(model_id: str, found: Any, endpoint: str, *, revision: str) ->
             details=[f"{type(exc).__name__}: {exc}"],
         ) from exc
     _require_pinned(model_id, revision, commit, endpoint)
-    refuse_hostile(model_id, [entry.path for entry in files])
+    reject_unsafe_paths(model_id, [entry.path for entry in files])
     tag = found.get("pipeline_tag")
     return ModelListing(
         model_id=model_id,
@@ -73,7 +73,7 @@ def _checked(oid: str, form: re.Pattern[str]) -> str:
     return oid
 
 
-def refuse_hostile(model_id: str, paths: list[str]) -> None:
+def reject_unsafe_paths(model_id: str, paths: list[str]) -> None:
     bad = [f"{path[:80]!r} {why}" for path in paths if (why := check_relative_path(path))]
     if bad:
         raise IntegrityError(

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from urllib.parse import quote, urljoin, urlsplit
 
 from lmi_deploy.domain.facts import FileEntry, ModelListing
-from lmi_deploy.ports.source import Arrived
-from lmi_deploy.sources.hub.connection import MOST_OF_AN_ERROR, Connection, Reply
-from lmi_deploy.sources.hub.errors import Refusal, Subject, translate
-from lmi_deploy.sources.hub.http_client import FAILURES, Opened, Wire
-from lmi_deploy.sources.hub.ranges import Span, begin, open_span
-from lmi_deploy.sources.hub.retry import Attempts, Broken, Pace
-from lmi_deploy.sources.hub.socket_reader import STEP, Receiver
+from lmi_deploy.ports.source import BytesRead
+from lmi_deploy.sources.hub.connection import MOST_OF_AN_ERROR, Connection, HubResponse
+from lmi_deploy.sources.hub.errors import HubErrorResponse, HubResource, translate
+from lmi_deploy.sources.hub.http_client import FAILURES, HttpClient, OpenResponse
+from lmi_deploy.sources.hub.ranges import ByteSpan, begin, open_span
+from lmi_deploy.sources.hub.retry import Attempts, RateLimiter, RetryableError
+from lmi_deploy.sources.hub.socket_reader import STEP, SocketReader
 
 SKIPPED = 64 << 20
 """Bytes that are read and thrown away at most, where a server ignores the range."""
@@ -26,52 +26,52 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(slots=True)
-class Streamer:
+class RangeReader:
     """What all streamed reads have in common: connections, signed addresses, and the waiting of rate limits."""
 
     connection: Connection
-    wire: Wire
-    receiver: Receiver
-    pace: Pace
+    wire: HttpClient
+    receiver: SocketReader
+    rate_limiter: RateLimiter
     _addresses: dict[str, tuple[str, float]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def fill(
+    def read_into(
         self, listing: ModelListing, entry: FileEntry, buffer: memoryview, *, start: int
-    ) -> Iterator[Arrived]:
+    ) -> Iterator[BytesRead]:
         """Raises GaveUp once attempts in a row have brought nothing."""
-        attempts = Attempts(self.pace)
+        attempts = Attempts(self.rate_limiter)
         done = 0
         while done < len(buffer):
             before = done
             try:
-                self.pace.wait()
+                self.rate_limiter.wait()
                 for reached in self._attempt(listing, entry, buffer, start, done):
                     done = reached
-                    yield Arrived(done)
-            except Broken as broken:
-                yield Arrived(done, f"trying again: {broken.why}")
-                attempts.failed(broken, gained=done - before)
+                    yield BytesRead(done)
+            except RetryableError as error:
+                yield BytesRead(done, f"trying again: {error.why}")
+                attempts.failed(error, gained=done - before)
 
     @contextmanager
     def span(
-        self, listing: ModelListing, entry: FileEntry, span: Span
+        self, listing: ModelListing, entry: FileEntry, span: ByteSpan
     ) -> Generator[tuple[int, Iterator[memoryview]]]:
         """Where the bytes begin (0 where the range was ignored), and the bytes: each piece is good until the next."""
         if not self.wire.serves(self.connection.settings.endpoint):
             with open_span(self.connection, listing, entry, span) as (start, chunks):
                 yield start, map(memoryview, chunks)
             return
-        opened, reply = self._open(listing, entry, span, anew=True)
+        opened, reply = self._open(listing, entry, span, refresh=True)
         try:
-            yield begin(reply, entry, span), self._pieces(opened)
+            yield begin(reply, entry, span), self._chunks(opened)
         finally:
             self.wire.end(opened)
 
-    def _pieces(self, opened: Opened) -> Iterator[memoryview]:
+    def _chunks(self, opened: OpenResponse) -> Iterator[memoryview]:
         # Here and not around the yield: what the caller does with a piece may fail, too, and that is no network's.
         try:
-            yield from self.receiver.pieces(opened.line, opened.answer)
+            yield from self.receiver.chunks(opened.line, opened.response)
         except FAILURES as exc:
             raise self.wire.failure(exc) from exc
 
@@ -79,7 +79,9 @@ class Streamer:
         self, listing: ModelListing, entry: FileEntry, buffer: memoryview, start: int, done: int
     ) -> Iterator[int]:
         """How far the buffer is filled, from `done` on."""
-        span = Span(start + done, start + len(buffer), whole=start + done == 0 and len(buffer) == entry.size)
+        span = ByteSpan(
+            start + done, start + len(buffer), is_full=start + done == 0 and len(buffer) == entry.size
+        )
         if not self.wire.serves(self.connection.settings.endpoint):
             yield from self._slowly(listing, entry, buffer, span, done)
             return
@@ -87,78 +89,80 @@ class Streamer:
         try:
             first = begin(reply, entry, span)
             _skip(opened, span.start - first)
-            for came in self.receiver.received(opened.line, opened.answer, buffer[done:]):
-                yield done + came
+            for received in self.receiver.received(opened.line, opened.response, buffer[done:]):
+                yield done + received
         except FAILURES as exc:
             raise self.wire.failure(exc) from exc
         finally:
             self.wire.end(opened)
 
     def _slowly(
-        self, listing: ModelListing, entry: FileEntry, buffer: memoryview, span: Span, done: int
+        self, listing: ModelListing, entry: FileEntry, buffer: memoryview, span: ByteSpan, done: int
     ) -> Iterator[int]:
         """Through the vendor's client, which knows proxies."""
         with open_span(self.connection, listing, entry, span) as (first, chunks):
             ahead = _bounded(span.start - first)
             for chunk in chunks:
-                piece = memoryview(chunk)[ahead:][: len(buffer) - done]
+                part = memoryview(chunk)[ahead:][: len(buffer) - done]
                 ahead -= min(ahead, len(chunk))
-                buffer[done : done + len(piece)] = piece
-                done += len(piece)
+                buffer[done : done + len(part)] = part
+                done += len(part)
                 yield done
                 if done == len(buffer):
                     return
-        raise Broken(f"the answer ended {len(buffer) - done} bytes early")
+        raise RetryableError(f"the answer ended {len(buffer) - done} bytes early")
 
     def _open(
-        self, listing: ModelListing, entry: FileEntry, span: Span, *, anew: bool = False
-    ) -> tuple[Opened, Reply]:
-        """The answer that has the bytes; a signed address that is fresh is asked first, but for `anew`."""
+        self, listing: ModelListing, entry: FileEntry, span: ByteSpan, *, refresh: bool = False
+    ) -> tuple[OpenResponse, HubResponse]:
+        """The answer that has the bytes; a signed address that is fresh is asked first, but for `refresh`."""
         own = f"{self.connection.settings.endpoint}/{listing.model_id}/resolve/{listing.commit}/{quote(entry.path)}"
-        known = None if anew else self._known(own)
+        known = None if refresh else self._known(own)
         url, opened, first = self._followed(known or own, span)
-        elsewhere, answer = self._is_elsewhere(url), opened.answer
-        if answer.status >= 400:
+        other_location, response = self._is_other_host(url), opened.response
+        if response.status >= 400:
             self._forget(own)
-            refusal = Refusal(answer.status, opened.headers, answer.read(MOST_OF_AN_ERROR), elsewhere)
+            refusal = HubErrorResponse(
+                response.status, opened.headers, response.read(MOST_OF_AN_ERROR), other_location
+            )
             self.wire.end(opened)
-            subject = Subject(listing.model_id, listing.commit, entry.path)
+            subject = HubResource(listing.model_id, listing.commit, entry.path)
             raise translate(refusal, subject, self.connection.settings)
-        if elsewhere and not known:
+        if other_location and not known:
             self._remember(own, url)
-        return opened, Reply(answer.status, opened.headers, first, iter(()))
+        return opened, HubResponse(response.status, opened.headers, first, iter(()))
 
-    def _followed(self, url: str, span: Span) -> tuple[str, Opened, Mapping[str, str]]:
+    def _followed(self, url: str, span: ByteSpan) -> tuple[str, OpenResponse, Mapping[str, str]]:
         """Through redirects: the last address, its answer, and the headers of the first."""
         first: Mapping[str, str] | None = None
         for _ in range(HOPS):
             opened = self.wire.get(url, self._headers(url, span))
             first = opened.headers if first is None else first
-            if opened.answer.status not in REDIRECTS:
+            if opened.response.status not in REDIRECTS:
                 return url, opened, first
             url = urljoin(url, opened.headers.get("Location", ""))
-            opened.answer.read(MOST_OF_AN_ERROR)
+            opened.response.read(MOST_OF_AN_ERROR)
             self.wire.end(opened)
-        raise Broken(f"more than {HOPS} redirects")
+        raise RetryableError(f"more than {HOPS} redirects")
 
-    def _headers(self, url: str, span: Span) -> Mapping[str, str]:
+    def _headers(self, url: str, span: ByteSpan) -> Mapping[str, str]:
         headers = {**self.connection.headers, "Accept-Encoding": "identity"}
-        if self._is_elsewhere(url):
+        if self._is_other_host(url):
             headers.pop("Authorization", None)
-        return headers if span.whole else {**headers, "Range": f"bytes={span.start}-{span.stop - 1}"}
+        return headers if span.is_full else {**headers, "Range": f"bytes={span.start}-{span.stop - 1}"}
 
-    def _is_elsewhere(self, url: str) -> bool:
+    def _is_other_host(self, url: str) -> bool:
         parts, own = urlsplit(url), urlsplit(self.connection.settings.endpoint)
         return (parts.scheme, parts.netloc) != (own.scheme, own.netloc)
 
     def _known(self, own: str) -> str | None:
         with self._lock:
             url, since = self._addresses.get(own, ("", 0.0))
-            return url if url and self.pace.clock.monotonic() - since < FRESH else None
+            return url if url and self.rate_limiter.clock.monotonic() - since < FRESH else None
 
     def _remember(self, own: str, url: str) -> None:
         with self._lock:
-            self._addresses[own] = (url, self.pace.clock.monotonic())
+            self._addresses[own] = (url, self.rate_limiter.clock.monotonic())
 
     def _forget(self, own: str) -> None:
         with self._lock:
@@ -167,14 +171,14 @@ class Streamer:
 
 def _bounded(ahead: int) -> int:
     if ahead > SKIPPED:
-        raise Broken(f"the range was ignored: {ahead} bytes would come before it")
+        raise RetryableError(f"the range was ignored: {ahead} bytes would come before it")
     return ahead
 
 
-def _skip(opened: Opened, ahead: int) -> None:
+def _skip(opened: OpenResponse, ahead: int) -> None:
     left = _bounded(ahead)
     while left:
-        piece = opened.answer.read(min(left, STEP))
-        if not piece:
-            raise Broken("the answer ended before the range began")
-        left -= len(piece)
+        chunk = opened.response.read(min(left, STEP))
+        if not chunk:
+            raise RetryableError("the answer ended before the range began")
+        left -= len(chunk)

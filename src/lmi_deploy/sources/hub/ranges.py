@@ -9,66 +9,66 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from lmi_deploy.domain.facts import FileEntry, ModelListing
-from lmi_deploy.sources.hub.connection import Connection, Reply
-from lmi_deploy.sources.hub.errors import Subject
-from lmi_deploy.sources.hub.retry import Broken, Damaged
+from lmi_deploy.sources.hub.connection import Connection, HubResponse
+from lmi_deploy.sources.hub.errors import HubResource
+from lmi_deploy.sources.hub.retry import HashMismatch, RetryableError
 
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Bytes from `start` up to `stop`; `whole` when that is the file and no range need be asked for."""
+class ByteSpan:
+    """Bytes from `start` up to `stop`; `is_full` when that is the file and no range need be asked for."""
 
     start: int
     stop: int
-    whole: bool = False
+    is_full: bool = False
 
 
 @contextmanager
 def open_span(
-    connection: Connection, listing: ModelListing, entry: FileEntry, span: Span
+    connection: Connection, listing: ModelListing, entry: FileEntry, span: ByteSpan
 ) -> Generator[tuple[int, Iterator[bytes]]]:
     """The place where the bytes begin (0 where the range was ignored), and the bytes."""
     address = f"/{listing.model_id}/resolve/{listing.commit}/{quote(entry.path)}"
-    subject = Subject(listing.model_id, listing.commit, entry.path)
-    headers = {} if span.whole else {"Range": f"bytes={span.start}-{span.stop - 1}"}
+    subject = HubResource(listing.model_id, listing.commit, entry.path)
+    headers = {} if span.is_full else {"Range": f"bytes={span.start}-{span.stop - 1}"}
     with connection.get(address, subject, headers) as reply:
         yield begin(reply, entry, span), reply.chunks
 
 
-def begin(reply: Reply, entry: FileEntry, span: Span) -> int:
+def begin(reply: HubResponse, entry: FileEntry, span: ByteSpan) -> int:
     """Where the bytes of an answer begin, once its headers say that they are of this file and this range."""
     _check_name(reply, entry)
     return _start(reply, entry, span)
 
 
-def _check_name(reply: Reply, entry: FileEntry) -> None:
+def _check_name(reply: HubResponse, entry: FileEntry) -> None:
     """The Hub names a large file by its sha256 before it redirects: a wrong name spares the transfer."""
     etag = reply.first.get("X-Linked-Etag", "").removeprefix("W/").strip('"')
     if entry.kind == "sha256" and _SHA256.fullmatch(etag) and etag != entry.oid:
-        raise Damaged("the Hub names another content than it listed", got=etag)
+        raise HashMismatch("the Hub names another content than it listed", got=etag)
 
 
-def _start(reply: Reply, entry: FileEntry, span: Span) -> int:
+def _start(reply: HubResponse, entry: FileEntry, span: ByteSpan) -> int:
     if reply.status == 206:
         return _ranged_start(reply.headers.get("Content-Range", ""), entry, span)
     if reply.status != 200:
-        raise Broken(f"the Hub answered {reply.status}")
+        raise RetryableError(f"the Hub answered {reply.status}")
     length = reply.headers.get("Content-Length", "")
     if length.isdigit() and "Content-Encoding" not in reply.headers and int(length) != entry.size:
-        raise Damaged(f"{length} bytes are offered, {entry.size} were listed")
+        raise HashMismatch(f"{length} bytes are offered, {entry.size} were listed")
     return 0
 
 
-def _ranged_start(content_range: str, entry: FileEntry, span: Span) -> int:
+def _ranged_start(content_range: str, entry: FileEntry, span: ByteSpan) -> int:
     match = _CONTENT_RANGE.fullmatch(content_range.strip())
     if match is None:
-        raise Broken(f"a range came without its place (Content-Range: {content_range!r})")
+        raise RetryableError(f"a range came without its place (Content-Range: {content_range!r})")
     start, last, total = int(match[1]), int(match[2]), match[3]
     if total not in ("*", str(entry.size)):
-        raise Damaged(f"{total} bytes are offered, {entry.size} were listed")
+        raise HashMismatch(f"{total} bytes are offered, {entry.size} were listed")
     if start != span.start or last >= span.stop:
-        raise Broken(f"bytes {start}-{last} came, {span.start}-{span.stop - 1} were asked for")
+        raise RetryableError(f"bytes {start}-{last} came, {span.start}-{span.stop - 1} were asked for")
     return start

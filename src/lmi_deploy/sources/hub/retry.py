@@ -11,11 +11,11 @@ from random import Random
 from lmi_deploy.ports.clock import Clock
 
 LONGEST_WAIT = 30.0
-LONGEST_ASKED = 3600.0
+MAX_RETRY_AFTER = 3600.0
 _RATE_LIMIT = re.compile(r";\s*r\s*=\s*(\d+)\s*;\s*t\s*=\s*(\d+)")
 
 
-class Broken(Exception):
+class RetryableError(Exception):
     """An attempt that did not succeed and may be made again; `wait` is what the server asks for."""
 
     def __init__(self, why: str, *, wait: float | None = None) -> None:
@@ -24,7 +24,7 @@ class Broken(Exception):
         self.wait = wait
 
 
-class Unreachable(Broken):
+class Unreachable(RetryableError):
     """No connection came about. `hopeless` where another attempt cannot help."""
 
     def __init__(self, why: str, *, hint: str, hopeless: bool = False) -> None:
@@ -33,7 +33,7 @@ class Unreachable(Broken):
         self.hopeless = hopeless
 
 
-class Damaged(Broken):
+class HashMismatch(RetryableError):
     """Bytes came, and they are not what the Hub says: `got` is the hash that they have."""
 
     def __init__(self, why: str, *, got: str = "") -> None:
@@ -41,21 +41,21 @@ class Damaged(Broken):
         self.got = got
 
 
-class GaveUp(Exception):
+class RetriesExhausted(Exception):
     """The last of `count` attempts failed, too."""
 
-    def __init__(self, last: Broken, count: int) -> None:
+    def __init__(self, last: RetryableError, count: int) -> None:
         super().__init__(last.why)
         self.last = last
         self.count = count
 
 
-class Stopped(Exception):
+class DownloadStopped(Exception):
     """The user ended the command, or another file's failure made going on pointless."""
 
 
 @dataclass(slots=True)
-class Pace:
+class RateLimiter:
     """Waiting, shared by all workers: one that is rate limited holds the others back, too."""
 
     clock: Clock
@@ -79,47 +79,47 @@ class Pace:
 
     def check(self) -> None:
         if self.stop.is_set():
-            raise Stopped
+            raise DownloadStopped
 
 
 class Attempts:
     """At most `limit` failures in a row; bytes that came, `enough` of them, begin a new row."""
 
-    def __init__(self, pace: Pace, *, limit: int = 6, enough: int = 8 << 20) -> None:
-        self._pace = pace
+    def __init__(self, rate_limiter: RateLimiter, *, limit: int = 6, enough: int = 8 << 20) -> None:
+        self._rate_limiter = rate_limiter
         self._limit = limit
         self._enough = enough
         self._failures = 0
         self._gained = 0
 
-    def failed(self, broken: Broken, *, gained: int = 0) -> None:
+    def failed(self, error: RetryableError, *, gained: int = 0) -> None:
         """Count a failure and wait as long as is due, or raise GaveUp."""
         self._gained += gained
         if self._gained >= self._enough:
             self._failures, self._gained = 0, 0
         self._failures += 1
-        if self._failures >= self._limit or _is_hopeless(broken):
-            raise GaveUp(broken, self._failures) from broken
-        if broken.wait is not None:
-            seconds = broken.wait + self._pace.random.uniform(0.1, 1.0)
-            self._pace.hold(seconds, f"waiting {seconds:.0f} s: {broken.why}")
-            self._pace.wait()
+        if self._failures >= self._limit or _is_permanent(error):
+            raise RetriesExhausted(error, self._failures) from error
+        if error.wait is not None:
+            seconds = error.wait + self._rate_limiter.random.uniform(0.1, 1.0)
+            self._rate_limiter.hold(seconds, f"waiting {seconds:.0f} s: {error.why}")
+            self._rate_limiter.wait()
         else:
-            self._pace.note = f"trying again: {broken.why}"
-            self._pace.wait(self._backoff())
+            self._rate_limiter.note = f"trying again: {error.why}"
+            self._rate_limiter.wait(self._backoff())
 
     def _backoff(self) -> float:
         longest = min(LONGEST_WAIT, 0.5 * 2**self._failures)
-        return self._pace.random.uniform(longest / 2, longest)
+        return self._rate_limiter.random.uniform(longest / 2, longest)
 
 
-def _is_hopeless(broken: Broken) -> bool:
-    if isinstance(broken, Unreachable):
-        return broken.hopeless
-    return (broken.wait or 0) > LONGEST_ASKED
+def _is_permanent(error: RetryableError) -> bool:
+    if isinstance(error, Unreachable):
+        return error.hopeless
+    return (error.wait or 0) > MAX_RETRY_AFTER
 
 
-def asked_wait(headers: Mapping[str, str]) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds until the server wants to be asked again: `RateLimit` when spent, else `Retry-After`."""
     limit = _RATE_LIMIT.search(headers.get("RateLimit", ""))
     if limit is not None and int(limit[1]) == 0:

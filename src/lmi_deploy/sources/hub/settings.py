@@ -13,7 +13,7 @@ from lmi_deploy.errors import UsageRefused
 from lmi_deploy.errors.url_credentials import is_http_address
 
 PUBLIC_HUB = "https://huggingface.co"
-PATIENCE = 10.0
+STALL_TIMEOUT = 10.0
 """Seconds without an answer or a byte, where HF_HUB_ETAG_TIMEOUT and HF_HUB_DOWNLOAD_TIMEOUT say nothing."""
 
 
@@ -26,8 +26,8 @@ class HubSettings:
     token: Secret | None = None
     token_from: str = ""
     offline: bool = False
-    answer_seconds: float = PATIENCE
-    stall_seconds: float = PATIENCE
+    response_seconds: float = STALL_TIMEOUT
+    stall_seconds: float = STALL_TIMEOUT
     ca_bundle: Path | None = None
     symlinks: bool = True
 
@@ -45,7 +45,7 @@ class HubSettings:
             token=token,
             token_from=token_from,
             offline=_is_true(environ.get("HF_HUB_OFFLINE") or environ.get("TRANSFORMERS_OFFLINE")),
-            answer_seconds=_seconds(environ, "HF_HUB_ETAG_TIMEOUT"),
+            response_seconds=_seconds(environ, "HF_HUB_ETAG_TIMEOUT"),
             stall_seconds=_seconds(environ, "HF_HUB_DOWNLOAD_TIMEOUT"),
             ca_bundle=_ca_bundle(environ),
             symlinks=not _is_true(environ.get("HF_HUB_DISABLE_SYMLINKS")),
@@ -102,8 +102,8 @@ def _ca_bundle(environ: Mapping[str, str]) -> Path | None:
 
 def _seconds(environ: Mapping[str, str], name: str) -> float:
     with contextlib.suppress(ValueError):
-        return float(environ.get(name, "")) or PATIENCE
-    return PATIENCE
+        return float(environ.get(name, "")) or STALL_TIMEOUT
+    return STALL_TIMEOUT
 
 
 def _is_true(value: str | None) -> bool:

@@ -12,7 +12,7 @@ from lmi_deploy.domain.events import Event, Notice, Progress
 from lmi_deploy.domain.facts import FileEntry
 from lmi_deploy.errors import IntegrityError, LmiError, TransferFailed
 from lmi_deploy.sources.hub.cache import Ledger
-from lmi_deploy.sources.hub.download import Downloader
+from lmi_deploy.sources.hub.download import HubDownloader
 from lmi_deploy.sources.hub.thread_pool import run_all
 
 WORKERS = 8
@@ -20,23 +20,23 @@ Work = Callable[[FileEntry, Callable[[int], None]], None]
 
 
 @dataclass(slots=True)
-class Fetch:
+class SnapshotDownload:
     """One call of `Hub.fetch`; the generators yield its progress."""
 
-    downloader: Downloader
+    downloader: HubDownloader
     ledger: Ledger
     free: Callable[[Path], int]
     key: str
     _failed: list[tuple[FileEntry, LmiError]] = field(default_factory=list)
 
     def check(
-        self, there: Sequence[FileEntry], *, anew: bool = False
+        self, existing: Sequence[FileEntry], *, refresh: bool = False
     ) -> Generator[Event, None, list[FileEntry]]:
-        """Hash what is there and was never hashed, or with `anew` all of it.
+        """Hash what is there and was never hashed, or with `refresh` all of it.
 
         What is not as its name says is put aside and returned; left, and an IntegrityError, where it must stay.
         """
-        new = [entry for entry in there if anew or not self._is_known(entry)]
+        new = [entry for entry in existing if refresh or not self._is_known(entry)]
         wrong: list[FileEntry] = []
 
         def recheck(entry: FileEntry, report: Callable[[int], None]) -> None:
@@ -44,46 +44,46 @@ class Fetch:
                 wrong.append(entry)
 
         yield from self._run(new, recheck, "checking what is in the cache")
-        yield from self._told()
+        yield from self._notices()
         self._sum_up(len(new))
         return wrong
 
     def _recheck(self, entry: FileEntry, report: Callable[[int], None]) -> bool:
         downloader = self.downloader
         try:
-            while (path := downloader.cache.whole(downloader.listing.commit, entry)) is not None:
+            while (path := downloader.cache.complete_file(downloader.listing.commit, entry)) is not None:
                 got = downloader.recheck(entry, path, report)
                 if got == entry.oid:
                     self.ledger.add(path, entry)
                     return True
-                downloader.put_aside(path, entry, got)
+                downloader.quarantine(path, entry, got)
         except OSError as exc:
             raise downloader.disk_error(exc, entry) from exc
         return False
 
-    def _told(self) -> Generator[Notice]:
-        aside = self.downloader.cache.aside
-        while aside:
-            entry, place = aside.pop()
+    def _notices(self) -> Generator[Notice]:
+        quarantined = self.downloader.cache.quarantined
+        while quarantined:
+            entry, place = quarantined.pop()
             yield Notice(
                 text=f"{entry.path}: what lay in the cache is not what the Hub has ({entry.kind} {entry.oid}): put"
                 f" aside as {place}, and fetched again"
             )
 
-    def bring(self, absent: Sequence[FileEntry]) -> Generator[Event]:
+    def download(self, absent: Sequence[FileEntry]) -> Generator[Event]:
         """Download what is not there, the largest first."""
-        self.require_room(absent)
+        self.require_space(absent)
         try:
             self.downloader.cache.prepare()
         except OSError as exc:
             raise self.downloader.disk_error(exc, absent[0]) from exc
 
-        def bring(entry: FileEntry, report: Callable[[int], None]) -> None:
-            self.downloader.bring(entry, report)
+        def transfer(entry: FileEntry, report: Callable[[int], None]) -> None:
+            self.downloader.download(entry, report)
             self.ledger.add(self._path(entry), entry)
 
-        yield from self._run(sorted(absent, key=lambda e: -e.size), bring, "")
-        yield from self._told()
+        yield from self._run(sorted(absent, key=lambda e: -e.size), transfer, "")
+        yield from self._notices()
         self._sum_up(len(absent))
 
     def link(self, files: Sequence[FileEntry]) -> None:
@@ -98,7 +98,7 @@ class Fetch:
         return self.ledger.knows(self._path(entry), entry)
 
     def _path(self, entry: FileEntry) -> Path:
-        path = self.downloader.cache.whole(self.downloader.listing.commit, entry)
+        path = self.downloader.cache.complete_file(self.downloader.listing.commit, entry)
         if path is None:
             raise TransferFailed(
                 f"{entry.path}: it was taken out of the cache meanwhile", hint="run it again"
@@ -112,18 +112,20 @@ class Fetch:
         tasks = {
             entry.path: partial(work, entry, partial(positions.__setitem__, entry.path)) for entry in entries
         }
-        pace = self.downloader.pace
-        pace.stop.clear()
-        with closing(run_all(tasks, workers=WORKERS, stop=pace.stop)) as outcomes:
+        rate_limiter = self.downloader.rate_limiter
+        rate_limiter.stop.clear()
+        with closing(run_all(tasks, workers=WORKERS, stop=rate_limiter.stop)) as outcomes:
             for outcome in outcomes:
-                if outcome is not None and (failure := outcome.kept()) is not None:
+                if outcome is not None and (failure := outcome.error()) is not None:
                     self._failed.append((by_path[outcome.name], failure))
                 done = sum(positions.values())
-                yield Progress(key=self.key, done=done, total=total, unit="bytes", note=pace.note or note)
+                yield Progress(
+                    key=self.key, done=done, total=total, unit="bytes", note=rate_limiter.note or note
+                )
 
-    def require_room(self, absent: Sequence[FileEntry]) -> None:
+    def require_space(self, absent: Sequence[FileEntry]) -> None:
         cache = self.downloader.cache
-        needed = sum(entry.size - cache.begun(entry) for entry in absent)
+        needed = sum(entry.size - cache.partial_size(entry) for entry in absent)
         free = self.free(cache.root)
         if needed > free:
             raise TransferFailed(

@@ -9,16 +9,16 @@ from collections.abc import Callable, Generator, Mapping
 from types import TracebackType
 
 from lmi_deploy.errors import AccessError, LmiError, NotFound
-from lmi_deploy.sources.hub.retry import Stopped
+from lmi_deploy.sources.hub.retry import DownloadStopped
 
 TICK = 0.2
-FAREWELL = 2.0
+SHUTDOWN_TIMEOUT = 2.0
 """Seconds that workers get to end by themselves; they are daemons, so that no stalled one keeps the command."""
 
 Task = Callable[[], None]
 
 
-class Outcome:
+class ThreadOutcome:
     """What became of one task: nothing, or what it raised."""
 
     def __init__(self, name: str) -> None:
@@ -34,10 +34,10 @@ class Outcome:
         self.raised = raised
         return True
 
-    def kept(self) -> LmiError | None:
+    def error(self) -> LmiError | None:
         """What failed, to be told at the end. Raises what would meet the other tasks, too: a refusal, or a bug."""
         match self.raised:
-            case None | Stopped():
+            case None | DownloadStopped():
                 return None
             case AccessError() | NotFound():
                 raise self.raised
@@ -49,10 +49,10 @@ class Outcome:
 
 def run_all(
     tasks: Mapping[str, Task], *, workers: int, stop: threading.Event
-) -> Generator[Outcome | None, None, None]:
+) -> Generator[ThreadOutcome | None, None, None]:
     """Run the tasks in their order, `workers` at a time. Yields each outcome, and None on every tick between."""
     waiting = deque(tasks.items())
-    done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+    done: queue.SimpleQueue[ThreadOutcome] = queue.SimpleQueue()
     threads = [
         threading.Thread(target=_work, args=(waiting, done, stop), daemon=True)
         for _ in range(min(workers, len(tasks)))
@@ -64,22 +64,26 @@ def run_all(
     finally:
         stop.set()
         for thread in threads:
-            thread.join(FAREWELL / len(threads))
+            thread.join(SHUTDOWN_TIMEOUT / len(threads))
 
 
-def _work(waiting: deque[tuple[str, Task]], done: queue.SimpleQueue[Outcome], stop: threading.Event) -> None:
+def _work(
+    waiting: deque[tuple[str, Task]], done: queue.SimpleQueue[ThreadOutcome], stop: threading.Event
+) -> None:
     while not stop.is_set():
         try:
             name, task = waiting.popleft()
         except IndexError:
             return
-        outcome = Outcome(name)
+        outcome = ThreadOutcome(name)
         with outcome:
             task()
         done.put(outcome)
 
 
-def _outcomes(done: queue.SimpleQueue[Outcome], count: int) -> Generator[Outcome | None, None, None]:
+def _outcomes(
+    done: queue.SimpleQueue[ThreadOutcome], count: int
+) -> Generator[ThreadOutcome | None, None, None]:
     while count:
         try:
             outcome = done.get(timeout=TICK)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 from collections.abc import Iterator
 
-from lmi_deploy.domain.inference_http import Head, HttpRequest
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
 from lmi_deploy.errors import AccessError, DeployFailed
 
 INVOCATIONS = "/invocations"
@@ -14,13 +14,15 @@ _CHUNK = 65536
 
 def exchange(
     host: str, port: int, request: HttpRequest, *, name: str, timeout: float
-) -> Iterator[Head | bytes]:
+) -> Iterator[ResponseHead | bytes]:
     """The head, then the body in the pieces in which it arrives. `timeout` bounds every silence, in seconds; `name` is
     the deployment's, for what is said when it fails."""
     link = http.client.HTTPConnection(host, port, timeout=timeout)
     try:
         response = _send(link, request)
-        yield Head(status=response.status, reason=response.reason, headers=tuple(response.getheaders()))
+        yield ResponseHead(
+            status=response.status, reason=response.reason, headers=tuple(response.getheaders())
+        )
         yield from _body(response)
     except ConnectionRefusedError:
         raise AccessError(

@@ -22,18 +22,18 @@ def tail(log: Path, *, follow: bool, clock: Clock) -> Iterator[str]:
     if not log.exists():
         return
     with log.open(errors="replace") as lines:
-        held = ""
+        existing = ""
         while True:
-            held += lines.readline()
-            if held.endswith("\n"):
-                yield held.rstrip("\n")
-                held = ""
+            existing += lines.readline()
+            if existing.endswith("\n"):
+                yield existing.rstrip("\n")
+                existing = ""
             elif not follow or not log.exists():
                 break
             else:
                 clock.sleep(0.2)
-        if held:
-            yield held
+        if existing:
+            yield existing
 
 
 def last_lines(log: Path, count: int = 40) -> list[str]:

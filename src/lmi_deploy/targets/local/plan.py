@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.environment_digests import environment_summary
 from lmi_deploy.domain.naming import digest, short
-from lmi_deploy.domain.observed import LocalHeld, LocalObserved, SeenServer
+from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import (
     Action,
     AwaitReady,
@@ -26,13 +26,13 @@ from lmi_deploy.domain.plan import (
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.engines.engine import ENGINE_PACKAGE_VERSION
-from lmi_deploy.planning.changes import changes, probe_of, told_of_model, told_of_probe, told_of_properties
-from lmi_deploy.targets.local.runtime_selection import NEEDS, hands_over
+from lmi_deploy.planning.changes import changes, model_summary, probe_of, probe_summary, properties_summary
+from lmi_deploy.targets.local.runtime_selection import NEEDS, supports_handover
 
 ALIVE = frozenset({"starting", "loading", "ready"})
-PATIENCE = "container_startup"
+WAIT_TIMEOUTS = "container_startup"
 """In a summary: the seconds that its server may take to load the model."""
-_PATIENCE = 600
+_WAIT_TIMEOUT = 600
 """Where an older record does not say."""
 
 
@@ -44,19 +44,22 @@ def server_name(spec: Spec, artifact: Artifact) -> str:
     return short(digest([*chosen, place.runtime, place.host, place.port, list(place.environment), *image]))
 
 
-def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, held: LocalHeld) -> Plan:
+def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, inventory: LocalInventory) -> Plan:
     """Refuses nothing: whatever lies in a deployment's own folder is ours."""
-    wanted = server_name(spec, artifact)
+    desired = server_name(spec, artifact)
     actions: tuple[Action, ...] = ()
-    if observed.serving != wanted:
-        actions = (*_prepare(spec, artifact, observed, held), *_bring_up(spec, artifact, observed, wanted))
-    swept = _sweep(observed, keep_server=wanted, keep_artifact=artifact.digest)
+    if observed.serving != desired:
+        actions = (
+            *_prepare(spec, artifact, observed, inventory),
+            *_start_server(spec, artifact, observed, desired),
+        )
+    swept = _sweep(observed, keep_server=desired, keep_artifact=artifact.digest)
     actions += tuple(action for action in swept if action not in actions)
     return Plan(
         deployment=spec.name,
         actions=actions,
         changes=changes(_current(observed), summary(spec, artifact)) if actions else (),
-        figures=_figures(spec, held),
+        figures=_figures(spec, inventory),
     )
 
 
@@ -68,62 +71,66 @@ def teardown(observed: LocalObserved) -> Plan:
     return Plan(deployment=observed.ref.name, actions=(*actions, RemoveDeployment(name=observed.ref.name)))
 
 
-def waiting(observed: LocalObserved, *, timeout: int | None) -> tuple[Plan, Generation | None]:
+def wait_plan(observed: LocalObserved, *, timeout: int | None) -> tuple[Plan, Generation | None]:
     """The end of an `up` whose server is on its way: the wait, the proof, the address, and the old generation's end."""
-    coming = observed.record.coming if observed.record else None
-    probe = probe_of(coming.summary) if coming else None
-    holder = _server(observed, observed.serving)
-    shared = coming is not None and holder is not None and holder.port == coming.port
+    pending = observed.record.coming if observed.record else None
+    probe = probe_of(pending.summary) if pending else None
+    owner = _server(observed, observed.serving)
+    shared = pending is not None and owner is not None and owner.port == pending.port
     if (
-        coming is None
+        pending is None
         or probe is None
-        or not _usable(observed, coming.server, None if shared else coming.port)
+        or not _usable(observed, pending.server, None if shared else pending.port)
     ):
         return Plan(deployment=observed.ref.name, actions=()), None
-    patience = timeout or int(coming.summary.get(PATIENCE, 0)) or _PATIENCE
-    actions: list[Action] = [AwaitReady(server=coming.server, timeout=patience)]
-    actions.append(ProbeServer(server=coming.server, probe=probe))
-    if holder is not None and shared and holder.server != coming.server:
-        if not hands_over(coming.runtime, holder.runtime):  # to load it again takes the recipe: `lmi up`
+    wait_timeout = timeout or int(pending.summary.get(WAIT_TIMEOUTS, 0)) or _WAIT_TIMEOUT
+    actions: list[Action] = [AwaitReady(server=pending.server, timeout=wait_timeout)]
+    actions.append(ProbeServer(server=pending.server, probe=probe))
+    if owner is not None and shared and owner.server != pending.server:
+        if not supports_handover(
+            pending.runtime, owner.runtime
+        ):  # to load it again takes the recipe: `lmi up`
             return Plan(deployment=observed.ref.name, actions=()), None
-        take = TakeAddress(server=coming.server, host=coming.host, port=coming.port, previous=holder.server)
+        take = TakeAddress(server=pending.server, host=pending.host, port=pending.port, previous=owner.server)
         actions.append(take)
-    actions += _sweep(observed, keep_server=coming.server, keep_artifact=coming.artifact)
-    return Plan(deployment=observed.ref.name, actions=tuple(actions)), coming
+    actions += _sweep(observed, keep_server=pending.server, keep_artifact=pending.artifact)
+    return Plan(deployment=observed.ref.name, actions=tuple(actions)), pending
 
 
-def _prepare(spec: Spec, artifact: Artifact, observed: LocalObserved, held: LocalHeld) -> Iterator[Action]:
+def _prepare(
+    spec: Spec, artifact: Artifact, observed: LocalObserved, inventory: LocalInventory
+) -> Iterator[Action]:
     needs = NEEDS[spec.machine.runtime]
-    if not held.engine and "engine" in needs:
+    if not inventory.engine and "engine" in needs:
         yield InstallEngine(version=ENGINE_PACKAGE_VERSION)
-    if not held.environment and "environment" in needs:
+    if not inventory.environment and "environment" in needs:
         yield BuildEnvironment(
             environment=spec.environment,
             packages=spec.engine.packages,
             requirements=spec.inputs.requirements.decode(),
         )
-    if held.missing_weights:
+    if inventory.missing_weights:
         yield FetchWeights(
             model_id=spec.model.model_id,
             commit=spec.model.commit,
             files=spec.weights.files,
-            missing=held.missing_weights,
+            missing=inventory.missing_weights,
         )
     if artifact.digest not in observed.artifacts:
         yield PutArtifact(artifact=artifact.digest, files=tuple(f.path for f in artifact.files))
 
 
-def _bring_up(spec: Spec, artifact: Artifact, observed: LocalObserved, wanted: str) -> Iterator[Action]:
+def _start_server(spec: Spec, artifact: Artifact, observed: LocalObserved, desired: str) -> Iterator[Action]:
     place = spec.machine
-    holder = _server(observed, observed.serving)
-    shared = holder is not None and holder.port == place.port
-    reused = _usable(observed, wanted, None if shared else place.port)
+    owner = _server(observed, observed.serving)
+    shared = owner is not None and owner.port == place.port
+    reused = _usable(observed, desired, None if shared else place.port)
     # What an earlier `up` left goes first: it may hold the address, and the memory that the new one needs.
-    kept = {observed.serving, wanted if reused else None}
+    kept = {observed.serving, desired if reused else None}
     yield from (StopServer(server=server.server) for server in observed.servers if server.server not in kept)
     if not reused:
         yield StartServer(
-            server=wanted,
+            server=desired,
             artifact=artifact.digest,
             environment=spec.environment,
             engine=ENGINE_PACKAGE_VERSION,
@@ -131,24 +138,24 @@ def _bring_up(spec: Spec, artifact: Artifact, observed: LocalObserved, wanted: s
             host=place.host,
             port=0 if shared else place.port,
         )
-    yield AwaitReady(server=wanted, timeout=place.startup_timeout)
-    yield ProbeServer(server=wanted, probe=spec.probe)
-    if holder is not None and shared:
+    yield AwaitReady(server=desired, timeout=place.startup_timeout)
+    yield ProbeServer(server=desired, probe=spec.probe)
+    if owner is not None and shared:
         yield TakeAddress(
-            server=wanted,
+            server=desired,
             host=place.host,
             port=place.port,
-            previous=holder.server,
-            loads_again=not hands_over(place.runtime, holder.runtime),
+            previous=owner.server,
+            loads_again=not supports_handover(place.runtime, owner.runtime),
         )
 
 
-def _usable(observed: LocalObserved, wanted: str, port: int | None) -> bool:
+def _usable(observed: LocalObserved, desired: str, port: int | None) -> bool:
     """Whether the server is there and need only be waited for: alive, at `port` where it matters, not found silent."""
-    present = _server(observed, wanted)
+    present = _server(observed, desired)
     if present is None or present.phase not in ALIVE:
         return False
-    silent = observed.record is not None and observed.record.silent(wanted)
+    silent = observed.record is not None and observed.record.silent(desired)
     return not silent and (port is None or present.port in (None, port))
 
 
@@ -164,7 +171,7 @@ def _sweep(
             yield RemoveArtifact(artifact=found)
 
 
-def _server(observed: LocalObserved, name: str | None) -> SeenServer | None:
+def _server(observed: LocalObserved, name: str | None) -> ObservedServer | None:
     return next((server for server in observed.servers if server.server == name), None)
 
 
@@ -176,16 +183,16 @@ def _current(observed: LocalObserved) -> Generation | None:
 def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
     """A generation in the words of its recipe: what `status` shows and `invoke` needs."""
     return {
-        **told_of_model(spec),
+        **model_summary(spec),
         "artifact": artifact.digest[:10],
         "environment": spec.environment,
         "runtime": spec.machine.runtime,
         **({"image": spec.machine.image} if spec.machine.image else {}),
         "address": f"{spec.machine.host}:{spec.machine.port}",
-        PATIENCE: str(spec.machine.startup_timeout),
-        **told_of_probe(spec),
+        WAIT_TIMEOUTS: str(spec.machine.startup_timeout),
+        **probe_summary(spec),
         **environment_summary(spec.machine.environment),
-        **told_of_properties(spec),
+        **properties_summary(spec),
     }
 
 
@@ -204,10 +211,10 @@ def generation(spec: Spec, artifact: Artifact, *, since: str) -> Generation:
     )
 
 
-def _figures(spec: Spec, held: LocalHeld) -> tuple[tuple[str, str], ...]:
+def _figures(spec: Spec, inventory: LocalInventory) -> tuple[tuple[str, str], ...]:
     return (
         ("weights", f"{spec.weights.size}"),
-        ("to fetch", f"{held.missing_weights}"),
+        ("to fetch", f"{inventory.missing_weights}"),
         ("device", spec.machine.device),
         ("device memory", f"{spec.machine.device_memory}"),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, get_args
 
-from lmi_deploy.domain.facts import AtHand
+from lmi_deploy.domain.facts import AvailableRuntimes
 from lmi_deploy.domain.recipe import Engine, Recipe, RuntimeName
 from lmi_deploy.errors import Unresolvable
 
@@ -24,41 +24,41 @@ RUNS: Final[Mapping[str, tuple[Engine, ...]]] = {
 """The engines of a runtime: an image brings its own, elsewhere the serving environment must hold it."""
 
 
-def runtime_of(recipe: Recipe, at_hand: AtHand) -> RuntimeName:
+def runtime_of(recipe: Recipe, available: AvailableRuntimes) -> RuntimeName:
     """The one that the recipe names, else the best at hand that runs its engine. Raises Unresolvable."""
-    asked = recipe.endpoint.runtime
-    if asked == "auto":
-        return _best(recipe.engine, at_hand)
-    if asked not in at_hand.names:
-        why = at_hand.lacking.get(asked, "it is not on this machine")
+    requested = recipe.endpoint.runtime
+    if requested == "auto":
+        return _best(recipe.engine, available)
+    if requested not in available.names:
+        why = available.lacking.get(requested, "it is not on this machine")
         raise Unresolvable(
-            f"endpoint.runtime: {asked} is not at hand here: {why}",
-            hint=f"at hand: {', '.join(at_hand.names)}",
+            f"endpoint.runtime: {requested} is not at hand here: {why}",
+            hint=f"at hand: {', '.join(available.names)}",
         )
-    if recipe.engine not in RUNS[asked]:
-        raise _cannot(recipe.engine, f"runtime {asked} cannot run engine {recipe.engine}", at_hand)
-    return asked
+    if recipe.engine not in RUNS[requested]:
+        raise _cannot(recipe.engine, f"runtime {requested} cannot run engine {recipe.engine}", available)
+    return requested
 
 
-def hands_over(runtime: str, previous: str) -> bool:
+def supports_handover(runtime: str, previous: str) -> bool:
     """Whether a server can take the other's listening socket, so that no request is refused."""
     return runtime == previous == "embedded"
 
 
-def _best(engine: Engine, at_hand: AtHand) -> RuntimeName:
+def _best(engine: Engine, available: AvailableRuntimes) -> RuntimeName:
     names: tuple[RuntimeName, ...] = get_args(RuntimeName)
-    for name in at_hand.names:
+    for name in available.names:
         if engine in RUNS[name]:
             return next(known for known in names if known == name)
-    raise _cannot(engine, f"nothing on this machine runs engine {engine}", at_hand)
+    raise _cannot(engine, f"nothing on this machine runs engine {engine}", available)
 
 
-def _cannot(engine: Engine, what: str, at_hand: AtHand) -> Unresolvable:
+def _cannot(engine: Engine, what: str, available: AvailableRuntimes) -> Unresolvable:
     able = [name for name, engines in RUNS.items() if engine in engines]
-    ready = [name for name in able if name in at_hand.names]
+    ready = [name for name in able if name in available.names]
     if ready:
         return Unresolvable(
             f"{what}: its workers have no such engine", hint=f"set endpoint.runtime: {ready[0]}"
         )
-    lacking = "; ".join(f"{name} could, but {at_hand.lacking.get(name, 'it is not here')}" for name in able)
+    lacking = "; ".join(f"{name} could, but {available.lacking.get(name, 'it is not here')}" for name in able)
     return Unresolvable(f"{what}: {lacking}", hint=f"or choose engine: {' or '.join(_OF_OUR_ENVIRONMENTS)}")

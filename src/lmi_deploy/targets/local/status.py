@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lmi_deploy.domain.observed import LocalObserved, SeenServer
-from lmi_deploy.domain.record import Standing
+from lmi_deploy.domain.observed import LocalObserved, ObservedServer
+from lmi_deploy.domain.record import DeploymentStatus
 
 
-def judge(observed: LocalObserved) -> tuple[Standing, str]:
+def status_of(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
     """The standing, and the reason when it is not in step."""
     current = observed.record.current if observed.record else None
     phases = {server.phase: server for server in observed.servers}
@@ -32,17 +32,17 @@ def judge(observed: LocalObserved) -> tuple[Standing, str]:
     return _unfinished(observed)
 
 
-def _unfinished(observed: LocalObserved) -> tuple[Standing, str]:
+def _unfinished(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
     """Of a first `up` that was detached or broken off."""
     record = observed.record
-    coming = record.coming.server if record and record.coming else None
-    ready = any(server.phase == "ready" and server.server == coming for server in observed.servers)
-    if record and coming and ready and not record.silent(coming):
+    pending = record.coming.server if record and record.coming else None
+    ready = any(server.phase == "ready" and server.server == pending for server in observed.servers)
+    if record and pending and ready and not record.silent(pending):
         return "starting", "its model server is ready, and nobody has asked it yet: `lmi wait` does"
     return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
 
 
-def why_failed(server: SeenServer) -> str:
+def why_failed(server: ObservedServer) -> str:
     """What it said last, and what it means that it still runs."""
     if server.pid is None:
         return server.message or "the model server failed; `lmi logs` says why"

@@ -12,24 +12,22 @@ from lmi_deploy.ports.model_server import ModelServer
 
 DRAIN = 90.0
 """Seconds a server may take for its last requests; above the server's own limit of 60."""
-UNHEARD = 3.0
+NO_RESPONSE = 3.0
 """Seconds after SIGTERM for one that answers nobody (it hangs, is stopped, or has only just started)."""
 
 
 def stop(server: ModelServer, home: Path, *, key: str) -> Generator[Event, None, None]:
     """End it and remove its home. DeployFailed where it is there all the same."""
-    seen = server.look(home)
-    mute = seen.phase == "starting"
-    if seen.in_flight:
-        note = f"{seen.in_flight} requests in flight"
+    observed = server.status(home)
+    silent = observed.phase == "starting"
+    if observed.in_flight:
+        note = f"{observed.in_flight} requests in flight"
         yield Progress(key=key, done=0, total=None, unit="seconds", note=note)
-    if mute:
-        text = (
-            f"{home.name} (pid {seen.pid}) runs and answers nobody: SIGTERM, and SIGKILL after {UNHEARD:g} s"
-        )
+    if silent:
+        text = f"{home.name} (pid {observed.pid}) runs and answers nobody: SIGTERM, and SIGKILL after {NO_RESPONSE:g} s"
         yield Line(key=key, text=text)
-    server.stop(home, grace=UNHEARD if mute else DRAIN)
-    left = server.look(home)
+    server.stop(home, grace=NO_RESPONSE if silent else DRAIN)
+    left = server.status(home)
     if left.phase != "gone":
         raise DeployFailed(
             f"{home.name} is still {left.phase} (pid {left.pid})", hint="run the command again"

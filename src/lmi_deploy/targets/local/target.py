@@ -10,8 +10,8 @@ from pathlib import Path
 from lmi_deploy.domain import plan
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.inference_http import Head, HttpRequest
-from lmi_deploy.domain.observed import Held, LocalHeld, LocalObserved, Observed, SeenServer
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.observed import Inventory, LocalInventory, LocalObserved, Observed, ObservedServer
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.engines.codec import Codec, codec_of
@@ -25,7 +25,7 @@ from lmi_deploy.ports.local_state import State
 from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.targets.local.http_client import INVOCATIONS, exchange
 from lmi_deploy.targets.local.log_file import tail
-from lmi_deploy.targets.local.readiness import Proving
+from lmi_deploy.targets.local.readiness import ReadinessCheck
 from lmi_deploy.targets.local.stop import DRAIN, stop
 from lmi_deploy.targets.target import Outcome, Perform
 
@@ -41,15 +41,15 @@ class LocalTarget:
     environments: Environments
     clock: Clock
 
-    def known(self) -> tuple[DeploymentRef, ...]:
+    def list_known(self) -> tuple[DeploymentRef, ...]:
         return tuple(DeploymentRef(name=name, target="local") for name in self.state.names())
 
-    def look(self, home: Path) -> SeenServer:
+    def status_of(self, home: Path) -> ObservedServer:
         """The server of one home, by the runtime that it was started with."""
-        return self.server_of(home).look(home)
+        return self.server_of(home).status(home)
 
     def observe(self, ref: DeploymentRef) -> LocalObserved:
-        servers = tuple(self.look(home) for home in self.state.servers(ref.name))
+        servers = tuple(self.status_of(home) for home in self.state.servers(ref.name))
         record = self.state.read(ref.name)
         return LocalObserved(
             ref=ref,
@@ -60,7 +60,7 @@ class LocalTarget:
             serving=_serving(servers, self.state, ref.name),
         )
 
-    def recorded(self, ref: DeploymentRef) -> Record | None:
+    def read_record(self, ref: DeploymentRef) -> Record | None:
         return self.state.read(ref.name)
 
     def confirm(self, observed: Observed) -> Observed:
@@ -69,14 +69,14 @@ class LocalTarget:
     def inspect(self, ref: DeploymentRef) -> LocalObserved:
         return self.observe(ref)
 
-    def survey(self, ref: DeploymentRef) -> LocalObserved:
+    def observe_all(self, ref: DeploymentRef) -> LocalObserved:
         return self.observe(ref)
 
-    def priced(self, spec: Spec, held: Held) -> Held:
-        return held
+    def with_prices(self, spec: Spec, inventory: Inventory) -> Inventory:
+        return inventory
 
-    def held(self, spec: Spec, hub: Hub) -> LocalHeld:
-        return LocalHeld(
+    def inventory(self, spec: Spec, hub: Hub) -> LocalInventory:
+        return LocalInventory(
             engine=self.environments.engine_ready(ENGINE_PACKAGE_VERSION),
             environment=self.environments.ready(spec.environment),
             missing_weights=hub.missing(spec.model.listing(spec.weights.files), spec.weights.files),
@@ -85,23 +85,23 @@ class LocalTarget:
     def remember(self, ref: DeploymentRef) -> None:
         """Its lock and its record come first, and lie on the same disk."""
 
-    def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+    def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
         ref = DeploymentRef(name=spec.name, target="local")
-        rise = _Rise(target=self, ref=ref, spec=spec, artifact=artifact, hub=hub)
-        return {**self.ending(ref), **rise.performers()}
+        deployer = _LocalDeployer(target=self, ref=ref, spec=spec, artifact=artifact, hub=hub)
+        return {**self.teardown_actions(ref), **deployer.performers()}
 
-    def ending(self, ref: DeploymentRef) -> Perform:
+    def teardown_actions(self, ref: DeploymentRef) -> Perform:
         return {
             plan.StopServer: lambda action: self._stop(ref, action),
             plan.RemoveArtifact: lambda action: self._remove_artifact(ref, action),
             plan.RemoveDeployment: self._remove,
-            plan.AwaitReady: lambda action: self._coming(ref).wait(action),
-            plan.ProbeServer: lambda action: self._coming(ref).probe(action),
-            plan.TakeAddress: lambda action: self._coming(ref).take(action),
+            plan.AwaitReady: lambda action: self._pending_readiness(ref).wait(action),
+            plan.ProbeServer: lambda action: self._pending_readiness(ref).probe(action),
+            plan.TakeAddress: lambda action: self._pending_readiness(ref).take(action),
         }
 
-    def proving(self, ref: DeploymentRef, host: str, codec: Codec) -> Proving:
-        return Proving(
+    def readiness(self, ref: DeploymentRef, host: str, codec: Codec) -> ReadinessCheck:
+        return ReadinessCheck(
             name=ref.name,
             home=lambda server: self.state.server(ref.name, server),
             server_of=self.server_of,
@@ -110,15 +110,17 @@ class LocalTarget:
             codec=codec,
         )
 
-    def _coming(self, ref: DeploymentRef) -> Proving:
+    def _pending_readiness(self, ref: DeploymentRef) -> ReadinessCheck:
         """What an `up` left on its way, by the record."""
         record = self.state.read(ref.name)
         if record is None or record.coming is None:
             raise NotFound(f"{ref.name}: no record says what is coming", hint="`lmi up` writes one")
-        told = {key: str(value) for key, value in record.coming.summary.items()}
-        return self.proving(ref, record.coming.host, codec_of(told))
+        response = {key: str(value) for key, value in record.coming.summary.items()}
+        return self.readiness(ref, record.coming.host, codec_of(response))
 
-    def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+    def invoke(
+        self, ref: DeploymentRef, request: HttpRequest, *, timeout: float
+    ) -> Iterator[ResponseHead | bytes]:
         host, port = self._place(ref)
         return exchange(host, port, request, name=ref.name, timeout=timeout)
 
@@ -129,12 +131,12 @@ class LocalTarget:
     def _place(self, ref: DeploymentRef) -> tuple[str, int]:
         """Where it serves, or will when what is coming has come."""
         record = self.state.read(ref.name)
-        told = (record.current or record.coming) if record else None
-        if told is None:
+        generation = (record.current or record.coming) if record else None
+        if generation is None:
             raise NotFound(
                 f"{ref.name}: no deployment of that name answers here", hint="`lmi ls` lists what is here"
             )
-        return told.host, told.port
+        return generation.host, generation.port
 
     def logs(self, ref: DeploymentRef, *, follow: bool) -> Iterator[str]:
         homes = self.state.servers(ref.name)
@@ -164,7 +166,7 @@ class LocalTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Rise:
+class _LocalDeployer:
     """The writes that bring one spec up."""
 
     target: LocalTarget
@@ -180,13 +182,13 @@ class _Rise:
             plan.FetchWeights: self._weights,
             plan.PutArtifact: self._artifact,
             plan.StartServer: self._start,
-            **self._proving().performers(),
+            **self._readiness().performers(),
             plan.TakeAddress: self._take,
         }
 
-    def _proving(self) -> Proving:
+    def _readiness(self) -> ReadinessCheck:
         codec = Codec(engine(self.spec.engine.name), self.spec.engine.handler, self.spec.model.task)
-        return self.target.proving(self.ref, self.spec.machine.host, codec)
+        return self.target.readiness(self.ref, self.spec.machine.host, codec)
 
     def _engine(self, action: plan.InstallEngine) -> Steps:
         return (yield from self.target.environments.install_engine(action.version, key=plan.key(action)))
@@ -212,10 +214,10 @@ class _Rise:
 
     def _start(self, action: plan.StartServer) -> Steps:
         yield from ()
-        seen = self._run(action.server, host=action.host, port=action.port)
-        return f"pid {seen.pid}" if seen.pid else seen.phase
+        observed = self._run(action.server, host=action.host, port=action.port)
+        return f"pid {observed.pid}" if observed.pid else observed.phase
 
-    def _run(self, server: str, *, host: str, port: int) -> SeenServer:
+    def _run(self, server: str, *, host: str, port: int) -> ObservedServer:
         home, place = self._home(server), self.spec.machine
         home.mkdir(parents=True, exist_ok=True)
         # Noted before anything runs: whoever finds the home knows whom to ask.
@@ -242,16 +244,16 @@ class _Rise:
         return self._server().start(launch)
 
     def _take(self, action: plan.TakeAddress) -> Steps:
-        mine, previous = self._home(action.server), self._home(action.previous)
+        own, previous = self._home(action.server), self._home(action.previous)
         if action.loads_again:
             # It has proved itself beside the previous one, so it may be expected to load once more.
             self.target.server_of(previous).stop(previous, grace=DRAIN)
-            self._server().stop(mine, grace=DRAIN)
+            self._server().stop(own, grace=DRAIN)
             self._run(action.server, host=action.host, port=action.port)
             timeout = self.spec.machine.startup_timeout
-            yield from self._proving().ready(action.server, plan.key(action), timeout=timeout)
+            yield from self._readiness().ready(action.server, plan.key(action), timeout=timeout)
             return f"{action.host}:{action.port}"
-        return (yield from self._proving().take(action))
+        return (yield from self._readiness().take(action))
 
     def _server(self) -> ModelServer:
         return self.target.servers[self.spec.machine.runtime]
@@ -268,7 +270,7 @@ def runtime_of(home: Path) -> str:
         return "embedded"
 
 
-def _serving(servers: tuple[SeenServer, ...], state: State, name: str) -> str | None:
+def _serving(servers: tuple[ObservedServer, ...], state: State, name: str) -> str | None:
     """The server that is ready at the deployment's address, whichever generation it is."""
     record = state.read(name)
     ready = [server for server in servers if server.phase == "ready"]

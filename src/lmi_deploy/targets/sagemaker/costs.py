@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lmi_deploy.domain.currency import money
-from lmi_deploy.domain.observed import CloudHeld, Price
+from lmi_deploy.domain.currency import format_price
+from lmi_deploy.domain.observed import CloudInventory, Price
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.scaling_summary import scaling_of
 from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
@@ -36,20 +36,20 @@ class Cost:
 
     @property
     def words(self) -> str:
-        span = money(self.low, self.price.currency)
+        span = format_price(self.low, self.price.currency)
         if self.most != self.least:
-            span += f" to {money(self.high, self.price.currency)}"
+            span += f" to {format_price(self.high, self.price.currency)}"
         count = f"{self.least}" if self.most == self.least else f"{self.least} to {self.most}"
-        each = f" at {money(self.price.hourly, self.price.currency)}" if self.most > 1 else ""
+        each = f" at {format_price(self.price.hourly, self.price.currency)}" if self.most > 1 else ""
         return f"{span} an hour ({count} x {self.instance}{each}; {self.price.source})"
 
 
-def job_cost(place: SageMakerPlace, held: CloudHeld) -> Cost | None:
+def job_cost(place: SageMakerPlace, inventory: CloudInventory) -> Cost | None:
     """Of the transfer job; None where nobody could tell, or there is none."""
-    if place.job is None or held.job_price is None:
+    if place.job is None or inventory.job_price is None:
         return None
     count = place.job.count
-    return Cost(instance=place.job.instance, least=count, most=count, price=held.job_price)
+    return Cost(instance=place.job.instance, least=count, most=count, price=inventory.job_price)
 
 
 def generation_cost(generation: Generation, price: Price | None) -> Cost | None:

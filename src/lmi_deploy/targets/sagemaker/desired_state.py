@@ -15,30 +15,30 @@ PROVISION = 1800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantedEndpointConfig:
+class DesiredEndpointConfig:
     name: str
     placement: Placement
     settings: EndpointConfigSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class DesiredState:
     """One model, and an endpoint config for each placement; any of them live is in step."""
 
     model: str
     settings: ModelSettings
-    configs: tuple[WantedEndpointConfig, ...]
+    configs: tuple[DesiredEndpointConfig, ...]
 
-    def endpoint_config(self, name: str) -> WantedEndpointConfig | None:
+    def endpoint_config(self, name: str) -> DesiredEndpointConfig | None:
         return next((config for config in self.configs if config.name == name), None)
 
-    def chosen(self, avoid: tuple[str, ...]) -> WantedEndpointConfig:
+    def chosen(self, avoid: tuple[str, ...]) -> DesiredEndpointConfig:
         """The first that can be had, as far as is known; the first of all where none is left."""
         free = (config for config in self.configs if config.placement.instance not in avoid)
         return next(free, self.configs[0])
 
 
-def wanted_of(spec: Spec, artifact: Artifact) -> Wanted:
+def desired_state(spec: Spec, artifact: Artifact) -> DesiredState:
     place = spec.cloud
     settings = ModelSettings(
         role=place.role,
@@ -51,10 +51,10 @@ def wanted_of(spec: Spec, artifact: Artifact) -> Wanted:
     )
     model = resource_name(spec.name, settings)
     configs = tuple(_endpoint_config(spec, model, placement) for placement in place.placements)
-    return Wanted(model=model, settings=settings, configs=configs)
+    return DesiredState(model=model, settings=settings, configs=configs)
 
 
-def _endpoint_config(spec: Spec, model: str, placement: Placement) -> WantedEndpointConfig:
+def _endpoint_config(spec: Spec, model: str, placement: Placement) -> DesiredEndpointConfig:
     place = spec.cloud
     settings = EndpointConfigSettings(
         model=model,
@@ -66,11 +66,11 @@ def _endpoint_config(spec: Spec, model: str, placement: Placement) -> WantedEndp
         host_ami=placement.host_ami,
         kms_key=place.kms_key,
     )
-    return WantedEndpointConfig(
+    return DesiredEndpointConfig(
         name=resource_name(spec.name, settings), placement=placement, settings=settings
     )
 
 
-def patience(spec: Spec) -> int:
+def wait_timeout(spec: Spec) -> int:
     """Seconds until an endpoint that is not in service yet is overdue."""
     return spec.cloud.model_download + spec.cloud.startup_timeout + PROVISION

@@ -15,8 +15,8 @@ from lmi_deploy.planning.timeouts import MOST, STARTUP_TIMEOUT, startup_timeout,
 GIB = 1 << 30
 DEFAULT_VOLUME_GB = 30
 """What SageMaker attaches where nothing is asked for and the instance has no disk of its own."""
-_ROOM = 1.1
-_BESIDE_GB = 10
+_HEADROOM = 1.1
+_EXTRA_GB = 10
 """What a chosen volume has beside the weights: temporary files, caches of compiled kernels, logs."""
 _CAREFUL = 0.5
 """Share of the network's baseline that a time-out is reckoned with."""
@@ -26,7 +26,7 @@ _VOLUME = 250_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Allowed:
+class ResolvedTimeouts:
     """Seconds for each part of the arrival."""
 
     model_download: int
@@ -38,7 +38,7 @@ def volume_gb(machine: Instance, wish: int | None, size: int) -> int:
     if machine.refuses_volume:
         _refuse_small_disk(machine, size)
         return 0
-    needed = math.ceil(size / GIB * _ROOM) + _BESIDE_GB
+    needed = math.ceil(size / GIB * _HEADROOM) + _EXTRA_GB
     if wish is not None:
         if wish * GIB < size:
             raise Unresolvable(
@@ -55,7 +55,9 @@ def volume_gb(machine: Instance, wish: int | None, size: int) -> int:
     return needed if needed > DEFAULT_VOLUME_GB else 0
 
 
-def allowed(recipe: Recipe, delivery: Delivery, machines: tuple[Instance, ...], size: int) -> Allowed:
+def resolve_timeouts(
+    recipe: Recipe, delivery: Delivery, machines: tuple[Instance, ...], size: int
+) -> ResolvedTimeouts:
     """The recipe's time-outs where the weights can arrive within them, else what the slowest instance needs."""
     slowest = min(machines, key=lambda machine: machine.network_gbps or math.inf)
     careful = _seconds(slowest, size)
@@ -63,9 +65,11 @@ def allowed(recipe: Recipe, delivery: Delivery, machines: tuple[Instance, ...], 
     if delivery == "s3":
         _refuse_short("container_startup", timeouts.container_startup, slowest, size)
         startup = startup_timeout(timeouts, size, download=careful if careful > 60 else 0)
-        return Allowed(model_download=timeouts.model_download or STARTUP_TIMEOUT, startup=startup)
+        return ResolvedTimeouts(model_download=timeouts.model_download or STARTUP_TIMEOUT, startup=startup)
     _refuse_short("model_download", timeouts.model_download, slowest, size)
-    return Allowed(model_download=_download(timeouts, careful), startup=startup_timeout(timeouts, size))
+    return ResolvedTimeouts(
+        model_download=_download(timeouts, careful), startup=startup_timeout(timeouts, size)
+    )
 
 
 def _download(timeouts: Timeouts, careful: int) -> int:

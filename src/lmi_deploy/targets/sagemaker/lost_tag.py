@@ -7,14 +7,14 @@ from lmi_deploy.domain.sagemaker.settings import TAG
 from lmi_deploy.errors import Refused
 
 
-def lost_tag_words(observed: CloudObserved) -> str:
+def missing_tag_text(observed: CloudObserved) -> str:
     """What happened to it; empty where the endpoint of this name is ours, or has nothing to do with us."""
-    return f"{observed.stranger}, but {observed.ownership}" if observed.ownership else ""
+    return f"{observed.not_owned_reason}, but {observed.ownership}" if observed.ownership else ""
 
 
-def require_no_lost_tag(observed: CloudObserved, *, cost: str = "") -> None:
+def require_ownership_tag(observed: CloudObserved, *, cost: str = "") -> None:
     """Refused: whoever changes or deletes the parts of such an endpoint loses sight of it, and it costs on."""
-    if words := lost_tag_words(observed):
+    if words := missing_tag_text(observed):
         raise Refused(
             words + (f"; it costs {cost}" if cost else ""),
             hint=f"nothing was changed. {tag_command(observed)}; then run the same command again. If it is not, "

@@ -12,10 +12,10 @@ from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.settings import (
     TAG,
+    ObservedEndpoint,
+    ObservedEndpointConfig,
     Resource,
     ResourceKind,
-    SeenEndpoint,
-    SeenEndpointConfig,
 )
 from lmi_deploy.ports.cloud import Cloud
 
@@ -26,7 +26,7 @@ Names = set[tuple[ResourceKind, str]]
 
 
 def ownership(
-    endpoint: SeenEndpoint | None, tags: Pairs, resources: tuple[Resource, ...], record: Record | None
+    endpoint: ObservedEndpoint | None, tags: Pairs, resources: tuple[Resource, ...], record: Record | None
 ) -> str:
     """What says that an endpoint without our tag is this deployment's all the same; empty where nothing does."""
     if endpoint is None:
@@ -42,21 +42,21 @@ def ownership(
     return f"it carries other tags of lmi: {', '.join(others)}" if others else ""
 
 
-def shared_model(endpoint: SeenEndpoint, resources: tuple[Resource, ...], cloud: Cloud) -> str:
+def shared_model(endpoint: ObservedEndpoint, resources: tuple[Resource, ...], cloud: Cloud) -> str:
     """The same by the models of its configs, which are looked up; empty where none of them is ours."""
-    ours = {resource.name for resource in resources if resource.kind == "model"}
-    if not ours:
+    own = {resource.name for resource in resources if resource.kind == "model"}
+    if not own:
         return ""
     for name in sorted({endpoint.config, endpoint.pending} - {""}):
         config = cloud.hosting.endpoint_config(name)
-        if config is not None and (known := ours & {*config.models}):
+        if config is not None and (known := own & {*config.models}):
             return f"its model {min(known)} carries the tag {TAG}"
     return ""
 
 
 def parts_of(
-    endpoint: SeenEndpoint | None, deployment: str, record: Record | None, cloud: Cloud
-) -> tuple[SeenEndpointConfig | None, Names]:
+    endpoint: ObservedEndpoint | None, deployment: str, record: Record | None, cloud: Cloud
+) -> tuple[ObservedEndpointConfig | None, Names]:
     """The config of an endpoint that serves and does not change, and which of config and models are gone.
 
     SageMaker deletes both under a live endpoint, which serves on (DeleteEndpointConfig, API reference: "you must not";
@@ -66,8 +66,8 @@ def parts_of(
         return None, set()
     config = cloud.hosting.endpoint_config(endpoint.config)
     models = config.models if config else tuple(_recorded_models(endpoint.config, record))
-    ours = (model for model in models if model.startswith(f"{deployment}-"))
-    missing: Names = {("model", model) for model in ours if cloud.hosting.model(model) is None}
+    own = (model for model in models if model.startswith(f"{deployment}-"))
+    missing: Names = {("model", model) for model in own if cloud.hosting.model(model) is None}
     return config, missing if config else {*missing, ("endpoint-config", endpoint.config)}
 
 

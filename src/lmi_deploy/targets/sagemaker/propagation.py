@@ -35,11 +35,11 @@ def resource_arn(caller: Caller, kind: ResourceKind, name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Propagation:
-    """`made`: names of models and endpoint configs that this run made, or was told exist already."""
+    """`created`: names of models and endpoint configs that this run made, or was told exist already."""
 
     cloud: Cloud
     clock: Clock
-    made: set[str] = field(default_factory=set)
+    created: set[str] = field(default_factory=set)
 
     def until_found(
         self, kind: ResourceKind, name: str, request: Callable[[], None], *, key: str
@@ -48,7 +48,7 @@ class Propagation:
 
         def is_late(error: LmiError) -> bool:
             named = isinstance(error, NotFound) and error.arn.endswith(f":{kind}/{name.lower()}")
-            return named and (name in self.made or self._exists(kind, name))
+            return named and (name in self.created or self._exists(kind, name))
 
         yield from self._again(request, is_late, f"the {_KINDS[kind]} {name}", key)
 
@@ -62,17 +62,17 @@ class Propagation:
 
         yield from self._again(request, is_late, f"the role {role.rpartition('/')[2]}", key)
 
-    def until_shown(
-        self, look: Callable[[], T | None], *, what: str, key: str
+    def until_visible(
+        self, observe: Callable[[], T | None], *, what: str, key: str
     ) -> Generator[Event, None, T | None]:
         """What is there, as AWS said; None where it was not seen all the same."""
         found: list[T] = []
 
         def request() -> None:
-            seen = look()
-            if seen is None:
+            observed = observe()
+            if observed is None:
                 raise NotFound(f"{what}: AWS says that it is there, and does not show it")
-            found.append(seen)
+            found.append(observed)
 
         try:
             yield from self._again(request, lambda error: isinstance(error, NotFound), what, key)
@@ -83,14 +83,14 @@ class Propagation:
     def _again(
         self, request: Callable[[], None], is_late: Callable[[LmiError], bool], what: str, key: str
     ) -> Generator[Event, None, None]:
-        begun, note, told = self.clock.monotonic(), f"AWS does not know {what} everywhere yet", False
+        started, note, reported = self.clock.monotonic(), f"AWS does not know {what} everywhere yet", False
         for pause in chain((0.5, 1.0, 1.0, 2.0, 3.0), repeat(_STEADY)):
             try:
                 return request()
             except (NotFound, RoleNotAssumable) as error:
                 if not is_late(error):
                     raise
-                waited = self.clock.monotonic() - begun
+                waited = self.clock.monotonic() - started
                 if waited >= TIMEOUT:
                     error.message += f" ({what} was waited for for {waited:.0f} s)"
                     error.hint = (
@@ -98,9 +98,9 @@ class Propagation:
                     )
                     raise
             if waited >= _QUIET:
-                if not told:
+                if not reported:
                     yield Notice(text=f"{note}: it is asked again, for {TIMEOUT:.0f} s at most")
-                told = True
+                reported = True
                 yield Progress(key=key, done=round(waited, 1), total=TIMEOUT, unit="seconds", note=note)
             self.clock.sleep(min(pause, TIMEOUT - waited))
 

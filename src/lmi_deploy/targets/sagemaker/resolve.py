@@ -11,12 +11,12 @@ from lmi_deploy.domain.sagemaker.settings import Delivery, Scaling
 from lmi_deploy.domain.spec import WeightsSpec
 from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
 from lmi_deploy.errors import Unresolvable
-from lmi_deploy.planning.transfer_options import travel_of
+from lmi_deploy.planning.transfer_options import transfer_options
 from lmi_deploy.sizing.instance_selection import hardware_for
-from lmi_deploy.targets.sagemaker.download_time import allowed, volume_gb
+from lmi_deploy.targets.sagemaker.download_time import resolve_timeouts, volume_gb
 from lmi_deploy.targets.sagemaker.roles import ENDPOINT_ROLE, role_arn
 from lmi_deploy.targets.sagemaker.transfer_job.resolve import job_place
-from lmi_deploy.targets.sagemaker.validate import complaints
+from lmi_deploy.targets.sagemaker.validate import validate
 from lmi_deploy.targets.sagemaker.validate.counts import OUR_ENVIRONMENT
 from lmi_deploy.targets.sagemaker.validate.images import host_of, image_of
 
@@ -36,7 +36,7 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPla
     _refuse(recipe, weights.size)
     endpoint, scaling = recipe.endpoint, recipe.endpoint.autoscaling
     image, delivery = image_of(recipe, cloud.region), _delivery(recipe, weights.size)
-    time = allowed(recipe, delivery, chosen(recipe), weights.size)
+    time = resolve_timeouts(recipe, delivery, chosen(recipe), weights.size)
     return SageMakerPlace(
         account=cloud.account,
         partition=cloud.partition,
@@ -56,14 +56,14 @@ def place_of(recipe: Recipe, facts: Facts, weights: WeightsSpec) -> SageMakerPla
         scaling=_scaling(scaling),
         tags=endpoint.tags,
         ttl=recipe.ttl or 0,
-        travel=travel_of(recipe.weights),
+        travel=transfer_options(recipe.weights),
         token_secret=recipe.weights.token_secret or "",
         job=job_place(recipe, cloud, weights),
     )
 
 
 def _refuse(recipe: Recipe, size: int) -> None:
-    found = list(complaints(recipe))
+    found = list(validate(recipe))
     if not recipe.instance_type:
         machine = hardware_for(size, None)
         raise Unresolvable(

@@ -15,12 +15,12 @@ from lmi_deploy.domain.sagemaker.actions import (
 )
 from lmi_deploy.domain.sagemaker.scaling_summary import scaling_of
 from lmi_deploy.domain.sagemaker.settings import TAG_SPEC, TAG_WEIGHTS
-from lmi_deploy.domain.sagemaker.tags import told_tags
+from lmi_deploy.domain.sagemaker.tags import summary_tags
 from lmi_deploy.errors import Refused
 from lmi_deploy.planning.changes import changes, probe_of
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
 from lmi_deploy.targets.sagemaker.plan.rollback_candidates import chosen_generation
-from lmi_deploy.targets.sagemaker.plan.summary import PATIENCE
+from lmi_deploy.targets.sagemaker.plan.summary import WAIT_TIMEOUT
 from lmi_deploy.targets.sagemaker.plan.tags import tagging
 
 
@@ -29,13 +29,13 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
 
     NotFound where there is none; Refused where the endpoint cannot be updated now.
     """
-    if observed.stranger:
-        raise Refused(observed.stranger, hint="nothing was changed")
+    if observed.not_owned_reason:
+        raise Refused(observed.not_owned_reason, hint="nothing was changed")
     previous = chosen_generation(observed, to)
     name, endpoint = observed.ref.name, observed.endpoint
     assert observed.record is not None
-    begun = endpoint is not None and previous.server in (endpoint.config, endpoint.pending)
-    if endpoint is None or not (begun or endpoint.status in ("InService", "UpdateRollbackFailed")):
+    has_started = endpoint is not None and previous.server in (endpoint.config, endpoint.pending)
+    if endpoint is None or not (has_started or endpoint.status in ("InService", "UpdateRollbackFailed")):
         raise Refused(
             f"{name}: its endpoint is {endpoint.status if endpoint else 'gone'}, and cannot be updated now",
             hint="`lmi status` says more; `lmi up` brings a deployment back",
@@ -50,21 +50,21 @@ def rollback(observed: CloudObserved, to: int | str = 0) -> tuple[Plan, Generati
     )
     actions: tuple[Action, ...] = (
         *((RemoveScaling(endpoint=name),) if was and (moved or not becomes) else ()),
-        *(() if begun else (update,)),
+        *(() if has_started else (update,)),
         AwaitService(
             endpoint=name,
             config=previous.server,
-            timeout=int(previous.summary.get(PATIENCE, 0)) or 2 * PROVISION,
+            timeout=int(previous.summary.get(WAIT_TIMEOUT, 0)) or 2 * PROVISION,
         ),
         *((ProbeEndpoint(endpoint=name, probe=probe),) if probe else ()),
         *((SetScaling(endpoint=name, scaling=becomes),) if becomes and (moved or was != becomes) else ()),
         *tagging(observed, _tags(previous)),
     )
-    told = changes(observed.record.current, {key: str(text) for key, text in previous.summary.items()})
-    return Plan(deployment=name, actions=actions, changes=told), previous
+    changed = changes(observed.record.current, {key: str(text) for key, text in previous.summary.items()})
+    return Plan(deployment=name, actions=actions, changes=changed), previous
 
 
 def _tags(previous: Generation) -> Pairs:
     weights = str(previous.summary.get("weights_name", ""))
-    ours = ((TAG_SPEC, previous.spec), *(((TAG_WEIGHTS, weights),) if weights else ()))
-    return (*ours, *told_tags(previous.summary))
+    own = ((TAG_SPEC, previous.spec), *(((TAG_WEIGHTS, weights),) if weights else ()))
+    return (*own, *summary_tags(previous.summary))

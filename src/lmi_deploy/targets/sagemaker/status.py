@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from lmi_deploy.domain.observed import CloudObserved
-from lmi_deploy.domain.record import Record, Standing
-from lmi_deploy.domain.sagemaker.settings import SETTLING, SeenEndpoint
-from lmi_deploy.targets.sagemaker.lost_tag import lost_tag_words
+from lmi_deploy.domain.record import DeploymentStatus, Record
+from lmi_deploy.domain.sagemaker.settings import SETTLING, ObservedEndpoint
+from lmi_deploy.targets.sagemaker.lost_tag import missing_tag_text
 
 
-def judge(observed: CloudObserved) -> tuple[Standing, str]:
+def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
     """The standing, and the reason when it is not in step."""
-    if words := lost_tag_words(observed):
+    if words := missing_tag_text(observed):
         return "drifted", words
-    if observed.stranger:
-        return "absent", observed.stranger
+    if observed.not_owned_reason:
+        return "absent", observed.not_owned_reason
     if observed.endpoint is not None:
-        standing, why = _of_endpoint(observed.endpoint, observed.record)
-        if standing == "in-step" and observed.missing:
+        status, why = _of_endpoint(observed.endpoint, observed.record)
+        if status == "in-step" and observed.missing:
             return "drifted", missing_words(observed)
-        if standing == "in-step" and observed.weights_lost:
+        if status == "in-step" and observed.weights_missing_reason:
             return "drifted", (
-                f"it serves, but its weights are not whole in the bucket: {observed.weights_lost}; an instance that "
+                "it serves, but its weights are not whole in the bucket: "
+                f"{observed.weights_missing_reason}; an instance that "
                 "starts now fails; `lmi up` brings them back"
             )
-        return standing, why
+        return status, why
     if not observed.exists:
-        return "absent", f"nothing of that name is in {observed.ref.place}{elsewhere_words(observed)}"
+        return "absent", f"nothing of that name is in {observed.ref.place}{other_location_text(observed)}"
     if running := [job for job in observed.jobs if job.is_running]:
         names = ", ".join(f"{job.name} is {job.status}" for job in running)
         return "starting", (
@@ -36,13 +37,13 @@ def judge(observed: CloudObserved) -> tuple[Standing, str]:
     return "failed", "an `lmi up` did not finish; `lmi up` goes on from there, `lmi down` clears it away"
 
 
-def elsewhere_words(observed: CloudObserved) -> str:
+def other_location_text(observed: CloudObserved) -> str:
     """Where else this machine brought up one of that name, for the end of a sentence; empty where nowhere."""
-    places = "; ".join(ref.place for ref in observed.elsewhere)
+    places = "; ".join(ref.place for ref in observed.other_locations)
     return f"; this machine brought one up in {places}" if places else ""
 
 
-def _of_endpoint(endpoint: SeenEndpoint, record: Record | None) -> tuple[Standing, str]:
+def _of_endpoint(endpoint: ObservedEndpoint, record: Record | None) -> tuple[DeploymentStatus, str]:
     why = f": {endpoint.reason}" if endpoint.reason else ""
     match endpoint.status:
         case "InService":
@@ -54,8 +55,8 @@ def _of_endpoint(endpoint: SeenEndpoint, record: Record | None) -> tuple[Standin
                 f"the endpoint is being updated{_to(endpoint)}; {endpoint.config} answers meanwhile"
             )
         case "SystemUpdating":
-            standing, _ = _in_service(endpoint, record)
-            return standing, "AWS is maintaining the endpoint; it answers meanwhile"
+            status, _ = _in_service(endpoint, record)
+            return status, "AWS is maintaining the endpoint; it answers meanwhile"
         case "RollingBack":
             return (
                 "drifted",
@@ -102,11 +103,11 @@ def missing_words(observed: CloudObserved) -> str:
     )
 
 
-def _to(endpoint: SeenEndpoint) -> str:
+def _to(endpoint: ObservedEndpoint) -> str:
     return f" to {endpoint.pending}" if endpoint.pending else ""
 
 
-def _in_service(endpoint: SeenEndpoint, record: Record | None) -> tuple[Standing, str]:
+def _in_service(endpoint: ObservedEndpoint, record: Record | None) -> tuple[DeploymentStatus, str]:
     if record is None:
         return "drifted", f"{endpoint.config} serves, but there is no record of it; `lmi up` settles it"
     if record.current is None:
@@ -115,19 +116,19 @@ def _in_service(endpoint: SeenEndpoint, record: Record | None) -> tuple[Standing
         # What an update that was rolled back leaves: AWS goes on telling why.
         why = f" ({endpoint.reason})" if endpoint.reason else ""
         return "drifted", f"{endpoint.config} serves, the record says {record.current.server}{why}"
-    if why := missed(endpoint, record):
+    if why := failed_update_reason(endpoint, record):
         return "drifted", f"{why}; `lmi up` settles it"
     return "in-step", ""
 
 
-def missed(endpoint: SeenEndpoint, record: Record) -> str:
+def failed_update_reason(endpoint: ObservedEndpoint, record: Record) -> str:
     """What the last `up` was bringing, and why it does not serve; empty where it does, or nothing was on its way."""
-    coming = record.coming
-    if coming is None or coming.server == endpoint.config or endpoint.status in SETTLING:
+    pending = record.coming
+    if pending is None or pending.server == endpoint.config or endpoint.status in SETTLING:
         return ""
     serves = f"{endpoint.config} serves"
-    if not record.sent(coming.server):
-        return f"an `lmi up` to {coming.server} did not get as far as the endpoint: {serves}"
-    return f"the update to {coming.server} was rolled back: {serves}" + (
+    if not record.sent(pending.server):
+        return f"an `lmi up` to {pending.server} did not get as far as the endpoint: {serves}"
+    return f"the update to {pending.server} was rolled back: {serves}" + (
         f" ({endpoint.reason})" * bool(endpoint.reason)
     )

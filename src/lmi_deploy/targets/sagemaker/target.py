@@ -12,8 +12,8 @@ from lmi_deploy.domain import plan
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.buckets import default_bucket
 from lmi_deploy.domain.events import Event
-from lmi_deploy.domain.inference_http import Head, HttpRequest
-from lmi_deploy.domain.observed import CloudHeld, CloudObserved, Held, Observed
+from lmi_deploy.domain.inference_http import HttpRequest, ResponseHead
+from lmi_deploy.domain.observed import CloudInventory, CloudObserved, Inventory, Observed
 from lmi_deploy.domain.record import DeploymentRef, Record
 from lmi_deploy.domain.sagemaker import actions as cloud_plan
 from lmi_deploy.domain.sagemaker.s3_layout import weights_of
@@ -24,17 +24,17 @@ from lmi_deploy.engines.codec import Codec, codec_of
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import AccessError, NotFound
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.cloud import Cloud, Depot
-from lmi_deploy.ports.deployment_index import Remembered
+from lmi_deploy.ports.cloud import BucketServices, Cloud
+from lmi_deploy.ports.deployment_index import DeploymentIndex
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.source import Source
-from lmi_deploy.targets.probe import TIMEOUT, prove
+from lmi_deploy.targets.probe import TIMEOUT, probe
 from lmi_deploy.targets.sagemaker import observe as sagemaker_observe
 from lmi_deploy.targets.sagemaker import wait
-from lmi_deploy.targets.sagemaker.perform.create import Creating, expiry_tags
-from lmi_deploy.targets.sagemaker.perform.storage import Storing, remove_artifact
+from lmi_deploy.targets.sagemaker.perform.create import ResourceCreator, expiry_tags
+from lmi_deploy.targets.sagemaker.perform.storage import ArtifactStorage, remove_artifact
 from lmi_deploy.targets.sagemaker.propagation import Propagation
-from lmi_deploy.targets.sagemaker.transfer_job.perform import Luggage, TransferJobs, clear_jobs, stop_job
+from lmi_deploy.targets.sagemaker.transfer_job.perform import JobFiles, TransferJobs, clear_jobs, stop_job
 from lmi_deploy.targets.target import Outcome, Perform
 
 P = ParamSpec("P")
@@ -47,73 +47,75 @@ class SageMakerTarget:
     """`cloud` opens a region (empty: the one of AWS's own chain), `depot` a bucket; None where there is none."""
 
     cloud: Callable[[str], Cloud]
-    depot: Callable[[Cloud, str], Depot | None]
+    depot: Callable[[Cloud, str], BucketServices | None]
     files: Callable[[Path], Source]
-    remembered: Remembered
+    remembered: DeploymentIndex
     clock: Clock
-    luggage: Luggage
+    job_files: JobFiles
 
-    def known(self) -> tuple[DeploymentRef, ...]:
+    def list_known(self) -> tuple[DeploymentRef, ...]:
         """Those that were brought up from this machine: no network is asked."""
         return self.remembered.all()
 
     def observe(self, ref: DeploymentRef) -> CloudObserved:
-        seen = sagemaker_observe.observe(ref, self._opened(ref), self.depot)
-        return self._with_elsewhere(sagemaker_observe.judge_expiry(seen, self.clock.now()))
+        observed = sagemaker_observe.observe(ref, self._opened(ref), self.depot)
+        return self._with_other_locations(sagemaker_observe.check_expiry(observed, self.clock.now()))
 
     def inspect(self, ref: DeploymentRef) -> CloudObserved:
         return sagemaker_observe.with_weights(self.observe(ref), self._opened(ref), self.depot)
 
-    def recorded(self, ref: DeploymentRef) -> Record | None:
+    def read_record(self, ref: DeploymentRef) -> Record | None:
         """Where the bucket is known or the account's own; else the endpoint's tags tell it."""
         cloud = self._opened(ref)
-        depot = self.depot(cloud, ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region))
-        record = depot.records.read(ref.name) if depot else None
+        bucket_services = self.depot(
+            cloud, ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region)
+        )
+        record = bucket_services.records.read(ref.name) if bucket_services else None
         return record or self.observe(ref).record
 
     def confirm(self, observed: Observed) -> Observed:
         assert isinstance(observed, CloudObserved)
-        seen = sagemaker_observe.confirm(observed, self.cloud(observed.ref.region))
-        return sagemaker_observe.judge_expiry(seen, self.clock.now())
+        current = sagemaker_observe.confirm(observed, self.cloud(observed.ref.region))
+        return sagemaker_observe.check_expiry(current, self.clock.now())
 
-    def survey(self, ref: DeploymentRef) -> CloudObserved:
-        seen = sagemaker_observe.survey(ref, self._opened(ref), self.depot)
-        seen = sagemaker_observe.judge_expiry(seen, self.clock.now())
-        if not seen.exists:
+    def observe_all(self, ref: DeploymentRef) -> CloudObserved:
+        observed = sagemaker_observe.observe_all(ref, self._opened(ref), self.depot)
+        observed = sagemaker_observe.check_expiry(observed, self.clock.now())
+        if not observed.exists:
             # Taken away, by whomever: there is nothing to remember of it in this account and region.
-            self.remembered.drop(seen.ref)
-        return self._with_elsewhere(seen)
+            self.remembered.discard(observed.ref)
+        return self._with_other_locations(observed)
 
-    def held(self, spec: Spec, hub: Hub) -> CloudHeld:
-        depot = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
-        flaws = depot.weights.flaws(weights_of(spec)) if depot else None
-        return CloudHeld(
-            bucket=depot is not None, weights=flaws == (), weights_flaws=flaws or (), priced=False
+    def inventory(self, spec: Spec, hub: Hub) -> CloudInventory:
+        bucket_services = self.depot(self.cloud(spec.cloud.region), spec.cloud.bucket)
+        issues = bucket_services.weights.flaws(weights_of(spec)) if bucket_services else None
+        return CloudInventory(
+            bucket=bucket_services is not None, weights=issues == (), weights_flaws=issues or (), priced=False
         )
 
-    def priced(self, spec: Spec, held: Held) -> Held:
-        assert isinstance(held, CloudHeld)
+    def with_prices(self, spec: Spec, inventory: Inventory) -> Inventory:
+        assert isinstance(inventory, CloudInventory)
         prices = self.cloud(spec.cloud.region).prices
-        asked = {p.instance: prices.hourly(p.instance) for p in spec.cloud.placements}
-        known = {instance: price for instance, price in asked.items() if price}
+        requested = {p.instance: prices.hourly(p.instance) for p in spec.cloud.placements}
+        known = {instance: price for instance, price in requested.items() if price}
         job = spec.cloud.job
-        job_price = prices.hourly(job.instance, "processing") if job and not held.weights else None
-        return replace(held, prices=known, job_price=job_price, priced=True)
+        job_price = prices.hourly(job.instance, "processing") if job and not inventory.weights else None
+        return replace(inventory, prices=known, job_price=job_price, priced=True)
 
     def remember(self, ref: DeploymentRef) -> None:
-        self.remembered.keep(ref)
+        self.remembered.add(ref)
 
-    def raising(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
+    def deploy_actions(self, spec: Spec, artifact: Artifact, hub: Hub) -> Perform:
         ref, cloud = spec.ref, self.cloud(spec.cloud.region)
         propagation = Propagation(cloud=cloud, clock=self.clock)
-        creating = Creating(spec=spec, cloud=cloud, clock=self.clock, propagation=propagation)
-        storing = Storing(
+        creating = ResourceCreator(spec=spec, cloud=cloud, clock=self.clock, propagation=propagation)
+        storing = ArtifactStorage(
             spec=spec, artifact=artifact, hub=hub, files=self.files, depot=lambda: self.opened(ref)
         )
         codec = Codec(engine(spec.engine.name), spec.engine.handler, spec.model.task)
 
         return {
-            **self.ending(ref),
+            **self.teardown_actions(ref),
             cloud_plan.UpdateEndpoint: lambda action: wait.update(action, propagation),
             cloud_plan.MakeBucket: lambda action: _make_bucket(cloud, action),
             cloud_plan.PushWeights: storing.push,
@@ -125,7 +127,7 @@ class SageMakerTarget:
             cloud_plan.ProbeEndpoint: lambda action: self._probe(ref, action, codec),
         }
 
-    def ending(self, ref: DeploymentRef) -> Perform:
+    def teardown_actions(self, ref: DeploymentRef) -> Perform:
         cloud = self._opened(ref)
         hosting, clock = cloud.hosting, self.clock
         return {
@@ -142,14 +144,18 @@ class SageMakerTarget:
             cloud_plan.DeleteEndpoint: lambda action: wait.delete(action, cloud=cloud, clock=clock),
             cloud_plan.DeleteEndpointConfig: lambda a: _call(hosting.delete_endpoint_config, a.config),
             cloud_plan.DeleteModel: lambda a: _call(hosting.delete_model, a.model),
-            cloud_plan.StopTransferJob: lambda a: stop_job(a, cloud=cloud, clock=clock, pace=wait.paces),
+            cloud_plan.StopTransferJob: lambda a: stop_job(
+                a, cloud=cloud, clock=clock, interval=wait.poll_intervals
+            ),
             cloud_plan.DeleteLogs: lambda a: _call(cloud.logs.remove, a.group),
             cloud_plan.DeleteWeights: lambda action: self._remove_weights(ref, action),
             plan.RemoveArtifact: lambda a: remove_artifact(self.opened(ref).store, ref.name, a),
             plan.RemoveDeployment: lambda action: self._remove(ref),
         }
 
-    def invoke(self, ref: DeploymentRef, request: HttpRequest, *, timeout: float) -> Iterator[Head | bytes]:
+    def invoke(
+        self, ref: DeploymentRef, request: HttpRequest, *, timeout: float
+    ) -> Iterator[ResponseHead | bytes]:
         return self._opened(ref).hosting.invoke(ref.name, request, timeout=timeout)
 
     def address(self, ref: DeploymentRef) -> str:
@@ -178,28 +184,28 @@ class SageMakerTarget:
             )
         return cloud
 
-    def _with_elsewhere(self, seen: CloudObserved) -> CloudObserved:
+    def _with_other_locations(self, observed: CloudObserved) -> CloudObserved:
         """Nothing found may mean the wrong account or region."""
-        if seen.exists:
-            return seen
-        here = (seen.ref.name, seen.ref.account, seen.ref.region)
-        known = (ref for ref in self.remembered.all() if ref.name == seen.ref.name)
-        others = tuple(ref for ref in known if (ref.name, ref.account, ref.region) != here)
-        return replace(seen, elsewhere=others)
+        if observed.exists:
+            return observed
+        local = (observed.ref.name, observed.ref.account, observed.ref.region)
+        known = (ref for ref in self.remembered.all() if ref.name == observed.ref.name)
+        others = tuple(ref for ref in known if (ref.name, ref.account, ref.region) != local)
+        return replace(observed, other_locations=others)
 
-    def opened(self, ref: DeploymentRef) -> Depot:
+    def opened(self, ref: DeploymentRef) -> BucketServices:
         """The deployment's bucket, which is there by now."""
         cloud = self._opened(ref)
         bucket = ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region)
-        depot = self.depot(cloud, bucket)
-        if depot is None:
+        bucket_services = self.depot(cloud, bucket)
+        if bucket_services is None:
             raise NotFound(f"s3://{bucket}: no such bucket", hint="`lmi up` makes the account's default one")
-        return depot
+        return bucket_services
 
     def _await(self, ref: DeploymentRef, action: cloud_plan.AwaitService) -> Steps:
         cloud = self._opened(ref)
-        depot = self.opened(ref)
-        waiting = wait.Waiting(cloud=cloud, depot=depot, clock=self.clock, action=action)
+        bucket_services = self.opened(ref)
+        waiting = wait.EndpointWaiter(cloud=cloud, depot=bucket_services, clock=self.clock, action=action)
         return (yield from waiting.run())
 
     def _job(self, spec: Spec, action: cloud_plan.RunTransferJob) -> Steps:
@@ -207,29 +213,29 @@ class SageMakerTarget:
             cloud=self.cloud(spec.cloud.region),
             depot=self.opened(spec.ref),
             clock=self.clock,
-            luggage=self.luggage,
-            pace=wait.paces,
+            job_files=self.job_files,
+            poll_intervals=wait.poll_intervals,
         )
         return (yield from jobs.run(action, spec, tags=tags_of(spec)))
 
     def _probe(self, ref: DeploymentRef, action: cloud_plan.ProbeEndpoint, codec: Codec) -> Steps:
-        answer = prove(
+        answered = probe(
             action.probe,
             codec,
             lambda request: self.invoke(ref, request, timeout=TIMEOUT),
             name=ref.name,
             clock=self.clock,
         )
-        yield answer
-        return f"answered in {answer.seconds:.1f} s"
+        yield answered
+        return f"answered in {answered.seconds:.1f} s"
 
     def _codec(self, ref: DeploymentRef) -> Codec:
         """By the record: what is coming, else what serves."""
         record = self.opened(ref).records.read(ref.name)
-        told = (record.coming or record.current) if record else None
-        if told is None:
+        generation = (record.coming or record.current) if record else None
+        if generation is None:
             raise NotFound(f"{ref.name}: no record says what it is asked", hint="`lmi up` writes one")
-        return codec_of({key: str(value) for key, value in told.summary.items()})
+        return codec_of({key: str(value) for key, value in generation.summary.items()})
 
     def _remove_weights(self, ref: DeploymentRef, action: cloud_plan.DeleteWeights) -> Steps:
         yield from ()
@@ -238,10 +244,10 @@ class SageMakerTarget:
 
     def _remove(self, ref: DeploymentRef) -> Steps:
         yield from ()
-        depot = self.opened(ref)
-        clear_jobs(depot.store, ref.name)
-        depot.records.remove(ref.name)
-        self.remembered.drop(ref)
+        bucket_services = self.opened(ref)
+        clear_jobs(bucket_services.store, ref.name)
+        bucket_services.records.remove(ref.name)
+        self.remembered.discard(ref)
         return "removed"
 
 
@@ -284,7 +290,7 @@ def _set_expiry(cloud: Cloud, clock: Clock, action: cloud_plan.SetExpiry) -> Ste
 
 
 def _arn(cloud: Cloud, endpoint: str) -> str:
-    seen = cloud.hosting.endpoint(endpoint)
-    if seen is None:
+    observed = cloud.hosting.endpoint(endpoint)
+    if observed is None:
         raise NotFound(f"{endpoint}: the endpoint is gone", hint="`lmi up` makes it anew")
-    return seen.arn
+    return observed.arn

@@ -18,7 +18,7 @@ from lmi_deploy.domain.sagemaker.actions import (
     StopTransferJob,
 )
 from lmi_deploy.domain.sagemaker.scaling_summary import SCALING
-from lmi_deploy.targets.sagemaker.plan.generations import named
+from lmi_deploy.targets.sagemaker.plan.generations import resource_names
 
 
 def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
@@ -26,8 +26,8 @@ def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, .
 
     `purge` names weights that nobody else uses; with `logs` what the containers printed goes, too.
     """
-    actions = tuple(_ending(observed))
-    if logs and observed.log_group and not observed.stranger:
+    actions = tuple(_teardown_actions(observed))
+    if logs and observed.log_group and not observed.not_owned_reason:
         actions += (DeleteLogs(group=observed.log_group),)
     actions += tuple(DeleteWeights(weights=name) for name in purge)
     # Taking away is itself recorded: whatever is done, a record is there by its end.
@@ -36,25 +36,29 @@ def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, .
     return Plan(deployment=observed.ref.name, actions=actions)
 
 
-def _ending(observed: CloudObserved) -> Iterator[Action]:
+def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
     name = observed.ref.name
     yield from (StopTransferJob(job=job.name) for job in observed.jobs)
     # Before the endpoint: its alarms would stay behind.
-    if not observed.stranger and (observed.scaling is not None or _was_scaled(observed.record)):
+    if not observed.not_owned_reason and (observed.scaling is not None or _was_scaled(observed.record)):
         yield RemoveScaling(endpoint=name)
-    if observed.endpoint is not None and not observed.stranger:
+    if observed.endpoint is not None and not observed.not_owned_reason:
         yield DeleteEndpoint(endpoint=name)
-    yield from (DeleteEndpointConfig(config=one) for one in sorted(named(observed, "endpoint-config")))
-    yield from (DeleteModel(model=one) for one in sorted(named(observed, "model")))
-    yield from (RemoveArtifact(artifact=one) for one in sorted((*observed.artifacts, *observed.torn)))
+    yield from (
+        DeleteEndpointConfig(config=one) for one in sorted(resource_names(observed, "endpoint-config"))
+    )
+    yield from (DeleteModel(model=one) for one in sorted(resource_names(observed, "model")))
+    yield from (
+        RemoveArtifact(artifact=one) for one in sorted((*observed.artifacts, *observed.incomplete_artifacts))
+    )
 
 
 def _was_scaled(record: Record | None) -> bool:
     """Whether anything of scaling may be there still: a policy without its target is not seen."""
     if record is None:
         return False
-    begun = {intent.action for intent in record.intents} & {SetScaling.__name__, RemoveScaling.__name__}
-    return bool(begun) or any(generation.summary.get(SCALING) for generation in record.generations)
+    started = {intent.action for intent in record.intents} & {SetScaling.__name__, RemoveScaling.__name__}
+    return bool(started) or any(generation.summary.get(SCALING) for generation in record.generations)
 
 
 def weights_named(record: Record | None) -> tuple[str, ...]:
@@ -63,5 +67,5 @@ def weights_named(record: Record | None) -> tuple[str, ...]:
         return ()
     known = (*record.generations, *((record.coming,) if record.coming else ()))
     kept = (str(generation.summary.get("weights_name", "")) for generation in known)
-    begun = (str(intent.names.get("weights", "")) for intent in record.intents)
-    return tuple(sorted({name for name in (*kept, *begun) if name}))
+    started = (str(intent.names.get("weights", "")) for intent in record.intents)
+    return tuple(sorted({name for name in (*kept, *started) if name}))

@@ -10,24 +10,24 @@ from itertools import chain, repeat
 from statistics import median
 from typing import Final
 
-from lmi_deploy.domain.currency import money
+from lmi_deploy.domain.currency import format_price
 from lmi_deploy.domain.events import Event, Line, Notice, Progress
 from lmi_deploy.domain.plan import Action, key
 from lmi_deploy.domain.sagemaker.actions import AwaitService, DeleteEndpoint, UpdateEndpoint
-from lmi_deploy.domain.sagemaker.settings import SETTLING, SeenEndpoint
+from lmi_deploy.domain.sagemaker.settings import SETTLING, ObservedEndpoint
 from lmi_deploy.errors import AccessError, CloudError, Conflict, DeployFailed, LmiError, NoCapacity, Overdue
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.targets.sagemaker.propagation import Propagation
 from lmi_deploy.targets.target import Outcome
 
 Steps = Generator[Event, None, Outcome]
 _PACE: Final = (1.0, 2.0, 3.0, 5.0, 8.0)
 _STEADY: Final = 10.0
-_KEPT_LINES: Final = 60
+_MAX_LINES: Final = 60
 _SILENT_AFTER: Final = 300.0
 """Seconds without a log after which it is said why there may be none."""
-_GONE_AFTER: Final = 5400.0
+_LOST_AFTER: Final = 5400.0
 """Seconds for an endpoint to settle, and then to go."""
 _NO_CAPACITY = re.compile(
     r"InsufficientInstanceCapacity|CapacityError|insufficient (instance )?capacity|"
@@ -37,34 +37,34 @@ _NO_CAPACITY = re.compile(
 _SERVING = ("InService", "SystemUpdating")
 
 
-def paces() -> Iterator[float]:
+def poll_intervals() -> Iterator[float]:
     """Seconds between two looks."""
     return chain(_PACE, repeat(_STEADY))
 
 
 @dataclass(slots=True)
-class Printed:
+class LogFollower:
     """What the containers of an endpoint print, from `start` on, as it comes."""
 
     cloud: Cloud
     endpoint: str
     key: str
     start: str
-    last: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
+    last: deque[str] = field(default_factory=lambda: deque(maxlen=_MAX_LINES))
     _lines: Iterator[str] | None = None
     _denied: bool = False
 
-    def news(self) -> Iterator[Event]:
+    def new_lines(self) -> Iterator[Event]:
         """Everything that has come since the last time."""
         if self._denied:
             return
         try:
-            yield from self._news()
+            yield from self._new_lines()
         except AccessError as error:
             self._denied = True
             yield Notice(text=f"its log is not shown: {error.message}")
 
-    def _news(self) -> Iterator[Event]:
+    def _new_lines(self) -> Iterator[Event]:
         if self._lines is None:
             group = self.cloud.logs.group(self.endpoint)
             if not group:
@@ -78,68 +78,70 @@ class Printed:
 
 
 @dataclass(slots=True, kw_only=True)
-class Waiting:
+class EndpointWaiter:
     """One endpoint followed until it has settled."""
 
     cloud: Cloud
-    depot: Depot | None
+    depot: BucketServices | None
     clock: Clock
     action: AwaitService
-    _told: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
 
     def run(self) -> Steps:
-        seen = self._look()
-        printed = Printed(self.cloud, seen.name, key(self.action), self._since(seen))
+        observed = self._observe()
+        printed = LogFollower(self.cloud, observed.name, key(self.action), self._since(observed))
         usual = usual_seconds(self.depot, self._instance())
-        begun, pace = self.clock.monotonic(), paces()
-        while seen.status in SETTLING and seen.status != "SystemUpdating":
-            yield from printed.news()
-            waited = self.clock.monotonic() - begun
+        started, interval = self.clock.monotonic(), poll_intervals()
+        while observed.status in SETTLING and observed.status != "SystemUpdating":
+            yield from printed.new_lines()
+            waited = self.clock.monotonic() - started
             if waited > self.action.timeout:
-                raise self._overdue(seen, printed, waited)
-            yield from self._notices(seen, printed, waited)
-            note = self._note(seen, printed, usual)
+                raise self._overdue(observed, printed, waited)
+            yield from self._notices(observed, printed, waited)
+            note = self._note(observed, printed, usual)
             yield Progress(key=key(self.action), done=round(waited, 1), total=None, unit="seconds", note=note)
-            self.clock.sleep(next(pace))
-            seen = self._look()
-        yield from printed.news()
-        return self._verdict(seen, printed)
+            self.clock.sleep(next(interval))
+            observed = self._observe()
+        yield from printed.new_lines()
+        return self._verdict(observed, printed)
 
-    def _look(self) -> SeenEndpoint:
-        seen = self.cloud.hosting.endpoint(self.action.endpoint)
-        if seen is None:
+    def _observe(self) -> ObservedEndpoint:
+        observed = self.cloud.hosting.endpoint(self.action.endpoint)
+        if observed is None:
             raise DeployFailed(
                 f"{self.action.endpoint}: the endpoint was deleted meanwhile, by somebody else",
                 hint="`lmi up` makes it anew",
             )
-        return seen
+        return observed
 
-    def _since(self, seen: SeenEndpoint) -> str:
+    def _since(self, observed: ObservedEndpoint) -> str:
         """From when on the log tells of this change."""
-        if seen.status in ("Creating", "Failed"):
-            return seen.created
-        if seen.status == "Updating" or seen.config == self.action.config:
-            return seen.modified
+        if observed.status in ("Creating", "Failed"):
+            return observed.created
+        if observed.status == "Updating" or observed.config == self.action.config:
+            return observed.modified
         # One that was rolled back was last modified by its end, after all its lines: the record knows when it began.
-        record = self.depot.records.read(seen.name) if self.depot else None
-        return (record.coming.since if record and record.coming else "") or seen.modified
+        record = self.depot.records.read(observed.name) if self.depot else None
+        return (record.coming.since if record and record.coming else "") or observed.modified
 
     def _instance(self) -> str:
         found = self.cloud.hosting.endpoint_config(self.action.config)
         return found.settings.instance if found else ""
 
-    def _note(self, seen: SeenEndpoint, printed: Printed, usual: int) -> str:
+    def _note(self, observed: ObservedEndpoint, printed: LogFollower, usual: int) -> str:
         phase = "its container runs" if printed.last else "an instance is provided, the image pulled"
-        if seen.status == "RollingBack":
-            phase = f"back to {seen.config}"
-        count = f", {seen.count} of {seen.wanted_count} instances" if seen.wanted_count > 1 else ""
-        return f"{seen.status}: {phase}{count}" + (f"; usually {_minutes(usual)}" if usual else "")
+        if observed.status == "RollingBack":
+            phase = f"back to {observed.config}"
+        count = (
+            f", {observed.count} of {observed.desired_count} instances" if observed.desired_count > 1 else ""
+        )
+        return f"{observed.status}: {phase}{count}" + (f"; usually {_minutes(usual)}" if usual else "")
 
-    def _notices(self, seen: SeenEndpoint, printed: Printed, waited: float) -> Iterator[Event]:
-        if seen.status == "RollingBack":
-            why = f": {seen.reason}" if seen.reason else ""
-            yield from self._once(f"the update failed{why}; SageMaker goes back to {seen.config}")
-        if waited > _SILENT_AFTER and not printed.last and seen.status != "RollingBack":
+    def _notices(self, observed: ObservedEndpoint, printed: LogFollower, waited: float) -> Iterator[Event]:
+        if observed.status == "RollingBack":
+            why = f": {observed.reason}" if observed.reason else ""
+            yield from self._once(f"the update failed{why}; SageMaker goes back to {observed.config}")
+        if waited > _SILENT_AFTER and not printed.last and observed.status != "RollingBack":
             yield from self._once(
                 f"no log yet after {_minutes(waited)}: nothing is printed before the instance is there, the image "
                 "pulled and the model's files laid out; an image that needs a newer driver prints nothing at all"
@@ -147,32 +149,33 @@ class Waiting:
 
     def _once(self, text: str) -> Iterator[Event]:
         kind = text[:20]
-        if kind not in self._told:
-            self._told.add(kind)
+        if kind not in self._reported:
+            self._reported.add(kind)
             yield Notice(text=text)
 
-    def _overdue(self, seen: SeenEndpoint, printed: Printed, waited: float) -> Overdue:
+    def _overdue(self, observed: ObservedEndpoint, printed: LogFollower, waited: float) -> Overdue:
         return Overdue(
-            f"{seen.name} is still {seen.status} after {_minutes(waited)}{costs(self.cloud, seen, self._instance())}",
-            hint=f"`lmi wait {seen.name}` goes on waiting, `lmi down {seen.name}` ends it once it has settled",
+            f"{observed.name} is still {observed.status} after "
+            f"{_minutes(waited)}{costs(self.cloud, observed, self._instance())}",
+            hint=f"`lmi wait {observed.name}` goes on waiting, `lmi down {observed.name}` ends it once it has settled",
             details=tuple(printed.last),
         )
 
-    def _verdict(self, seen: SeenEndpoint, printed: Printed) -> Outcome:
-        if seen.status in _SERVING and seen.config == self.action.config:
-            return f"{seen.config} serves"
+    def _verdict(self, observed: ObservedEndpoint, printed: LogFollower) -> Outcome:
+        if observed.status in _SERVING and observed.config == self.action.config:
+            return f"{observed.config} serves"
         lines = tuple(printed.last) or ("(its containers printed nothing that CloudWatch has)",)
-        details = (*lines, *((f"FailureReason: {seen.reason}",) if seen.reason else ()))
-        kind = NoCapacity if _NO_CAPACITY.search(seen.reason) else DeployFailed
-        why = f": {seen.reason}" if seen.reason else ""
-        if seen.status in _SERVING:
+        details = (*lines, *((f"FailureReason: {observed.reason}",) if observed.reason else ()))
+        kind = NoCapacity if _NO_CAPACITY.search(observed.reason) else DeployFailed
+        why = f": {observed.reason}" if observed.reason else ""
+        if observed.status in _SERVING:
             raise kind(
-                f"{seen.name}: the update to {self.action.config} was rolled back; {seen.config} serves{why}",
-                hint=f"the container's last lines are above; `lmi logs {seen.name}` has all of them",
+                f"{observed.name}: the update to {self.action.config} was rolled back; {observed.config} serves{why}",
+                hint=f"the container's last lines are above; `lmi logs {observed.name}` has all of them",
                 details=details,
             )
         raise kind(
-            f"{seen.name}: the endpoint is {seen.status}{why}",
+            f"{observed.name}: the endpoint is {observed.status}{why}",
             hint="the container's last lines are above; `lmi up` makes it anew, `lmi down` clears it away",
             details=details,
         )
@@ -180,24 +183,26 @@ class Waiting:
 
 def settled(endpoint: str, action: Action, *, cloud: Cloud, clock: Clock) -> Steps:
     """Wait until nothing is under way on it, which somebody else began."""
-    begun, pace = clock.monotonic(), paces()
-    told = False
-    while (seen := cloud.hosting.endpoint(endpoint)) is not None and seen.status in SETTLING:
-        if not told:
-            yield Notice(text=f"{endpoint} is {seen.status}: it is waited for first")
-            told = True
-        waited = clock.monotonic() - begun
-        _require_time(endpoint, seen, waited)
-        yield Progress(key=key(action), done=round(waited, 1), total=None, unit="seconds", note=seen.status)
-        clock.sleep(next(pace))
-    return seen.status if seen else ""
+    started, interval = clock.monotonic(), poll_intervals()
+    reported = False
+    while (observed := cloud.hosting.endpoint(endpoint)) is not None and observed.status in SETTLING:
+        if not reported:
+            yield Notice(text=f"{endpoint} is {observed.status}: it is waited for first")
+            reported = True
+        waited = clock.monotonic() - started
+        _require_time(endpoint, observed, waited)
+        yield Progress(
+            key=key(action), done=round(waited, 1), total=None, unit="seconds", note=observed.status
+        )
+        clock.sleep(next(interval))
+    return observed.status if observed else ""
 
 
 def update(action: UpdateEndpoint, propagation: Propagation) -> Steps:
     """One UpdateEndpoint, once nothing else is under way."""
     cloud, clock = propagation.cloud, propagation.clock
-    seen = cloud.hosting.endpoint(action.endpoint)
-    if seen is not None and action.config == seen.pending:
+    observed = cloud.hosting.endpoint(action.endpoint)
+    if observed is not None and action.config == observed.pending:
         return "begun before"
     status = yield from settled(action.endpoint, action, cloud=cloud, clock=clock)
     if status not in (*_SERVING, "UpdateRollbackFailed", "OutOfService"):
@@ -216,47 +221,47 @@ def update(action: UpdateEndpoint, propagation: Propagation) -> Steps:
 
 def delete(action: DeleteEndpoint, *, cloud: Cloud, clock: Clock) -> Steps:
     """Deleted and seen gone. While it is created SageMaker deletes nothing: that is waited for."""
-    begun, pace, asked = clock.monotonic(), paces(), False
-    while (seen := cloud.hosting.endpoint(action.endpoint)) is not None:
-        waited = clock.monotonic() - begun
-        _require_time(action.endpoint, seen, waited)
-        if not asked and seen.status != "Deleting":
-            asked = _asked_to_go(seen, cloud)
-        note = "Deleting" if asked else f"{seen.status}: it can be deleted once that has ended"
+    started, interval, requested = clock.monotonic(), poll_intervals(), False
+    while (observed := cloud.hosting.endpoint(action.endpoint)) is not None:
+        waited = clock.monotonic() - started
+        _require_time(action.endpoint, observed, waited)
+        if not requested and observed.status != "Deleting":
+            requested = _request_deletion(observed, cloud)
+        note = "Deleting" if requested else f"{observed.status}: it can be deleted once that has ended"
         yield Progress(key=key(action), done=round(waited, 1), total=None, unit="seconds", note=note)
-        clock.sleep(next(pace))
+        clock.sleep(next(interval))
     return "gone"
 
 
-def _asked_to_go(seen: SeenEndpoint, cloud: Cloud) -> bool:
+def _request_deletion(observed: ObservedEndpoint, cloud: Cloud) -> bool:
     try:
-        cloud.hosting.delete_endpoint(seen.name)
+        cloud.hosting.delete_endpoint(observed.name)
     except (CloudError, Conflict):
-        if seen.status not in SETTLING:
+        if observed.status not in SETTLING:
             raise
         return False
     return True
 
 
-def _require_time(endpoint: str, seen: SeenEndpoint, waited: float) -> None:
-    if waited > _GONE_AFTER:
+def _require_time(endpoint: str, observed: ObservedEndpoint, waited: float) -> None:
+    if waited > _LOST_AFTER:
         raise Overdue(
-            f"{endpoint} is still {seen.status} after {_minutes(waited)}",
+            f"{endpoint} is still {observed.status} after {_minutes(waited)}",
             hint="run the same command again; where it stays so, AWS support can end it",
         )
 
 
-def usual_seconds(depot: Depot | None, instance: str) -> int:
+def usual_seconds(bucket_services: BucketServices | None, instance: str) -> int:
     """Median of the runs on such an instance that the bucket's records know; 0 where there are none."""
-    if depot is None or not instance:
+    if bucket_services is None or not instance:
         return 0
-    records = (depot.records.read(name) for name in depot.records.names()[:_KEPT_LINES])
+    records = (bucket_services.records.read(name) for name in bucket_services.records.names()[:_MAX_LINES])
     runs = [g.took for record in records if record for g in record.generations if g.instance == instance]
     known = [took for took in runs if took]
     return round(median(known)) if known else 0
 
 
-def costs(cloud: Cloud, seen: SeenEndpoint, instance: str) -> str:
+def costs(cloud: Cloud, observed: ObservedEndpoint, instance: str) -> str:
     """What goes on costing, for the end of a sentence; empty where nobody can tell."""
     try:
         price = cloud.prices.hourly(instance) if instance else None
@@ -264,10 +269,8 @@ def costs(cloud: Cloud, seen: SeenEndpoint, instance: str) -> str:
         return ""
     if price is None:
         return ""
-    count = max(seen.count, seen.wanted_count, 1)
-    return (
-        f", and goes on costing {money(count * price.hourly, price.currency)} an hour ({count} x {instance})"
-    )
+    count = max(observed.count, observed.desired_count, 1)
+    return f", and goes on costing {format_price(count * price.hourly, price.currency)} an hour ({count} x {instance})"
 
 
 def _minutes(seconds: float) -> str:

@@ -13,11 +13,11 @@ from lmi_deploy.domain.sagemaker.settings import TAG, TAG_BUCKET, TAG_WEIGHTS, M
 from lmi_deploy.domain.weights import weights_prefix
 from lmi_deploy.ports.hosting import Hosting
 from lmi_deploy.ports.object_store import ObjectStore
-from lmi_deploy.ports.resource_tags import Tagged
+from lmi_deploy.ports.resource_tags import ResourceTags
 
 
 def served_weights(
-    store: ObjectStore, tagged: Tagged, hosting: Hosting, *, recorded: Container[str]
+    store: ObjectStore, resource_tags: ResourceTags, hosting: Hosting, *, recorded: Container[str]
 ) -> dict[str, str]:
     """Names of weights in this bucket to the deployment whose endpoint, found by its tag, serves from them.
 
@@ -25,12 +25,12 @@ def served_weights(
     Where neither tags nor a record do (`recorded`: deployments whose record names weights), its models are looked at.
     """
     groups: defaultdict[str, list[Resource]] = defaultdict(list)
-    for resource in tagged.all():
+    for resource in resource_tags.all():
         groups[resource.tag(TAG)].append(resource)
     found: dict[str, str] = {}
     for deployment, resources in sorted(groups.items()):
         endpoints = [r for r in resources if r.kind == "endpoint"]
-        if not endpoints or not _may_be_here(resources, store.bucket):
+        if not endpoints or not _may_serve_bucket(resources, store.bucket):
             continue
         names = {r.tag(TAG_WEIGHTS) for r in resources} - {""}
         if not names and deployment not in recorded:
@@ -39,7 +39,7 @@ def served_weights(
     return found
 
 
-def _may_be_here(resources: Sequence[Resource], bucket: str) -> bool:
+def _may_serve_bucket(resources: Sequence[Resource], bucket: str) -> bool:
     return {r.tag(TAG_BUCKET) for r in resources} <= {"", bucket}
 
 
@@ -49,8 +49,8 @@ def _models(resources: Sequence[Resource], hosting: Hosting) -> Iterator[ModelSe
     for resource in resources:
         endpoint = hosting.endpoint(resource.name) if resource.kind == "endpoint" else None
         for config in {endpoint.config, endpoint.pending} - {""} if endpoint else ():
-            seen = hosting.endpoint_config(config)
-            names |= {seen.settings.model} - {""} if seen else set()
+            observed = hosting.endpoint_config(config)
+            names |= {observed.settings.model} - {""} if observed else set()
     for name in sorted(names):
         if (model := hosting.model(name)) is not None:
             yield model.settings
@@ -58,15 +58,15 @@ def _models(resources: Sequence[Resource], hosting: Hosting) -> Iterator[ModelSe
 
 def _named(settings: ModelSettings, store: ObjectStore) -> set[str]:
     """Weights in a model's data sources, in its environment, or in the artifact that it starts from."""
-    here = f"s3://{store.bucket}/"
+    path = f"s3://{store.bucket}/"
     texts = [
         settings.artifact,
         *(mount.uri for mount in settings.mounts),
         *(value for _, value in settings.environment),
     ]
-    if settings.artifact.startswith(here):
-        properties = store.get(f"{settings.artifact.removeprefix(here)}{WRITTEN_LAST}")
+    if settings.artifact.startswith(path):
+        properties = store.get(f"{settings.artifact.removeprefix(path)}{WRITTEN_LAST}")
         with suppress(ValueError):  # one that cannot be read starts no server
             texts.extend(parse_properties(properties[0]).values() if properties else ())
-    prefix = re.escape(here + weights_prefix("").rstrip("/"))
+    prefix = re.escape(path + weights_prefix("").rstrip("/"))
     return {name for text in texts for name in re.findall(rf"{prefix}/([^/\s]+/[^/\s]+)", text)}

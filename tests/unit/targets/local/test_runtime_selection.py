@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from lmi_deploy.domain.facts import AtHand
-from lmi_deploy.domain.observed import LocalHeld, LocalObserved, SeenServer
+from lmi_deploy.domain.facts import AvailableRuntimes
+from lmi_deploy.domain.observed import LocalInventory, LocalObserved, ObservedServer
 from lmi_deploy.domain.plan import TakeAddress, title
 from lmi_deploy.domain.recipe import Engine, Recipe, RuntimeName
 from lmi_deploy.domain.record import DeploymentRef, Generation, Record
@@ -20,12 +20,12 @@ from lmi_deploy.targets.local.runtime_selection import runtime_of
 from lmi_deploy.targets.plan import diff
 from tests.support.factories import facts, recipe
 
-ALL = AtHand(names=("container", "djl-serving", "embedded"))
-BARE = AtHand(names=("embedded",), lacking={"container": "no image is named (container.image)"})
+ALL = AvailableRuntimes(names=("container", "djl-serving", "embedded"))
+BARE = AvailableRuntimes(names=("embedded",), lacking={"container": "no image is named (container.image)"})
 REF = DeploymentRef(name="m", target="local")
 
 
-def asking(runtime: RuntimeName, *, engine: Engine = "accelerate", image: str | None = None) -> Recipe:
+def recipe_for(runtime: RuntimeName, *, engine: Engine = "accelerate", image: str | None = None) -> Recipe:
     given = recipe()
     return replace(
         given,
@@ -35,27 +35,34 @@ def asking(runtime: RuntimeName, *, engine: Engine = "accelerate", image: str | 
     )
 
 
-def test_auto_is_the_best_at_hand_that_runs_the_engine() -> None:
-    assert runtime_of(asking("auto"), ALL) == "container"
-    assert runtime_of(asking("auto"), AtHand(names=("djl-serving", "embedded"))) == "djl-serving"
-    assert runtime_of(asking("auto"), BARE) == "embedded"
-    assert runtime_of(asking("auto", engine="vllm"), ALL) == "container"
-    assert runtime_of(asking("embedded"), ALL) == "embedded"
+def test_auto_is_the_best_available_that_runs_the_engine() -> None:
+    assert runtime_of(recipe_for("auto"), ALL) == "container"
+    assert (
+        runtime_of(recipe_for("auto"), AvailableRuntimes(names=("djl-serving", "embedded"))) == "djl-serving"
+    )
+    assert runtime_of(recipe_for("auto"), BARE) == "embedded"
+    assert runtime_of(recipe_for("auto", engine="vllm"), ALL) == "container"
+    assert runtime_of(recipe_for("embedded"), ALL) == "embedded"
 
 
 @pytest.mark.parametrize(
-    ("given", "at_hand", "words", "hint"),
+    ("given", "available", "words", "hint"),
     [
-        (asking("container"), BARE, "container is not at hand here: no image is named", "at hand: embedded"),
-        (asking("djl-serving"), BARE, "djl-serving is not at hand here", "at hand: embedded"),
         (
-            asking("embedded", engine="vllm"),
+            recipe_for("container"),
+            BARE,
+            "container is not at hand here: no image is named",
+            "at hand: embedded",
+        ),
+        (recipe_for("djl-serving"), BARE, "djl-serving is not at hand here", "at hand: embedded"),
+        (
+            recipe_for("embedded", engine="vllm"),
             ALL,
             "runtime embedded cannot run engine vllm",
             "endpoint.runtime: container",
         ),
         (
-            asking("auto", engine="vllm"),
+            recipe_for("auto", engine="vllm"),
             BARE,
             "nothing on this machine runs engine vllm: container could, but no image is named (container.image)",
             "accelerate or custom",
@@ -63,16 +70,16 @@ def test_auto_is_the_best_at_hand_that_runs_the_engine() -> None:
     ],
 )
 def test_what_cannot_run_is_refused_with_what_could(
-    given: Recipe, at_hand: AtHand, words: str, hint: str
+    given: Recipe, available: AvailableRuntimes, words: str, hint: str
 ) -> None:
     with pytest.raises(Unresolvable) as refused:
-        runtime_of(given, at_hand)
+        runtime_of(given, available)
     assert words in refused.value.message
     assert hint in refused.value.hint
 
 
 def spec(runtime: RuntimeName) -> Spec:
-    return resolve(asking(runtime, image="repo/i:1"), replace(facts(), runtimes=ALL))
+    return resolve(recipe_for(runtime, image="repo/i:1"), replace(facts(), runtimes=ALL))
 
 
 def test_only_a_container_has_an_image_and_it_is_part_of_the_servers_name() -> None:
@@ -84,19 +91,19 @@ def test_only_a_container_has_an_image_and_it_is_part_of_the_servers_name() -> N
 
 
 @pytest.mark.parametrize(
-    ("runtime", "made"),
+    ("runtime", "created"),
     [
         ("embedded", ["InstallEngine", "BuildEnvironment"]),
         ("djl-serving", ["BuildEnvironment"]),
         ("container", []),
     ],
 )
-def test_only_what_the_runtime_needs_is_made(runtime: RuntimeName, made: list[str]) -> None:
+def test_only_what_the_runtime_needs_is_created(runtime: RuntimeName, created: list[str]) -> None:
     one = spec(runtime)
     nothing = LocalObserved(ref=REF, exists=False, record=None)
-    held = LocalHeld(engine=False, environment=False, missing_weights=0)
-    kinds = [type(action).__name__ for action in diff(one, render(one), nothing, held).actions]
-    assert kinds == [*made, "PutArtifact", "StartServer", "AwaitReady", "ProbeServer"]
+    inventory = LocalInventory(engine=False, environment=False, missing_weights=0)
+    kinds = [type(action).__name__ for action in diff(one, render(one), nothing, inventory).actions]
+    assert kinds == [*created, "PutArtifact", "StartServer", "AwaitReady", "ProbeServer"]
 
 
 @pytest.mark.parametrize(
@@ -108,11 +115,11 @@ def test_only_what_the_runtime_needs_is_made(runtime: RuntimeName, made: list[st
         ("container", "container", True),
     ],
 )
-def test_where_no_socket_can_be_handed_over_the_plan_says_so(
+def test_where_no_socket_can_be_handed_over_the_plan_reports_it(
     before: RuntimeName, after: RuntimeName, again: bool
 ) -> None:
     one = spec(after)
-    old = SeenServer(server="old", phase="ready", pid=1, port=one.place.port, runtime=before)
+    old = ObservedServer(server="old", phase="ready", pid=1, port=one.place.port, runtime=before)
     generation = Generation(
         server="old",
         spec="",
@@ -124,8 +131,8 @@ def test_where_no_socket_can_be_handed_over_the_plan_says_so(
         since="",
     )
     record = Record(ref=REF, generations=(generation,))
-    seen = LocalObserved(ref=REF, exists=True, record=record, servers=(old,), serving="old")
-    held = LocalHeld(engine=True, environment=True, missing_weights=0)
-    (take,) = (a for a in diff(one, render(one), seen, held).actions if isinstance(a, TakeAddress))
+    observed = LocalObserved(ref=REF, exists=True, record=record, servers=(old,), serving="old")
+    inventory = LocalInventory(engine=True, environment=True, missing_weights=0)
+    (take,) = (a for a in diff(one, render(one), observed, inventory).actions if isinstance(a, TakeAddress))
     assert take.loads_again is again
     assert ("refuses requests while the model is loaded there again" in title(take)) is again

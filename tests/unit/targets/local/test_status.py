@@ -6,9 +6,9 @@ from typing import Literal
 
 import pytest
 
-from lmi_deploy.domain.observed import LocalObserved, SeenServer
+from lmi_deploy.domain.observed import LocalObserved, ObservedServer
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
-from lmi_deploy.targets.status import judge
+from lmi_deploy.targets.status import status_of
 
 REF = DeploymentRef(name="m", target="local")
 GENERATION = Generation(
@@ -16,8 +16,8 @@ GENERATION = Generation(
 )
 
 
-def _seen(phase: Literal["starting", "loading", "ready"], record: Record | None) -> LocalObserved:
-    server = SeenServer(server="s-1", phase=phase, pid=7, port=8080)
+def _observed(phase: Literal["starting", "loading", "ready"], record: Record | None) -> LocalObserved:
+    server = ObservedServer(server="s-1", phase=phase, pid=7, port=8080)
     return LocalObserved(ref=REF, exists=True, record=record, servers=(server,))
 
 
@@ -34,28 +34,30 @@ def _seen(phase: Literal["starting", "loading", "ready"], record: Record | None)
         ),
     ],
 )
-def test_a_server_that_came_up_once_and_is_silent_is_not_said_to_load(
+def test_a_server_that_came_up_once_and_is_silent_is_not_reported_to_load(
     phase: Literal["starting", "loading"], generations: tuple[Generation, ...], why: str
 ) -> None:
     record = Record(ref=REF, generations=generations)
-    assert judge(_seen(phase, record)) == ("starting", why)
+    assert status_of(_observed(phase, record)) == ("starting", why)
 
 
-@pytest.mark.parametrize("asked", [False, True])
-def test_a_server_that_is_ready_and_unproved_is_told_from_one_that_gave_no_answer(asked: bool) -> None:
-    intents = (Intent(action="ProbeServer", names={"server": "s-1"}, outcome=None),) if asked else ()
-    standing, why = judge(_seen("ready", Record(ref=REF, coming=GENERATION, intents=intents)))
-    assert standing == ("failed" if asked else "starting")
-    assert ("did not finish" if asked else "nobody has asked it yet: `lmi wait` does") in why
+@pytest.mark.parametrize("requested", [False, True])
+def test_a_server_that_is_ready_and_unproved_is_reported_from_one_that_gave_no_response(
+    requested: bool,
+) -> None:
+    intents = (Intent(action="ProbeServer", names={"server": "s-1"}, outcome=None),) if requested else ()
+    status, why = status_of(_observed("ready", Record(ref=REF, coming=GENERATION, intents=intents)))
+    assert status == ("failed" if requested else "starting")
+    assert ("did not finish" if requested else "nobody has asked it yet: `lmi wait` does") in why
 
 
-def test_a_server_without_a_record_is_told_from_another_generation() -> None:
+def test_a_server_without_a_record_is_reported_from_another_generation() -> None:
     serving = LocalObserved(ref=REF, exists=True, record=None, serving="s-1")
-    assert judge(serving) == (
+    assert status_of(serving) == (
         "drifted",
         "it serves, and its record is gone or cannot be read; `lmi up` settles it",
     )
     other = LocalObserved(
         ref=REF, exists=True, record=Record(ref=REF, generations=(GENERATION,)), serving="s-2"
     )
-    assert judge(other)[1].startswith("another generation serves than the record says")
+    assert status_of(other)[1].startswith("another generation serves than the record says")

@@ -8,7 +8,7 @@ import botocore.session
 from botocore import xform_name
 
 from lmi_deploy.aws.s3.errors import ACTIONS
-from lmi_deploy.domain.permissions import Grant
+from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions import policies
 from tests.support.aws_requests import rows
 from tests.support.cloud_factories import cloud_facts, cloud_spec
@@ -34,18 +34,18 @@ WHOLE = (
 )
 
 
-def grants() -> list[Grant]:
+def grants() -> list[PolicyStatement]:
     """Of a recipe with everything, and of one whose model lies in S3."""
     listing = cloud_facts().listing
-    there = cloud_spec(
+    existing = cloud_spec(
         listing=type(listing)(
             model_id="s3://theirs/m/", commit=listing.commit, files=listing.files, source="s3"
         )
     )
     found = policies(cloud_spec(WHOLE))
     assert found.job is not None
-    every = (found.deployer, found.execution, found.job, policies(there).deployer)
-    return [grant for policy in every for grant in policy.grants]
+    every = (found.deployer, found.execution, found.job, policies(existing).deployer)
+    return [statement for policy in every for statement in policy.grants]
 
 
 def called() -> set[str]:
@@ -56,14 +56,14 @@ def called() -> set[str]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    elsewhere = {
+    other_location = {
         f"{name} {operation}"
         for service, name in SERVICES.items()
         for operation in session.get_service_model(service).operation_names
         if xform_name(operation) in words
     }
     names = {xform_name(name): name for name in session.get_service_model("s3").operation_names}
-    return elsewhere | {f"s3 {names[call]}" for call in ACTIONS}
+    return other_location | {f"s3 {names[call]}" for call in ACTIONS}
 
 
 def test_every_call_of_the_adapters_is_in_the_table() -> None:
@@ -73,22 +73,22 @@ def test_every_call_of_the_adapters_is_in_the_table() -> None:
 
 
 def test_each_statement_that_is_named_grants_something_that_is_demanded() -> None:
-    held: dict[str, set[str]] = {}
-    for grant in grants():
-        held.setdefault(grant.sid, set()).update(grant.actions)
+    existing: dict[str, set[str]] = {}
+    for statement in grants():
+        existing.setdefault(statement.sid, set()).update(statement.actions)
     named = set()
     for row in rows():
         assert row.source, row.request
-        unknown = set(row.granted_by) - set(held)
+        unknown = set(row.granted_by) - set(existing)
         assert not unknown, (row.request, unknown)
-        given = set().union(*(held[sid] for sid in row.granted_by))
+        given = set().union(*(existing[sid] for sid in row.granted_by))
         assert set(row.demanded) <= given, (row.request, set(row.demanded) - given)
         for sid in row.granted_by:
-            assert held[sid] & set(row.demanded), (row.request, sid)
+            assert existing[sid] & set(row.demanded), (row.request, sid)
         named |= set(row.granted_by)
-    assert set(held) - named == set(), "statements that no request needs"
+    assert set(existing) - named == set(), "statements that no request needs"
 
 
 def test_each_permission_that_is_printed_is_demanded_by_a_request() -> None:
     demanded = {action for row in rows() for action in row.demanded}
-    assert {action for grant in grants() for action in grant.actions} - demanded == set()
+    assert {action for statement in grants() for action in statement.actions} - demanded == set()

@@ -55,8 +55,8 @@ def whole() -> Spec:
 def called() -> set[str]:
     """As IAM calls what the adapters call."""
     words = {word for path in ADAPTERS for word in _words(path)}
-    ours = {actions()[word] for word in words if word in actions()}
-    return ours | set(ACTIONS.values())
+    own = {actions()[word] for word in words if word in actions()}
+    return own | set(ACTIONS.values())
 
 
 def _words(path: Path) -> Iterator[str]:
@@ -84,5 +84,5 @@ def test_every_call_is_granted() -> None:
     assert called() - granted() - BY_THE_ROLE == set()
 
 
-def test_nothing_is_granted_that_nobody_calls() -> None:
+def test_nothing_is_granted_that_no_one_calls() -> None:
     assert granted() - called() - BEHIND == set()

@@ -202,7 +202,7 @@ def test_weights_in_the_artifact_need_no_right_of_their_own() -> None:
         ),
     ],
 )
-def test_a_right_is_there_only_with_what_needs_it(extra: str, part: str, begins: str) -> None:
+def test_a_permission_exists_only_with_what_needs_it(extra: str, part: str, begins: str) -> None:
     def has(document: dict[str, Any]) -> bool:
         return any(action.startswith(begins) for each in document["Statement"] for action in each["Action"])
 
@@ -212,14 +212,14 @@ def test_a_right_is_there_only_with_what_needs_it(extra: str, part: str, begins:
 
 def test_a_bucket_of_the_users_is_never_made() -> None:
     own = cloud_spec(cloud=replace(CLOUD, bucket="models"))
-    assert "MakeBucket" not in {grant.sid for grant in policies(own).deployer.grants}
-    assert "MakeBucket" in {grant.sid for grant in policies(grown()).deployer.grants}
+    assert "MakeBucket" not in {statement.sid for statement in policies(own).deployer.grants}
+    assert "MakeBucket" in {statement.sid for statement in policies(grown()).deployer.grants}
 
 
 def test_a_model_in_s3_is_read_where_it_lies() -> None:
     plain = cloud_facts()
-    there = replace(plain.listing, source="s3", model_id="s3://theirs/models/m/")
-    document = policies(cloud_spec(listing=there)).documents["deployer"]
+    existing = replace(plain.listing, source="s3", model_id="s3://theirs/models/m/")
+    document = policies(cloud_spec(listing=existing)).documents["deployer"]
     assert allowed(document, "s3:GetObject", "arn:aws:s3:::theirs/models/m/config.json")
     assert not allowed(document, "s3:GetObject", "arn:aws:s3:::theirs/models/other/config.json")
 
@@ -231,7 +231,7 @@ def test_an_alias_is_named_by_a_condition() -> None:
     assert statement["Condition"] == {"ForAnyValue:StringEquals": {"kms:ResourceAliases": "alias/models"}}
 
 
-def test_rights_to_ask_about_hold_no_placeholder() -> None:
+def test_permissions_to_ask_about_hold_no_placeholder() -> None:
     found = policies(grown()).deployer.rights
     assert all("?" not in right.resource for right in found)
     assert len(found) == len(set(found)) > 40
@@ -246,13 +246,13 @@ def test_the_commands_make_the_role_of_the_recipe() -> None:
 
 
 def test_a_policy_that_is_too_long_for_one_of_its_own_becomes_a_roles() -> None:
-    whole = (
+    text = (
         "weights: {via: job, token_secret: hub-token}\n"
         "endpoint:\n  kms_key: alias/a-long-name-for-a-key\n"
         "  vpc: {subnets: [s-1], security_groups: [sg-1]}\n"
         "  autoscaling: {min: 1, max: 2, invocations_per_instance: 9}\n"
     )
-    spec = replace(grown(whole), name="a-name-of-48-characters-which-is-the-longest-one")
+    spec = replace(grown(text), name="a-name-of-48-characters-which-is-the-longest-one")
     found = policies(spec)
     assert MANAGED_MOST < found.deployer.characters < INLINE_MOST
     lines = "\n".join(role_commands(spec, "r.yaml", found))

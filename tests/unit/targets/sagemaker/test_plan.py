@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmi_deploy.domain.observed import CloudHeld, CloudObserved, Price
+from lmi_deploy.domain.observed import CloudInventory, CloudObserved, Price
 from lmi_deploy.domain.plan import Action, Plan, PutArtifact, RemoveArtifact, RemoveDeployment, key
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import DeploymentRef, Generation, Intent, Record
@@ -33,14 +33,14 @@ from lmi_deploy.domain.sagemaker.actions import (
     UntagEndpoint,
     UpdateEndpoint,
 )
-from lmi_deploy.domain.sagemaker.s3_layout import stored_id
-from lmi_deploy.domain.sagemaker.settings import Resource, ResourceKind, Scaling, SeenEndpoint
-from lmi_deploy.domain.sagemaker.tags import stamp, tags_of
+from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
+from lmi_deploy.domain.sagemaker.settings import ObservedEndpoint, Resource, ResourceKind, Scaling
+from lmi_deploy.domain.sagemaker.tags import spec_digest, tags_of
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import NotFound, Refused
 from lmi_deploy.planning.render import render
 from lmi_deploy.targets.plan import diff, generation, rollback, teardown
-from lmi_deploy.targets.sagemaker.desired_state import wanted_of
+from lmi_deploy.targets.sagemaker.desired_state import desired_state
 from tests.support.cloud_factories import placed_spec
 from tests.support.hypothesis_settings import examples
 
@@ -60,7 +60,7 @@ STATUSES = (
     *("Creating", "Updating", "SystemUpdating", "RollingBack", "InService"),
     *("OutOfService", "Deleting", "Failed", "UpdateRollbackFailed"),
 )
-READY = CloudHeld(bucket=True, weights=True)
+READY = CloudInventory(bucket=True, weights=True)
 OLD = "m-0123456789"
 
 
@@ -70,21 +70,21 @@ def resource(kind: ResourceKind, name: str, tags: Pairs = ()) -> Resource:
 
 def served(spec: Spec = SPEC, **changes: object) -> CloudObserved:
     """A deployment of `spec` that is in service, in step and recorded."""
-    wanted, artifact = wanted_of(spec, render(spec)), render(spec)
-    name = wanted.configs[0].name
+    desired, artifact = desired_state(spec, render(spec)), render(spec)
+    name = desired.configs[0].name
     found = CloudObserved(
         ref=REF,
         record=None,
-        endpoint=SeenEndpoint(name="m", arn="arn:endpoint/m", status="InService", config=name, count=1),
+        endpoint=ObservedEndpoint(name="m", arn="arn:endpoint/m", status="InService", config=name, count=1),
         resources=(
             resource("endpoint", "m", tags_of(spec)),
             resource("endpoint-config", name),
-            resource("model", wanted.model),
+            resource("model", desired.model),
         ),
-        artifacts=(stored_id(spec, artifact),),
+        artifacts=(artifact_id(spec, artifact),),
     )
-    told = generation(spec, artifact, Plan(deployment="m", actions=()), found, since="")
-    return replace(found, record=Record(ref=REF, generations=(told,)), **changes)  # type: ignore[arg-type]
+    deployed = generation(spec, artifact, Plan(deployment="m", actions=()), found, since="")
+    return replace(found, record=Record(ref=REF, generations=(deployed,)), **changes)  # type: ignore[arg-type]
 
 
 def ttl_tag(spec: Spec) -> Pairs:
@@ -93,7 +93,7 @@ def ttl_tag(spec: Spec) -> Pairs:
 
 
 def past(server: str, instance: str = "ml.g5.xlarge", scaling: str = "") -> Generation:
-    said = {"sagemaker_model": f"{server}-model", "scaling": scaling, "probe": "{}"}
+    response = {"sagemaker_model": f"{server}-model", "scaling": scaling, "probe": "{}"}
     return Generation(
         server=server,
         spec="s",
@@ -101,7 +101,7 @@ def past(server: str, instance: str = "ml.g5.xlarge", scaling: str = "") -> Gene
         runtime="sagemaker",
         host="us-east-1",
         port=0,
-        summary=said,
+        summary=response,
         since="",
         instance=instance,
     )
@@ -111,25 +111,25 @@ def past(server: str, instance: str = "ml.g5.xlarge", scaling: str = "") -> Gene
 def worlds(draw: st.DrawFn, spec: Spec) -> CloudObserved:
     """An endpoint in any status, on any config of ours, and any part of what lies around it."""
     artifact = render(spec)
-    wanted = wanted_of(spec, artifact)
-    configs = [wanted.configs[0].name, wanted.configs[1].name, OLD]
+    desired = desired_state(spec, artifact)
+    configs = [desired.configs[0].name, desired.configs[1].name, OLD]
     status = draw(st.none() | st.sampled_from(STATUSES))
     live = draw(st.sampled_from(configs))
     pending = draw(st.sampled_from(configs)) if status == "Updating" else ""
-    endpoint = SeenEndpoint(name="m", arn="a", status=status or "", config=live, pending=pending)
+    endpoint = ObservedEndpoint(name="m", arn="a", status=status or "", config=live, pending=pending)
     names = {*draw(st.lists(st.sampled_from([*configs, "m-9999999999"]), unique=True)), live, pending} - {""}
-    models = draw(st.lists(st.sampled_from([wanted.model, f"{OLD}-model", "m-8888888888"]), unique=True))
+    models = draw(st.lists(st.sampled_from([desired.model, f"{OLD}-model", "m-8888888888"]), unique=True))
     tags = draw(st.sampled_from([tags_of(spec), (), (("lmi:spec", "other"),), (("lmi:ttl", "60"),)]))
     generations = draw(st.lists(st.sampled_from(configs), unique=True))
     scaled = draw(st.sampled_from(["", "1 to 2 instances, 7 invocations a minute each"]))
     kinds = (CreateEndpoint, UpdateEndpoint, SetScaling, DeleteEndpoint)
-    begun = {*draw(st.lists(st.sampled_from(kinds), unique=True))} | (
+    started = {*draw(st.lists(st.sampled_from(kinds), unique=True))} | (
         {DeleteEndpoint} if status == "Deleting" else set()
     )
-    intents = tuple(Intent(action=kind.__name__, names={}, outcome=None) for kind in kinds if kind in begun)
-    told = tuple(past(name, scaling=scaled) for name in generations)
-    record = Record(ref=REF, generations=told, intents=intents)
-    whole = stored_id(spec, artifact)
+    intents = tuple(Intent(action=kind.__name__, names={}, outcome=None) for kind in kinds if kind in started)
+    deployed = tuple(past(name, scaling=scaled) for name in generations)
+    record = Record(ref=REF, generations=deployed, intents=intents)
+    text = artifact_id(spec, artifact)
     return CloudObserved(
         ref=REF,
         record=record if generations or intents or draw(st.booleans()) else None,
@@ -139,33 +139,35 @@ def worlds(draw: st.DrawFn, spec: Spec) -> CloudObserved:
             *(resource("endpoint-config", name) for name in sorted(names)),
             *(resource("model", name) for name in models),
         ),
-        artifacts=tuple(draw(st.lists(st.sampled_from([whole, "b" * 16]), unique=True))),
+        artifacts=tuple(draw(st.lists(st.sampled_from([text, "b" * 16]), unique=True))),
         expired=draw(st.booleans()) if status else False,
     )
 
 
-HELD = st.builds(
-    CloudHeld,
+INVENTORIES = st.builds(
+    CloudInventory,
     bucket=st.booleans(),
     weights=st.booleans(),
     avoid=st.sampled_from([(), ("ml.g5.xlarge",), ("ml.g5.xlarge", "ml.m5.xlarge")]),
-).map(lambda held: replace(held, weights=held.weights and held.bucket))
+).map(lambda inventory: replace(inventory, weights=inventory.weights and inventory.bucket))
 CASES = st.sampled_from([*SPECS]).flatmap(
-    lambda name: st.tuples(st.just(SPECS[name]), worlds(SPECS[name]), HELD)
+    lambda name: st.tuples(st.just(SPECS[name]), worlds(SPECS[name]), INVENTORIES)
 )
 
 
-class World:
+class AccountCase:
     """The effects of a plan's actions on what is seen; what SageMaker would refuse is an error here."""
 
-    def __init__(self, seen: CloudObserved, held: CloudHeld) -> None:
-        self.seen, self.held = seen, held
-        self.scaled = bool(seen.record and seen.record.current and seen.record.current.summary.get("scaling"))
-        self.named = {(r.kind, r.name) for r in seen.resources}
-        self.stored = {*seen.artifacts}
+    def __init__(self, observed: CloudObserved, inventory: CloudInventory) -> None:
+        self.now_observed, self.inventory = observed, inventory
+        self.scaled = bool(
+            observed.record and observed.record.current and observed.record.current.summary.get("scaling")
+        )
+        self.named = {(r.kind, r.name) for r in observed.resources}
+        self.stored = {*observed.artifacts}
         self.probed = False
 
-    def play(self, plan: Plan) -> World:
+    def play(self, plan: Plan) -> AccountCase:
         for action in plan.actions:
             self._act(action)
         return self
@@ -173,12 +175,12 @@ class World:
     def _act(self, action: Action) -> None:  # noqa: C901 (matched to the end)
         match action:
             case MakeBucket():
-                self.held = replace(self.held, bucket=True)
+                self.inventory = replace(self.inventory, bucket=True)
             case PushWeights():
-                assert self.held.bucket
-                self.held = replace(self.held, weights=True)
+                assert self.inventory.bucket
+                self.inventory = replace(self.inventory, weights=True)
             case PutArtifact(artifact=name):
-                assert self.held.weights
+                assert self.inventory.weights
                 self.stored.add(name)
             case CreateModel(model=name, settings=settings):
                 assert settings.artifact.split("/")[-2] in self.stored
@@ -187,30 +189,30 @@ class World:
                 assert ("model", settings.model) in self.named
                 self._add("endpoint-config", name)
             case DeleteEndpoint():
-                assert self.seen.endpoint is not None
+                assert self.now_observed.endpoint is not None
                 self.named.discard(("endpoint", "m"))
-                self.seen = replace(self.seen, endpoint=None, expired=False)
+                self.now_observed = replace(self.now_observed, endpoint=None, expired=False)
             case CreateEndpoint(config=config):
-                assert self.seen.endpoint is None
+                assert self.now_observed.endpoint is None
                 assert ("endpoint-config", config) in self.named
                 self._add("endpoint", "m")
                 self._endpoint("Creating", config, "")
             case UpdateEndpoint(config=config, keep_count=keep):
-                assert self.seen.endpoint is not None
-                assert self.seen.endpoint.status not in ("Failed", "Deleting", "OutOfService")
+                assert self.now_observed.endpoint is not None
+                assert self.now_observed.endpoint.status not in ("Failed", "Deleting", "OutOfService")
                 assert ("endpoint-config", config) in self.named
                 assert not keep or self.scaled
-                self._endpoint("Updating", self.seen.endpoint.config, config)
+                self._endpoint("Updating", self.now_observed.endpoint.config, config)
             case AwaitService(config=config):
-                assert self.seen.endpoint is not None
-                assert config in (self.seen.endpoint.pending, self.seen.endpoint.config)
+                assert self.now_observed.endpoint is not None
+                assert config in (self.now_observed.endpoint.pending, self.now_observed.endpoint.config)
                 self._endpoint("InService", config, "")
             case ProbeEndpoint():
-                assert self.seen.serving
+                assert self.now_observed.serving
                 self.probed = True
             case SetScaling():
-                assert self.seen.endpoint is not None
-                assert self.seen.serving
+                assert self.now_observed.endpoint is not None
+                assert self.now_observed.serving
                 self.scaled = True
             case RemoveScaling():
                 self.scaled = False
@@ -219,17 +221,17 @@ class World:
             case UntagEndpoint(names=names):
                 assert names
             case SetExpiry():
-                assert self.seen.endpoint is not None
-                self.seen = replace(self.seen, expired=False)
+                assert self.now_observed.endpoint is not None
+                self.now_observed = replace(self.now_observed, expired=False)
             case DeleteEndpointConfig(config=name):
-                assert self.seen.endpoint is None or self.seen.endpoint.config != name
+                assert self.now_observed.endpoint is None or self.now_observed.endpoint.config != name
                 self.named.remove(("endpoint-config", name))
             case DeleteModel(model=name):
                 self.named.remove(("model", name))
             case RemoveArtifact(artifact=name):
                 self.stored.remove(name)
             case RemoveDeployment():
-                self.seen = replace(self.seen, record=None)
+                self.now_observed = replace(self.now_observed, record=None)
             case StopTransferJob() | DeleteLogs() | DeleteWeights():
                 pass
 
@@ -238,8 +240,8 @@ class World:
         self.named.add((kind, name))
 
     def _endpoint(self, status: str, config: str, pending: str) -> None:
-        seen = SeenEndpoint(name="m", arn="a", status=status, config=config, pending=pending)
-        self.seen = replace(self.seen, endpoint=seen)
+        observed = ObservedEndpoint(name="m", arn="a", status=status, config=config, pending=pending)
+        self.now_observed = replace(self.now_observed, endpoint=observed)
 
     def observed(self, spec: Spec, plan: Plan) -> CloudObserved:
         """The world, its record settled, its endpoint tagged as a created or tagged one is."""
@@ -248,11 +250,11 @@ class World:
             resource(kind, name, (*tags_of(spec), *ttl_tag(spec)) if kind == "endpoint" else ())
             for kind, name in sorted(self.named)
         )
-        told = generation(spec, artifact, plan, self.seen, since="")
-        known = self.seen.record.generations if self.seen.record else ()
-        generations = (*(g for g in known if g.server != told.server), told)[-5:]
+        deployed = generation(spec, artifact, plan, self.now_observed, since="")
+        known = self.now_observed.record.generations if self.now_observed.record else ()
+        generations = (*(g for g in known if g.server != deployed.server), deployed)[-5:]
         return replace(
-            self.seen,
+            self.now_observed,
             record=Record(ref=REF, generations=generations),
             resources=resources,
             artifacts=tuple(sorted(self.stored)),
@@ -261,36 +263,41 @@ class World:
 
 @MANY
 @given(CASES)
-def test_after_the_plan_nothing_is_left_to_do(case: tuple[Spec, CloudObserved, CloudHeld]) -> None:
-    spec, seen, held = case
+def test_after_the_plan_nothing_is_left_to_do(case: tuple[Spec, CloudObserved, CloudInventory]) -> None:
+    spec, observed, inventory = case
     artifact = render(spec)
-    plan = diff(spec, artifact, seen, held)
-    world = World(seen, held).play(plan)
-    then = world.observed(spec, plan)
+    plan = diff(spec, artifact, observed, inventory)
+    account = AccountCase(observed, inventory).play(plan)
+    then = account.observed(spec, plan)
     assert then.endpoint is not None
     assert then.endpoint.status in ("InService", "SystemUpdating")
-    assert wanted_of(spec, artifact).endpoint_config(then.endpoint.config)
-    assert not held.avoid or world.held.avoid == held.avoid
-    again = diff(spec, artifact, then, replace(world.held, avoid=()))
+    assert desired_state(spec, artifact).endpoint_config(then.endpoint.config)
+    assert not inventory.avoid or account.inventory.avoid == inventory.avoid
+    again = diff(spec, artifact, then, replace(account.inventory, avoid=()))
     assert again.empty, again.actions
 
 
 @MANY
 @given(CASES)
-def test_after_a_teardown_nothing_of_ours_is_there(case: tuple[Spec, CloudObserved, CloudHeld]) -> None:
-    _, seen, held = case
-    world = World(seen, held).play(teardown(seen))
-    assert (world.named, world.stored, world.seen.endpoint, world.seen.record) == (set(), set(), None, None)
-    left = replace(world.seen, resources=(), artifacts=())
+def test_after_a_teardown_nothing_of_ours_exists(case: tuple[Spec, CloudObserved, CloudInventory]) -> None:
+    _, observed, inventory = case
+    account = AccountCase(observed, inventory).play(teardown(observed))
+    assert (account.named, account.stored, account.now_observed.endpoint, account.now_observed.record) == (
+        set(),
+        set(),
+        None,
+        None,
+    )
+    left = replace(account.now_observed, resources=(), artifacts=())
     assert not left.exists
     assert teardown(left).empty
 
 
 @MANY
 @given(CASES)
-def test_every_action_has_a_key_of_its_own(case: tuple[Spec, CloudObserved, CloudHeld]) -> None:
-    spec, seen, held = case
-    for plan in (diff(spec, render(spec), seen, held), teardown(seen)):
+def test_every_action_has_a_key_of_its_own(case: tuple[Spec, CloudObserved, CloudInventory]) -> None:
+    spec, observed, inventory = case
+    for plan in (diff(spec, render(spec), observed, inventory), teardown(observed)):
         keys = [key(action) for action in plan.actions]
         assert len({*keys}) == len(keys)
 
@@ -298,11 +305,11 @@ def test_every_action_has_a_key_of_its_own(case: tuple[Spec, CloudObserved, Clou
 @MANY
 @given(CASES)
 def test_what_serves_is_deleted_only_where_no_update_would_help(
-    case: tuple[Spec, CloudObserved, CloudHeld],
+    case: tuple[Spec, CloudObserved, CloudInventory],
 ) -> None:
-    spec, seen, held = case
-    plan = diff(spec, render(spec), seen, held)
-    if seen.serving:
+    spec, observed, inventory = case
+    plan = diff(spec, render(spec), observed, inventory)
+    if observed.serving:
         assert not [action for action in plan.actions if isinstance(action, DeleteEndpoint)]
 
 
@@ -311,8 +318,8 @@ def kinds(plan: Plan) -> list[str]:
 
 
 def test_a_first_deployment_in_order() -> None:
-    seen = CloudObserved(ref=REF, record=None, endpoint=None)
-    plan = diff(SPEC, ARTIFACT, seen, CloudHeld(bucket=False, weights=False))
+    observed = CloudObserved(ref=REF, record=None, endpoint=None)
+    plan = diff(SPEC, ARTIFACT, observed, CloudInventory(bucket=False, weights=False))
     assert kinds(plan) == [
         *("MakeBucket", "PushWeights", "PutArtifact", "CreateModel", "CreateEndpointConfig"),
         *("CreateEndpoint", "AwaitService", "ProbeEndpoint"),
@@ -321,15 +328,15 @@ def test_a_first_deployment_in_order() -> None:
 
 def test_what_is_in_step_needs_nothing_whichever_placement_it_has() -> None:
     assert diff(SPEC, ARTIFACT, served(), READY).empty
-    second = wanted_of(SPEC, ARTIFACT).configs[1]
-    seen = served()
-    assert seen.endpoint
-    seen = replace(
-        seen,
-        endpoint=replace(seen.endpoint, config=second.name),
-        resources=(*seen.resources, resource("endpoint-config", second.name)),
+    second = desired_state(SPEC, ARTIFACT).configs[1]
+    observed = served()
+    assert observed.endpoint
+    observed = replace(
+        observed,
+        endpoint=replace(observed.endpoint, config=second.name),
+        resources=(*observed.resources, resource("endpoint-config", second.name)),
     )
-    assert diff(SPEC, ARTIFACT, seen, READY).empty
+    assert diff(SPEC, ARTIFACT, observed, READY).empty
 
 
 def test_another_count_is_another_config_of_the_same_model() -> None:
@@ -341,15 +348,15 @@ def test_another_count_is_another_config_of_the_same_model() -> None:
         "ProbeEndpoint",
         "TagEndpoint",
     ]
-    told = {change.field: (change.before, change.after) for change in plan.changes}
-    assert told == {"count": ("1", "3")}
+    response = {change.field: (change.before, change.after) for change in plan.changes}
+    assert response == {"count": ("1", "3")}
 
 
 def test_scaling_alone_touches_neither_model_nor_config() -> None:
     assert kinds(diff(SPECS["scaled"], ARTIFACT, served(), READY)) == ["SetScaling", "TagEndpoint"]
-    seen = served(SPECS["scaled"])
-    assert kinds(diff(SPECS["scaled"], ARTIFACT, seen, READY)) == []
-    assert kinds(diff(SPEC, ARTIFACT, seen, READY)) == ["RemoveScaling", "TagEndpoint"]
+    observed = served(SPECS["scaled"])
+    assert kinds(diff(SPECS["scaled"], ARTIFACT, observed, READY)) == []
+    assert kinds(diff(SPEC, ARTIFACT, observed, READY)) == ["RemoveScaling", "TagEndpoint"]
 
 
 def test_an_instance_type_is_changed_without_a_scalable_target() -> None:
@@ -363,7 +370,7 @@ def test_an_instance_type_is_changed_without_a_scalable_target() -> None:
 def test_the_time_to_live_is_a_change_of_its_own() -> None:
     """Of the tag `lmi:ttl` alone: when it expires is `lmi extend`'s to move."""
     hour = placed_spec(ttl=3600)
-    assert stamp(hour) == stamp(SPEC)
+    assert spec_digest(hour) == spec_digest(SPEC)
     added = diff(hour, ARTIFACT, served(), READY)
     assert added.actions == (SetExpiry(endpoint="m", ttl=3600),)
     assert [(c.field, c.before, c.after) for c in added.changes] == [("ttl", "", "1h")]
@@ -378,72 +385,76 @@ def test_the_time_to_live_is_a_change_of_its_own() -> None:
 
 
 def test_a_models_folder_changes_nothing() -> None:
-    here = replace(SPEC, model=replace(SPEC.model, model_id="/home/one/m"))
-    there = replace(SPEC, model=replace(SPEC.model, model_id="/srv/two/m"))
-    assert stamp(here) == stamp(there)
+    local = replace(SPEC, model=replace(SPEC.model, model_id="/home/one/m"))
+    existing = replace(SPEC, model=replace(SPEC.model, model_id="/srv/two/m"))
+    assert spec_digest(local) == spec_digest(existing)
 
 
 def test_the_next_placement_where_the_first_could_not_be_had() -> None:
-    seen = CloudObserved(ref=REF, record=None, endpoint=None)
-    plan = diff(SPEC, ARTIFACT, seen, replace(READY, avoid=("ml.g5.xlarge",)))
-    made = next(action for action in plan.actions if isinstance(action, CreateEndpointConfig))
-    assert (made.settings.instance, made.settings.volume_gb) == ("ml.m5.xlarge", 30)
+    observed = CloudObserved(ref=REF, record=None, endpoint=None)
+    plan = diff(SPEC, ARTIFACT, observed, replace(READY, avoid=("ml.g5.xlarge",)))
+    created = next(action for action in plan.actions if isinstance(action, CreateEndpointConfig))
+    assert (created.settings.instance, created.settings.volume_gb) == ("ml.m5.xlarge", 30)
 
 
-def test_a_stranger_is_refused_and_left_alone() -> None:
-    seen = replace(
-        served(), stranger="m: an endpoint of that name is not ours", record=None, resources=(), artifacts=()
+def test_a_foreign_user_is_refused_and_left_alone() -> None:
+    observed = replace(
+        served(),
+        not_owned_reason="m: an endpoint of that name is not ours",
+        record=None,
+        resources=(),
+        artifacts=(),
     )
     with pytest.raises(Refused, match="not ours"):
-        diff(SPEC, ARTIFACT, seen, READY)
-    assert teardown(seen).empty
+        diff(SPEC, ARTIFACT, observed, READY)
+    assert teardown(observed).empty
 
 
 @pytest.mark.parametrize("status", ["Creating", "Updating"])
-def test_what_somebody_else_changes_is_refused(status: str) -> None:
-    seen = served()
-    assert seen.endpoint
-    foreign = replace(seen.endpoint, status=status, config="theirs", pending="theirs")
+def test_what_another_user_changes_is_refused(status: str) -> None:
+    observed = served()
+    assert observed.endpoint
+    foreign = replace(observed.endpoint, status=status, config="theirs", pending="theirs")
     with pytest.raises(Refused, match=f"{status}, to theirs"):
-        diff(SPEC, ARTIFACT, replace(seen, endpoint=foreign), READY)
+        diff(SPEC, ARTIFACT, replace(observed, endpoint=foreign), READY)
 
 
-def test_what_somebody_else_deletes_is_refused() -> None:
-    seen = served()
-    assert seen.endpoint
+def test_what_another_user_deletes_is_refused() -> None:
+    observed = served()
+    assert observed.endpoint
     with pytest.raises(Refused, match="being deleted, by somebody else"):
-        diff(SPEC, ARTIFACT, replace(seen, endpoint=replace(seen.endpoint, status="Deleting")), READY)
+        diff(SPEC, ARTIFACT, replace(observed, endpoint=replace(observed.endpoint, status="Deleting")), READY)
 
 
 def test_an_unfinished_up_is_gone_on_with() -> None:
-    seen = served()
-    assert seen.endpoint
-    seen = replace(seen, endpoint=replace(seen.endpoint, status="Creating"), record=None)
-    assert kinds(diff(SPEC, ARTIFACT, seen, READY)) == ["AwaitService", "ProbeEndpoint"]
+    observed = served()
+    assert observed.endpoint
+    observed = replace(observed, endpoint=replace(observed.endpoint, status="Creating"), record=None)
+    assert kinds(diff(SPEC, ARTIFACT, observed, READY)) == ["AwaitService", "ProbeEndpoint"]
 
 
 @pytest.mark.parametrize("status", ["Failed", "OutOfService"])
-def test_an_endpoint_that_no_update_mends_is_made_anew(status: str) -> None:
-    seen = served()
-    assert seen.endpoint
-    seen = replace(seen, endpoint=replace(seen.endpoint, status=status))
-    assert kinds(diff(SPEC, ARTIFACT, seen, READY)) == [
+def test_an_endpoint_that_no_update_mends_is_created_again(status: str) -> None:
+    observed = served()
+    assert observed.endpoint
+    observed = replace(observed, endpoint=replace(observed.endpoint, status=status))
+    assert kinds(diff(SPEC, ARTIFACT, observed, READY)) == [
         *("DeleteEndpoint", "CreateEndpoint", "AwaitService", "ProbeEndpoint")
     ]
 
 
 def test_the_last_five_generations_stay_and_older_ones_go() -> None:
-    seen = served()
-    assert seen.record
+    observed = served()
+    assert observed.record
     old = [f"m-{number:010}" for number in range(6)]
     around = [(resource("endpoint-config", name), resource("model", f"{name}-model")) for name in old]
-    seen = replace(
-        seen,
-        record=replace(seen.record, generations=(*map(past, old[-5:]), *seen.record.generations)),
-        resources=(*seen.resources, *(one for pair in around for one in pair)),
-        artifacts=(*seen.artifacts, *(f"artifact-{name}" for name in old)),
+    observed = replace(
+        observed,
+        record=replace(observed.record, generations=(*map(past, old[-5:]), *observed.record.generations)),
+        resources=(*observed.resources, *(one for pair in around for one in pair)),
+        artifacts=(*observed.artifacts, *(f"artifact-{name}" for name in old)),
     )
-    assert kinds(diff(SPEC, ARTIFACT, seen, READY)) == [
+    assert kinds(diff(SPEC, ARTIFACT, observed, READY)) == [
         *["DeleteEndpointConfig"] * 2,
         *["DeleteModel"] * 2,
         *["RemoveArtifact"] * 2,
@@ -452,30 +463,30 @@ def test_the_last_five_generations_stay_and_older_ones_go() -> None:
 
 def test_the_figures_name_price_and_source() -> None:
     price = Price(hourly=1.408, currency="USD", source="AWS price list, 2026-11-01")
-    held = CloudHeld(bucket=True, weights=False, prices={"ml.g5.xlarge": price})
-    seen = CloudObserved(ref=REF, record=None, endpoint=None)
-    told = dict(diff(SPEC, ARTIFACT, seen, held).figures)
-    assert told["cost"] == "$1.41 an hour (1 x ml.g5.xlarge; AWS price list, 2026-11-01)"
-    assert told["to move"] == "10"
-    scaled = dict(diff(SPECS["scaled"], ARTIFACT, seen, held).figures)
+    inventory = CloudInventory(bucket=True, weights=False, prices={"ml.g5.xlarge": price})
+    observed = CloudObserved(ref=REF, record=None, endpoint=None)
+    response = dict(diff(SPEC, ARTIFACT, observed, inventory).figures)
+    assert response["cost"] == "$1.41 an hour (1 x ml.g5.xlarge; AWS price list, 2026-11-01)"
+    assert response["to move"] == "10"
+    scaled = dict(diff(SPECS["scaled"], ARTIFACT, observed, inventory).figures)
     assert scaled["cost"].startswith("$1.41 to $5.63 an hour (1 to 4 x ml.g5.xlarge at $1.41;")
     other = Price(hourly=0.23, currency="USD", source="AWS price list, 2026-11-01")
-    both = replace(held, prices={**held.prices, "ml.m5.xlarge": other})
-    assert told["alternatives"] == "ml.m5.xlarge: unknown: nobody could tell the price"
-    listed = dict(diff(SPEC, ARTIFACT, seen, both).figures)
+    both = replace(inventory, prices={**inventory.prices, "ml.m5.xlarge": other})
+    assert response["alternatives"] == "ml.m5.xlarge: unknown: nobody could tell the price"
+    listed = dict(diff(SPEC, ARTIFACT, observed, both).figures)
     assert listed["alternatives"] == "$0.23 an hour (1 x ml.m5.xlarge)"
     assert "cost" not in dict(diff(SPEC, ARTIFACT, served(), replace(READY, priced=False)).figures)
-    unknown = dict(diff(SPEC, ARTIFACT, seen, READY).figures)
+    unknown = dict(diff(SPEC, ARTIFACT, observed, READY).figures)
     assert unknown["cost"] == "unknown: nobody could tell the price"
 
 
 def test_a_rollback_is_one_update_to_the_generation_before() -> None:
-    seen = served()
-    assert seen.record
+    observed = served()
+    assert observed.record
     before = replace(
-        seen,
-        record=replace(seen.record, generations=(past(OLD), *seen.record.generations)),
-        resources=(*seen.resources, resource("endpoint-config", OLD), resource("model", f"{OLD}-model")),
+        observed,
+        record=replace(observed.record, generations=(past(OLD), *observed.record.generations)),
+        resources=(*observed.resources, resource("endpoint-config", OLD), resource("model", f"{OLD}-model")),
     )
     plan, previous = rollback(before)
     assert kinds(plan) == [
@@ -484,15 +495,15 @@ def test_a_rollback_is_one_update_to_the_generation_before() -> None:
     ]
     assert previous.server == OLD
     with pytest.raises(NotFound, match="no earlier generation"):
-        rollback(seen)
+        rollback(observed)
 
 
 def test_weights_and_logs_go_only_when_asked() -> None:
-    seen = served(log_group="/aws/sagemaker/Endpoints/m")
-    assert {"DeleteLogs", "DeleteWeights"}.isdisjoint(kinds(teardown(seen)))
-    asked = kinds(teardown(seen, logs=True, purge=("org--m/1",)))
-    assert asked[-3:] == ["DeleteLogs", "DeleteWeights", "RemoveDeployment"]
-    told = DeploymentRef(
+    observed = served(log_group="/aws/sagemaker/Endpoints/m")
+    assert {"DeleteLogs", "DeleteWeights"}.isdisjoint(kinds(teardown(observed)))
+    requests = kinds(teardown(observed, logs=True, purge=("org--m/1",)))
+    assert requests[-3:] == ["DeleteLogs", "DeleteWeights", "RemoveDeployment"]
+    result = DeploymentRef(
         name="m", target="sagemaker", region="us-east-1", bucket=SPEC.cloud.bucket, account="123456789012"
     )
-    assert told == REF
+    assert result == REF

@@ -42,7 +42,7 @@ def test_a_short_recipe_leaves_no_choice_open() -> None:
     assert place == cloud_place()
 
 
-def test_what_the_recipe_says_is_kept() -> None:
+def test_what_the_recipe_reports_is_kept() -> None:
     place = cloud_place(
         f"{G5}ttl: 8h\nweights: {{via: job, token_secret: hub}}\n"
         "container: {version: 0.34.0, environment: {SERVING_FAIL_FAST: 'false', A: b}}\n"
@@ -83,10 +83,10 @@ def test_a_cut_off_container_gets_its_weights_mounted() -> None:
     assert (place.network_isolation, place.delivery) == (True, "mount")
 
 
-def test_the_degree_is_that_of_the_instance_unless_the_recipe_says_one() -> None:
+def test_the_degree_is_that_of_the_instance_unless_the_recipe_reports_one() -> None:
     assert cloud_spec("instance_type: ml.g5.12xlarge\n").engine.tensor_parallel_degree == 4
-    said = cloud_spec("instance_type: ml.g5.12xlarge\ntensor_parallel_degree: 2\n")
-    assert said.engine.tensor_parallel_degree == 2
+    output = cloud_spec("instance_type: ml.g5.12xlarge\ntensor_parallel_degree: 2\n")
+    assert output.engine.tensor_parallel_degree == 2
     assert cloud_spec(M5).engine.tensor_parallel_degree == 1
 
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_is_refused_with_its_arithmetic(extra: str, size: int, wo
     assert hint in refused.value.hint
 
 
-def test_every_contradiction_is_told_at_once() -> None:
+def test_every_contradiction_is_reported_at_once() -> None:
     with pytest.raises(Unresolvable) as refused:
         cloud_place(f"{G5}tensor_parallel_degree: 4\nendpoint: {{volume_gb: 40}}\n")
     assert [refused.value.message, *refused.value.details][1].startswith(

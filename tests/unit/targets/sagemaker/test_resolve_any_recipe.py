@@ -131,6 +131,6 @@ def _is_what_sagemaker_takes(spec: Spec, size: int) -> None:
 
 def test_what_ships_is_the_same_whatever_the_target() -> None:
     cloud = cloud_recipe()
-    here = replace(cloud, instance_type=(), endpoint=replace(cloud.endpoint, target="local"))
+    local = replace(cloud, instance_type=(), endpoint=replace(cloud.endpoint, target="local"))
     both = facts(listing=cloud_facts(10).listing, cloud=CLOUD)
-    assert render(resolve(cloud, both)).digest == render(resolve(here, both)).digest
+    assert render(resolve(cloud, both)).digest == render(resolve(local, both)).digest

@@ -20,19 +20,19 @@ THEIRS = (
 
 
 def store() -> FakeStore:
-    held = FakeStore()
+    existing = FakeStore()
     for key in (*OURS, *THEIRS):
-        held.put(key, b"x")
-    return held
+        existing.put(key, b"x")
+    return existing
 
 
 def test_of_a_deployment_every_job_goes_and_nothing_else() -> None:
-    held = store()
-    clear_jobs(held, "q")
-    assert sorted(held.objects) == sorted(THEIRS)
+    existing = store()
+    clear_jobs(existing, "q")
+    assert sorted(existing.objects) == sorted(THEIRS)
 
 
 def test_of_one_job_every_attempt_goes_and_nothing_else() -> None:
-    held = store()
-    clear_job(held, "q-0123456789")
-    assert sorted(held.objects) == sorted((OURS[2], *THEIRS))
+    existing = store()
+    clear_job(existing, "q-0123456789")
+    assert sorted(existing.objects) == sorted((OURS[2], *THEIRS))

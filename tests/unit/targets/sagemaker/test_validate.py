@@ -11,38 +11,38 @@ from lmi_deploy.catalog.server_version import server_version
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.sagemaker.tags import OWN
 from lmi_deploy.recipe.parse import parse
-from lmi_deploy.targets.sagemaker.validate import complaints
+from lmi_deploy.targets.sagemaker.validate import validate
 from lmi_deploy.targets.sagemaker.validate.devices import in_words
 from lmi_deploy.targets.sagemaker.validate.images import region_of
 from tests.support.cloud_factories import cloud_recipe
 
 
-def told(recipe: Recipe) -> list[str]:
-    return [complaint.path for complaint in complaints(recipe)]
+def messages(recipe: Recipe) -> list[str]:
+    return [issue.path for issue in validate(recipe)]
 
 
 def test_nothing_speaks_against_another_target() -> None:
-    here = parse(b"name: q\nmodel_id: a/b\nendpoint: {target: local}\n", "r.yaml")
-    assert told(here) == []
+    local = parse(b"name: q\nmodel_id: a/b\nendpoint: {target: local}\n", "r.yaml")
+    assert messages(local) == []
 
 
 def test_our_own_variable_needs_a_place_among_a_hundred() -> None:
     plain = cloud_recipe()
     full = tuple((f"V{number}", "x") for number in range(100))
-    assert told(replace(plain, container=replace(plain.container, environment=full[:99]))) == []
-    assert told(replace(plain, container=replace(plain.container, environment=full))) == [
+    assert messages(replace(plain, container=replace(plain.container, environment=full[:99]))) == []
+    assert messages(replace(plain, container=replace(plain.container, environment=full))) == [
         "container.environment"
     ]
     own = (*full[:99], ("SERVING_FAIL_FAST", "false"))
-    assert told(replace(plain, container=replace(plain.container, environment=own))) == []
+    assert messages(replace(plain, container=replace(plain.container, environment=own))) == []
 
 
 def test_our_own_tags_need_their_places_among_fifty() -> None:
     plain = cloud_recipe()
     left = 50 - len(OWN)
     tags = tuple((f"t{number}", "x") for number in range(left + 1))
-    assert told(replace(plain, endpoint=replace(plain.endpoint, tags=tags))) == ["endpoint.tags"]
-    assert told(replace(plain, endpoint=replace(plain.endpoint, tags=tags[:left]))) == []
+    assert messages(replace(plain, endpoint=replace(plain.endpoint, tags=tags))) == ["endpoint.tags"]
+    assert messages(replace(plain, endpoint=replace(plain.endpoint, tags=tags[:left]))) == []
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_devices_are_what_a_model_can_be_cut_over(name: str, count: int | None, 
 
 def test_every_instance_type_can_be_spoken_of() -> None:
     for name in names():
-        told(replace(cloud_recipe(), instance_type=(name,), tensor_parallel_degree=7))
+        messages(replace(cloud_recipe(), instance_type=(name,), tensor_parallel_degree=7))
 
 
 @pytest.mark.parametrize(

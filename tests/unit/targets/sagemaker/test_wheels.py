@@ -25,10 +25,10 @@ def test_what_is_packed_runs_without_what_is_installed_here(tmp_path: Path) -> N
             assert not [name for name in wheel.namelist() if name.endswith((".so", ".pyc", ".pth"))]
             wheel.extractall(tmp_path)
     # -S: without this interpreter's site-packages.
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-S", "-c", PROGRAM, str(tmp_path)], capture_output=True, text=True, check=False
     )
-    assert ran.returncode == 0, ran.stderr
+    assert result.returncode == 0, result.stderr
 
 
 def test_the_same_again_and_nothing_compiled() -> None:

@@ -12,13 +12,13 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any, Final, NamedTuple
 
-from lmi_deploy.aws.credentials import AGAIN, refused_credentials
+from lmi_deploy.aws.credentials import LOG_IN_AGAIN, refused_credentials
 from lmi_deploy.aws.session import SessionFactory, credentials_explained
 from lmi_deploy.errors import AccessError, LmiError, NotFound, TransferFailed
 
 OUT: Final = "stdout"
 _TICK: Final = 0.2
-_FAREWELL: Final = 5.0
+_SHUTDOWN_TIMEOUT: Final = 5.0
 """Seconds for the last lines of a program that is gone; somebody else may hold its streams open."""
 _FROM_OUTSIDE: Final = (
     "HOME",
@@ -35,7 +35,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class UploadTarget:
     """Where it sends to. `endpoint` is empty where AWS is meant; `kms_key` empty for the bucket's own default."""
 
     region: str
@@ -48,7 +48,7 @@ class Errand:
     retries: int = 5
 
 
-class Said(NamedTuple):
+class OutputLine(NamedTuple):
     """A line, after the stream that it came from."""
 
     stream: str
@@ -56,7 +56,7 @@ class Said(NamedTuple):
 
 
 @dataclass(slots=True)
-class Outside:
+class ExternalProgram:
     """`words` is what it reads; `code` what it ended with."""
 
     argv: Sequence[str]
@@ -66,10 +66,10 @@ class Outside:
     """What to do where it cannot be started."""
     code: int = -1
 
-    def said(self) -> Generator[Said | None, None, None]:
+    def output(self) -> Generator[OutputLine | None, None, None]:
         """Its lines, None while it says nothing. Ends when both its streams do; closed, it kills it."""
         child = self._start()
-        lines: queue.SimpleQueue[Said | None] = queue.SimpleQueue()
+        lines: queue.SimpleQueue[OutputLine | None] = queue.SimpleQueue()
         threads = [
             threading.Thread(target=_pump, args=(child.stdout, OUT, lines), daemon=True),
             threading.Thread(target=_pump, args=(child.stderr, "stderr", lines), daemon=True),
@@ -78,13 +78,13 @@ class Outside:
         for thread in threads:
             thread.start()
         try:
-            yield from _said(lines)
+            yield from _parse_lines(lines)
             self.code = child.wait()
         finally:
             child.kill()
             child.wait()
             for thread in threads:
-                thread.join(_FAREWELL)
+                thread.join(_SHUTDOWN_TIMEOUT)
             for stream in (child.stdin, child.stdout, child.stderr):
                 _close(stream)
 
@@ -100,13 +100,13 @@ class Outside:
                 encoding="utf-8",
                 errors="replace",
                 env=dict(self.env),
-                preexec_fn=_die_with_us,
+                preexec_fn=_exit_with_parent,
             )
         except OSError as exc:
             raise NotFound(f"{self.argv[0]}: {exc.strerror}", hint=self.remedy) from exc
 
 
-def kept(environ: Mapping[str, str]) -> dict[str, str]:
+def kept_certificates(environ: Mapping[str, str]) -> dict[str, str]:
     """What such a program needs of the environment: no credentials among it."""
     names = {*_FROM_OUTSIDE, *(name.lower() for name in _FROM_OUTSIDE if name.endswith("PROXY"))}
     return {name: environ[name] for name in names if name in environ}
@@ -115,21 +115,21 @@ def kept(environ: Mapping[str, str]) -> dict[str, str]:
 def credentials(session: SessionFactory) -> tuple[Any, Any]:
     """The session, and its credentials as they are now. Raises AccessError."""
     with credentials_explained():
-        made = session()
-        found = made.get_credentials()
+        created = session()
+        found = created.get_credentials()
     if found is None:
         raise AccessError(
             "AWS credentials: there are none", hint="set AWS_PROFILE, or log in with `aws sso login`"
         )
-    return made, found.get_frozen_credentials()
+    return created, found.get_frozen_credentials()
 
 
-def authorities(environ: Mapping[str, str], session: Any) -> str:
+def ca_bundle(environ: Mapping[str, str], session: Any) -> str:
     """The file of certificates that the chain of AWS names; empty where it names none."""
     return environ.get("AWS_CA_BUNDLE") or str(session._session.get_config_variable("ca_bundle") or "")
 
 
-def refusal(name: str, line: str, codes: Sequence[str]) -> LmiError | None:
+def explain_denied(name: str, line: str, codes: Sequence[str]) -> LmiError | None:
     """A refusal in our words; None where `codes` are about something else. `name`: the program's."""
     for code in codes:
         if (refused := refused_credentials(code)) is not None:
@@ -142,18 +142,18 @@ def refusal(name: str, line: str, codes: Sequence[str]) -> LmiError | None:
     return None
 
 
-def failure(name: str, told: Sequence[str], *, code: int, count: int) -> LmiError:
+def failure(name: str, error: Sequence[str], *, code: int, count: int) -> LmiError:
     """All that it said."""
     how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
-    why = f": {told[0][:300]}" if told else ""
+    why = f": {error[0][:300]}" if error else ""
     return TransferFailed(
-        f"{name} {how}, {len(told)} of {count} files failed{why}",
-        hint=AGAIN,
-        details=[line[:300] for line in told[1:]],
+        f"{name} {how}, {len(error)} of {count} files failed{why}",
+        hint=LOG_IN_AGAIN,
+        details=[line[:300] for line in error[1:]],
     )
 
 
-def _said(lines: queue.SimpleQueue[Said | None]) -> Generator[Said | None, None, None]:
+def _parse_lines(lines: queue.SimpleQueue[OutputLine | None]) -> Generator[OutputLine | None, None, None]:
     streams = 2
     while streams:
         try:
@@ -167,7 +167,7 @@ def _said(lines: queue.SimpleQueue[Said | None]) -> Generator[Said | None, None,
             yield line
 
 
-def _die_with_us() -> None:
+def _exit_with_parent() -> None:
     # kill -9 leaves us no time to end it; Linux does it for us then. Elsewhere it ends with what it is at.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -182,9 +182,9 @@ def _feed(stream: IO[str] | None, words: str) -> None:
             return
 
 
-def _pump(stream: IO[str] | None, name: str, lines: queue.SimpleQueue[Said | None]) -> None:
+def _pump(stream: IO[str] | None, name: str, lines: queue.SimpleQueue[OutputLine | None]) -> None:
     for line in stream or ():
-        lines.put(Said(name, line))
+        lines.put(OutputLine(name, line))
     lines.put(None)
 
 

@@ -14,18 +14,18 @@ from typing import Any, Final
 
 from lmi_deploy.aws.s3.uploaders.external_program import (
     OUT,
-    Errand,
-    Outside,
-    Said,
-    authorities,
+    ExternalProgram,
+    OutputLine,
+    UploadTarget,
+    ca_bundle,
     credentials,
+    explain_denied,
     failure,
-    kept,
-    refusal,
+    kept_certificates,
 )
 from lmi_deploy.aws.session import SessionFactory
 from lmi_deploy.errors import IntegrityError, LmiError, NotInstalled
-from lmi_deploy.ports.external_uploader import Load, Sent
+from lmi_deploy.ports.external_uploader import UploadedFile, UploadItem
 
 _PROGRAM: Final = "lmi_deploy.aws.s3.uploaders.obstore_worker"
 _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
@@ -40,9 +40,9 @@ class Obstore:
 
     hashes = True
 
-    def __init__(self, session: SessionFactory, errand: Errand, environ: Mapping[str, str]) -> None:
+    def __init__(self, session: SessionFactory, target: UploadTarget, environ: Mapping[str, str]) -> None:
         self._session = session
-        self._errand = errand
+        self._target = target
         self._environ = environ
 
     @property
@@ -53,65 +53,69 @@ class Obstore:
     def present(self) -> bool:
         return find_spec("obstore") is not None
 
-    def carry(self, loads: Sequence[Load], *, bucket: str) -> Generator[Sent | None, None, None]:
+    def upload_files(
+        self, loads: Sequence[UploadItem], *, bucket: str
+    ) -> Generator[UploadedFile | None, None, None]:
         if not self.present:
             raise NotInstalled("obstore", instead="; or weights.engine: own")
         lines = [json.dumps(self._order(loads, bucket)), *(_line(load) for load in loads)]
         # -P: whatever lies in the folder that we are called in is not imported.
         argv = [sys.executable, "-P", "-m", _PROGRAM]
-        outside = Outside(argv, kept(self._environ), "".join(f"{line}\n" for line in lines), _INSTALL)
-        troubles: list[dict[str, Any]] = []
-        with closing(outside.said()) as saying:
-            for said in saying:
-                yield _sent(said, troubles)
-        if outside.code or troubles:
-            raise _failure(troubles, outside.code, len(loads))
+        outside = ExternalProgram(
+            argv, kept_certificates(self._environ), "".join(f"{line}\n" for line in lines), _INSTALL
+        )
+        failures: list[dict[str, Any]] = []
+        with closing(outside.output()) as output:
+            for line in output:
+                yield _sent(line, failures)
+        if outside.code or failures:
+            raise _failure(failures, outside.code, len(loads))
 
-    def _order(self, loads: Sequence[Load], bucket: str) -> dict[str, Any]:
+    def _order(self, loads: Sequence[UploadItem], bucket: str) -> dict[str, Any]:
         session, keys = credentials(self._session)
-        bundle = authorities(self._environ, session)
-        errand = self._errand
+        bundle = ca_bundle(self._environ, session)
+        target = self._target
         small = max((load.size for load in loads), default=0) <= _SMALL
         return {
             "bucket": bucket,
-            "endpoint": errand.endpoint,
-            "region": errand.region,
-            "owner": errand.owner,
-            "kms_key": errand.kms_key,
-            "retries": errand.retries,
-            "at_once": 2 * errand.files_at_once if small else _FEW,
+            "endpoint": target.endpoint,
+            "region": target.region,
+            "owner": target.owner,
+            "kms_key": target.kms_key,
+            "retries": target.retries,
+            "at_once": 2 * target.files_at_once if small else _FEW,
             "authorities": Path(bundle).read_text() if bundle and Path(bundle).is_file() else "",
             "keys": [keys.access_key, keys.secret_key, keys.token or ""],
         }
 
 
-def _line(load: Load) -> str:
+def _line(load: UploadItem) -> str:
     fields = {"key": load.key, "size": load.size, "part": load.part, "oid": load.oid, "kind": load.kind}
     return json.dumps({"path": str(load.path), **fields})
 
 
-def _sent(said: Said | None, troubles: list[dict[str, Any]]) -> Sent | None:
-    if said is None:
+def _sent(line: OutputLine | None, failures: list[dict[str, Any]]) -> UploadedFile | None:
+    if line is None:
         return None
-    if said.stream != OUT:
-        troubles.append({"error": said.line.strip()})
+    if line.stream != OUT:
+        failures.append({"error": line.line.strip()})
         return None
-    fields = json.loads(said.line)
+    fields = json.loads(line.line)
     if "sha256" in fields:
-        return Sent(**fields)
-    troubles.append(fields)
+        return UploadedFile(**fields)
+    failures.append(fields)
     return None
 
 
-def _failure(troubles: Sequence[Mapping[str, Any]], code: int, count: int) -> LmiError:
-    for trouble in troubles:
-        if "got" in trouble:
+def _failure(failures: Sequence[Mapping[str, Any]], code: int, count: int) -> LmiError:
+    for problem in failures:
+        if "got" in problem:
             return IntegrityError(
-                f"{trouble['path']}: {trouble['kind']} {trouble['got']} is here, its source says {trouble['oid']}; not"
+                f"{problem['path']}: {problem['kind']} {problem['got']} is here, its source says {problem['oid']}; not"
                 " sent",
                 hint="the file was changed, or is damaged: fetch it again",
             )
-        line = str(trouble["error"])
-        if (refused := refusal("obstore", line, _CODE.findall(line))) is not None:
+        line = str(problem["error"])
+        if (refused := explain_denied("obstore", line, _CODE.findall(line))) is not None:
             return refused
-    return failure("obstore", [str(one["error"]) for one in troubles], code=code, count=count)
+    return failure("obstore", [str(one["error"]) for one in failures], code=code, count=count)

@@ -18,12 +18,12 @@ from typing import Any, Final
 
 from lmi_deploy.domain.crc32 import crc32, crc32_text
 
-_PATIENCE: Final = "300s"
+_TIMEOUT: Final = "300s"
 _PARTS_AT_ONCE: Final = 2
-_saying = threading.Lock()
+_reporting = threading.Lock()
 
 
-class Wrong(Exception):
+class UploadHashMismatch(Exception):
     """Not the bytes that were meant; `got` is the oid that they have."""
 
     def __init__(self, got: str) -> None:
@@ -31,7 +31,7 @@ class Wrong(Exception):
         self.got = got
 
 
-class Seal:
+class StreamHasher:
     """What was read of a file: its sha256, its CRC32, and the oid where that is git's."""
 
     def __init__(self, load: Mapping[str, Any]) -> None:
@@ -42,20 +42,20 @@ class Seal:
         if load["kind"] != "sha256":
             self._git = hashlib.sha1(b"blob %d\0" % load["size"], usedforsecurity=False)
 
-    def update(self, piece: bytes) -> None:
-        self._sha256.update(piece)
-        self._crc = crc32(piece, self._crc)
+    def update(self, chunk: bytes) -> None:
+        self._sha256.update(chunk)
+        self._crc = crc32(chunk, self._crc)
         if self._git is not None:
-            self._git.update(piece)
+            self._git.update(chunk)
 
     def check(self) -> dict[str, str]:
         got = (self._git or self._sha256).hexdigest()
         if self._oid and got != self._oid:
-            raise Wrong(got)
+            raise UploadHashMismatch(got)
         return {"sha256": self._sha256.hexdigest(), "crc32": crc32_text(self._crc)}
 
 
-def opened(order: Mapping[str, Any]) -> Any:
+def open_store(order: Mapping[str, Any]) -> Any:
     from obstore.store import S3Store
 
     access, secret, token = order["keys"]
@@ -78,7 +78,7 @@ def opened(order: Mapping[str, Any]) -> Any:
 def _connections(order: Mapping[str, Any]) -> Any:
     return {
         "allow_http": order["endpoint"].startswith("http://"),
-        "timeout": _PATIENCE,
+        "timeout": _TIMEOUT,
         "connect_timeout": "10s",
         **({"default_headers": {"x-amz-expected-bucket-owner": order["owner"]}} if order["owner"] else {}),
         **({"root_certificate": order["authorities"]} if order["authorities"] else {}),
@@ -91,7 +91,7 @@ def send(store: Any, load: Mapping[str, Any]) -> dict[str, Any]:
 
     try:
         return {"key": load["key"], **_sent(store, load)}
-    except Wrong as wrong:
+    except UploadHashMismatch as wrong:
         return {"got": wrong.got, "path": load["path"], "oid": load["oid"], "kind": load["kind"]}
     except (OSError, BaseError) as exc:
         return {"error": f"{load['path']}: {' '.join(str(exc).split())}"[:2000]}
@@ -100,41 +100,41 @@ def send(store: Any, load: Mapping[str, Any]) -> dict[str, Any]:
 def _sent(store: Any, load: Mapping[str, Any]) -> dict[str, str]:
     from obstore import put
 
-    seal, path = Seal(load), Path(load["path"])
+    hasher, path = StreamHasher(load), Path(load["path"])
     if load["size"] <= load["part"]:
         content = path.read_bytes()
-        seal.update(content)
-        found = seal.check()
-        answer = put(store, load["key"], content, use_multipart=False)
+        hasher.update(content)
+        found = hasher.check()
+        response = put(store, load["key"], content, use_multipart=False)
     else:
-        pieces = _pieces(path, seal, load["part"])
+        chunks = _chunks(path, hasher, load["part"])
         several: dict[str, Any] = {"use_multipart": True, "max_concurrency": _PARTS_AT_ONCE}
-        answer = put(store, load["key"], pieces, chunk_size=load["part"], **several)
-        found = seal.check()
-    return {**found, "etag": (answer["e_tag"] or "").strip('"')}
+        response = put(store, load["key"], chunks, chunk_size=load["part"], **several)
+        found = hasher.check()
+    return {**found, "etag": (response["e_tag"] or "").strip('"')}
 
 
-def _pieces(path: Path, seal: Seal, size: int) -> Iterator[bytes]:
+def _chunks(path: Path, hasher: StreamHasher, size: int) -> Iterator[bytes]:
     """Raises before the end where the content is wrong: obstore then gives the upload up."""
     with path.open("rb", buffering=0) as file:
-        while piece := file.read(size):
-            seal.update(piece)
-            yield piece
-    seal.check()
+        while chunk := file.read(size):
+            hasher.update(chunk)
+            yield chunk
+    hasher.check()
 
 
-def _carry(store: Any, load: Mapping[str, Any]) -> None:
+def _upload(store: Any, load: Mapping[str, Any]) -> None:
     line = json.dumps(send(store, load)) + "\n"
-    with _saying:
+    with _reporting:
         sys.stdout.write(line)
         sys.stdout.flush()
 
 
 def main() -> None:
     order = json.loads(sys.stdin.readline())
-    store = opened(order)
+    store = open_store(order)
     with ThreadPoolExecutor(order["at_once"]) as pool:
-        for done in [pool.submit(_carry, store, json.loads(line)) for line in sys.stdin]:
+        for done in [pool.submit(_upload, store, json.loads(line)) for line in sys.stdin]:
             done.result()
 
 

@@ -15,18 +15,18 @@ from typing import Any, Final
 
 from lmi_deploy.aws.s3.uploaders.external_program import (
     OUT,
-    Errand,
-    Outside,
-    Said,
-    authorities,
+    ExternalProgram,
+    OutputLine,
+    UploadTarget,
+    ca_bundle,
     credentials,
+    explain_denied,
     failure,
-    kept,
-    refusal,
+    kept_certificates,
 )
 from lmi_deploy.aws.session import SessionFactory
 from lmi_deploy.errors import LmiError, NotFound, UsageRefused
-from lmi_deploy.ports.external_uploader import Load, Sent
+from lmi_deploy.ports.external_uploader import UploadedFile, UploadItem
 
 _MIB: Final = 1 << 20
 _CODE: Final = re.compile(r"\b([A-Z][A-Za-z]{3,}): ")
@@ -41,13 +41,13 @@ class S5cmd:
     def __init__(
         self,
         session: SessionFactory,
-        errand: Errand,
+        target: UploadTarget,
         environ: Mapping[str, str],
         *,
         program: Path | None = None,
     ) -> None:
         self._session = session
-        self._errand = errand
+        self._target = target
         self._environ = environ
         self._given = program
 
@@ -63,53 +63,55 @@ class S5cmd:
     def program(self) -> Path:
         return self._given or find_program()
 
-    def carry(self, loads: Sequence[Load], *, bucket: str) -> Generator[Sent | None, None, None]:
+    def upload_files(
+        self, loads: Sequence[UploadItem], *, bucket: str
+    ) -> Generator[UploadedFile | None, None, None]:
         words = "".join(self._command(load, bucket) for load in loads)
-        outside = Outside(self._argv(), self._environment(), words, _INSTALL)
-        told: list[str] = []
-        with closing(outside.said()) as lines:
-            for said in lines:
-                yield _sent(said, told, f"s3://{bucket}/")
-        if outside.code or told:
-            raise _failure(told, outside.code, len(loads))
+        outside = ExternalProgram(self._argv(), self._environment(), words, _INSTALL)
+        messages: list[str] = []
+        with closing(outside.output()) as lines:
+            for line in lines:
+                yield _sent(line, messages, f"s3://{bucket}/")
+        if outside.code or messages:
+            raise _failure(messages, outside.code, len(loads))
 
-    def _command(self, load: Load, bucket: str) -> str:
+    def _command(self, load: UploadItem, bucket: str) -> str:
         if "\n" in str(load.path) or not load.path.is_file():
             raise UsageRefused(
                 f"{str(load.path)!r}: s5cmd cannot take this path", hint="leave weights.engine out, or: own"
             )
         encrypt = (
-            ["--sse", "aws:kms", "--sse-kms-key-id", self._errand.kms_key] if self._errand.kms_key else []
+            ["--sse", "aws:kms", "--sse-kms-key-id", self._target.kms_key] if self._target.kms_key else []
         )
         # Its own look for the region would be a call that states no owner.
-        region = ["--destination-region", self._errand.region]
+        region = ["--destination-region", self._target.region]
         cut = [
             "--part-size",
             str(max(5, load.part // _MIB)),
             "--concurrency",
-            str(self._errand.parts_at_once),
+            str(self._target.parts_at_once),
         ]
         # A snapshot of the Hub's cache holds links; it names what it reads by their end, and the key by ours.
         ends = [str(load.path.resolve()), f"s3://{bucket}/{load.key}"]
         return shlex.join(["cp", "--raw", *cut, *region, *encrypt, *ends]) + "\n"
 
     def _argv(self) -> list[str]:
-        errand = self._errand
-        argv = [str(self.program), "--json", "--numworkers", str(errand.files_at_once)]
-        argv += ["--retry-count", str(errand.retries)]
-        argv += ["--endpoint-url", errand.endpoint] if errand.endpoint else []
+        target = self._target
+        argv = [str(self.program), "--json", "--numworkers", str(target.files_at_once)]
+        argv += ["--retry-count", str(target.retries)]
+        argv += ["--endpoint-url", target.endpoint] if target.endpoint else []
         return [*argv, "run"]
 
     def _environment(self) -> dict[str, str]:
         session, keys = credentials(self._session)
-        bundle = authorities(self._environ, session)
+        bundle = ca_bundle(self._environ, session)
         return {
-            **kept(self._environ),
+            **kept_certificates(self._environ),
             **({"SSL_CERT_FILE": bundle} if bundle else {}),
             **({"AWS_SESSION_TOKEN": keys.token} if keys.token else {}),
             "AWS_ACCESS_KEY_ID": keys.access_key,
             "AWS_SECRET_ACCESS_KEY": keys.secret_key,
-            "AWS_REGION": self._errand.region,
+            "AWS_REGION": self._target.region,
             "AWS_CONFIG_FILE": "/dev/null",
             "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -128,14 +130,14 @@ def find_program() -> Path:
     raise NotFound("s5cmd: the package is not installed", hint=_INSTALL)
 
 
-def _sent(said: Said | None, told: list[str], scheme: str) -> Sent | None:
+def _sent(line: OutputLine | None, lines: list[str], scheme: str) -> UploadedFile | None:
     """What a line says of a file; what it says of a failure goes into `told`."""
-    if said is None:
+    if line is None:
         return None
-    fields = _fields(said.line)
-    if said.stream == OUT:
-        return Sent(key=str(fields.get("destination", "")).removeprefix(scheme))
-    told.append(str(fields.get("error") or said.line.strip()))
+    fields = _fields(line.line)
+    if line.stream == OUT:
+        return UploadedFile(key=str(fields.get("destination", "")).removeprefix(scheme))
+    lines.append(str(fields.get("error") or line.line.strip()))
     return None
 
 
@@ -147,8 +149,8 @@ def _fields(line: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _failure(told: Sequence[str], code: int, count: int) -> LmiError:
-    for line in told:
-        if (refused := refusal("s5cmd", line, _CODE.findall(line))) is not None:
+def _failure(error: Sequence[str], code: int, count: int) -> LmiError:
+    for line in error:
+        if (refused := explain_denied("s5cmd", line, _CODE.findall(line))) is not None:
             return refused
-    return failure("s5cmd", told, code=code, count=count)
+    return failure("s5cmd", error, code=code, count=count)

@@ -17,9 +17,9 @@ from lmi_deploy.domain.sagemaker.settings import (
     TAG_EXPIRES,
     TAG_TTL,
     TAG_VERSION,
-    SeenEndpoint,
-    SeenEndpointConfig,
-    SeenModel,
+    ObservedEndpoint,
+    ObservedEndpointConfig,
+    ObservedModel,
 )
 from lmi_deploy.domain.sagemaker.tags import tags_of
 from lmi_deploy.domain.spec import Spec
@@ -30,13 +30,13 @@ from lmi_deploy.targets.sagemaker.propagation import Propagation
 from lmi_deploy.targets.target import Outcome
 
 Steps = Generator[Event, None, Outcome]
-Found = SeenModel | SeenEndpointConfig | SeenEndpoint
-Shown = TypeVar("Shown", SeenModel, SeenEndpointConfig, SeenEndpoint)
-MADE, ADOPTED = "made", "there already, and ours"
+Found = ObservedModel | ObservedEndpointConfig | ObservedEndpoint
+Observed = TypeVar("Observed", ObservedModel, ObservedEndpointConfig, ObservedEndpoint)
+CREATED, ADOPTED = "made", "there already, and ours"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Creating:
+class ResourceCreator:
     """What one spec makes in SageMaker."""
 
     spec: Spec
@@ -53,10 +53,10 @@ class Creating:
                 key=key(action),
             )
         except Conflict:
-            found = yield from self._shown(lambda: hosting.model(name), action)
+            found = yield from self._wait_until_visible(lambda: hosting.model(name), action)
             return self._adopted("model", name, found, found and found.settings == action.settings)
-        self.propagation.made.add(name)
-        return MADE
+        self.propagation.created.add(name)
+        return CREATED
 
     def endpoint_config(self, action: CreateEndpointConfig) -> Steps:
         hosting, name = self.cloud.hosting, action.config
@@ -68,11 +68,11 @@ class Creating:
                 key=key(action),
             )
         except Conflict:
-            found = yield from self._shown(lambda: hosting.endpoint_config(name), action)
+            found = yield from self._wait_until_visible(lambda: hosting.endpoint_config(name), action)
             equal = found and found.settings == action.settings
             return self._adopted("endpoint config", name, found, equal)
-        self.propagation.made.add(name)
-        return MADE
+        self.propagation.created.add(name)
+        return CREATED
 
     def endpoint(self, action: CreateEndpoint) -> Steps:
         hosting, name = self.cloud.hosting, action.endpoint
@@ -84,24 +84,26 @@ class Creating:
                 key=key(action),
             )
         except Conflict:
-            found = yield from self._shown(lambda: hosting.endpoint(name), action)
+            found = yield from self._wait_until_visible(lambda: hosting.endpoint(name), action)
             equal = found and action.config in (found.config, found.pending)
             return self._adopted("endpoint", name, found, equal)
-        return MADE
+        return CREATED
 
-    def _shown(
-        self, look: Callable[[], Shown | None], action: Action
-    ) -> Generator[Event, None, Shown | None]:
+    def _wait_until_visible(
+        self, observe: Callable[[], Observed | None], action: Action
+    ) -> Generator[Event, None, Observed | None]:
         """What SageMaker says exists already."""
         return (
-            yield from self.propagation.until_shown(look, what=key(action).partition(":")[2], key=key(action))
+            yield from self.propagation.until_visible(
+                observe, what=key(action).partition(":")[2], key=key(action)
+            )
         )
 
     def _adopted(self, kind: str, name: str, found: Found | None, equal: object) -> Outcome:
         """By our tag and every field that was sent; Refused for whatever else has the name."""
         owner = dict(self.cloud.hosting.tags(found.arn)).get(TAG) if found else None
         if found is not None and equal and owner == self.spec.name:
-            self.propagation.made.add(name)
+            self.propagation.created.add(name)
             return ADOPTED
         why = "is not ours" if owner != self.spec.name else "has other settings than its name stands for"
         raise Refused(

@@ -10,11 +10,17 @@ from lmi_deploy.domain.artifact import Artifact, ArtifactFile
 from lmi_deploy.domain.events import Event, Progress
 from lmi_deploy.domain.plan import PutArtifact, RemoveArtifact, key
 from lmi_deploy.domain.sagemaker.actions import PushWeights
-from lmi_deploy.domain.sagemaker.s3_layout import WRITTEN_LAST, carried_files, slot, stored_prefix, weights_of
+from lmi_deploy.domain.sagemaker.s3_layout import (
+    WRITTEN_LAST,
+    artifact_prefix,
+    bundled_weights,
+    weights_of,
+    weights_placeholder_value,
+)
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.weights import weights_prefix
 from lmi_deploy.errors import Conflict, IntegrityError
-from lmi_deploy.ports.cloud import Depot
+from lmi_deploy.ports.cloud import BucketServices
 from lmi_deploy.ports.hub import Hub
 from lmi_deploy.ports.object_store import ObjectStore
 from lmi_deploy.ports.source import Source
@@ -24,23 +30,23 @@ Steps = Generator[Event, None, Outcome]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Storing:
+class ArtifactStorage:
     """The writes of one spec into its bucket."""
 
     spec: Spec
     artifact: Artifact
     hub: Hub
     files: Callable[[Path], Source]
-    depot: Callable[[], Depot]
+    depot: Callable[[], BucketServices]
 
     def push(self, action: PushWeights) -> Steps:
         spec = self.spec
-        manifest = yield from self.depot().weights.bring(
+        manifest = yield from self.depot().weights.upload(
             spec.model.listing(spec.weights.files),
             spec.weights.files,
             self.hub,
-            travel=spec.cloud.travel,
-            here=self.files,
+            transfer_options=spec.cloud.travel,
+            local=self.files,
             key=key(action),
         )
         return f"{len(manifest.files)} files verified"
@@ -48,26 +54,29 @@ class Storing:
     def put(self, action: PutArtifact) -> Steps:
         """Nothing is overwritten; serving.properties comes last and makes it whole."""
         store = self.depot().store
-        prefix = stored_prefix(self.spec.name, action.artifact)
-        copied = yield from self._carry(store, prefix, key(action))
-        written = sorted(self.artifact.filled(slot(self.spec)), key=lambda file: file.path == WRITTEN_LAST)
+        prefix = artifact_prefix(self.spec.name, action.artifact)
+        copied = yield from self._upload_bundled(store, prefix, key(action))
+        written = sorted(
+            self.artifact.filled(weights_placeholder_value(self.spec)),
+            key=lambda file: file.path == WRITTEN_LAST,
+        )
         for file in written:
             _write(store, prefix + file.path, file)
         return f"{len(written)} files" + (f", {copied} of the weights copied" if copied else "")
 
-    def _carry(self, store: ObjectStore, prefix: str, name: str) -> Generator[Event, None, int]:
+    def _upload_bundled(self, store: ObjectStore, prefix: str, name: str) -> Generator[Event, None, int]:
         """The weights beside the artifact, by S3 itself; what an earlier try copied is not copied again."""
-        carried = carried_files(self.spec, self.artifact)
-        if not carried:
+        bundled = bundled_weights(self.spec, self.artifact)
+        if not bundled:
             return 0
-        there = {stored.key: stored.size for stored in store.list(prefix)}
-        origin, total, done = weights_prefix(weights_of(self.spec)), sum(size for _, size in carried), 0
-        for path, size in carried:
-            if there.get(prefix + path) != size:
+        existing = {stored.key: stored.size for stored in store.list(prefix)}
+        origin, total, done = weights_prefix(weights_of(self.spec)), sum(size for _, size in bundled), 0
+        for path, size in bundled:
+            if existing.get(prefix + path) != size:
                 store.copy(origin + path, prefix + path, size=size)
             done += size
             yield Progress(key=name, done=done, total=total, unit="bytes", note=path)
-        return len(carried)
+        return len(bundled)
 
 
 def _write(store: ObjectStore, at: str, file: ArtifactFile) -> None:
@@ -84,7 +93,7 @@ def _write(store: ObjectStore, at: str, file: ArtifactFile) -> None:
 
 def remove_artifact(store: ObjectStore, deployment: str, action: RemoveArtifact) -> Steps:
     yield from ()
-    prefix = stored_prefix(deployment, action.artifact)
+    prefix = artifact_prefix(deployment, action.artifact)
     # What makes it whole goes first: what is half gone is none.
     keys = sorted((s.key for s in store.list(prefix)), key=lambda k: not k.endswith(f"/{WRITTEN_LAST}"))
     store.delete(keys[:1])

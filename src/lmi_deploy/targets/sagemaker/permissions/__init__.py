@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lmi_deploy.domain.permissions import Grant, Right
+from lmi_deploy.domain.permissions import Permission, PolicyStatement
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.deployer import deployer
@@ -20,12 +20,12 @@ SERVICE: Final = "sagemaker.amazonaws.com"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    grants: tuple[Grant, ...]
+    grants: tuple[PolicyStatement, ...]
 
     @property
-    def rights(self) -> tuple[Right, ...]:
+    def rights(self) -> tuple[Permission, ...]:
         """For whoever asks IAM whether a principal has them."""
-        return tuple(right for grant in self.grants for right in grant.rights)
+        return tuple(right for statement in self.grants for right in statement.rights)
 
     @property
     def characters(self) -> int:
@@ -35,7 +35,7 @@ class Policy:
     @property
     def document(self) -> dict[str, Any]:
         """As IAM takes it."""
-        return {"Version": "2012-10-17", "Statement": [_statement(grant) for grant in self.grants]}
+        return {"Version": "2012-10-17", "Statement": [_statement(statement) for statement in self.grants]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,14 +82,14 @@ def _trust(account: str) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
-def _statement(grant: Grant) -> dict[str, Any]:
+def _statement(policy_statement: PolicyStatement) -> dict[str, Any]:
     statement: dict[str, Any] = {
-        "Sid": grant.sid,
+        "Sid": policy_statement.sid,
         "Effect": "Allow",
-        "Action": list(grant.actions),
-        "Resource": list(grant.resources),
+        "Action": list(policy_statement.actions),
+        "Resource": list(policy_statement.resources),
     }
-    for operator, key, values in grant.conditions:
-        held = statement.setdefault("Condition", {}).setdefault(operator, {})
-        held[key] = values[0] if len(values) == 1 else list(values)
+    for operator, key, values in policy_statement.conditions:
+        existing = statement.setdefault("Condition", {}).setdefault(operator, {})
+        existing[key] = values[0] if len(values) == 1 else list(values)
     return statement

@@ -37,7 +37,7 @@ def role_commands(spec: Spec, recipe: str, found: Policies, *, prefix: str = "")
     yield f"  {iam} --part deployer > deployer.json"
     yield f"  aws iam {_attach(policy, found.deployer.characters)} --policy-document file://deployer.json"
     if not prefix:
-        yield _room(iam, found.execution)
+        yield _characters_left(iam, found.execution)
 
 
 def _name(role: str) -> str:
@@ -69,7 +69,7 @@ def _attach(policy: str, characters: int) -> str:
     return f"put-role-policy --role-name YOUR-ROLE --policy-name {policy}-deployer"
 
 
-def _room(iam: str, execution: Policy) -> str:
+def _characters_left(iam: str, execution: Policy) -> str:
     return (
         f"A role holds {INLINE_MOST:,} characters of such policies: {INLINE_MOST // execution.characters} deployments "
         f"like this one. For more, `{iam} --shared PREFIX` prints one policy for all whose names begin with PREFIX."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmi_deploy.domain.buckets import default_bucket
-from lmi_deploy.domain.permissions import Grant
+from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
@@ -18,32 +18,32 @@ _SCALING_ROLE = (
 )
 
 
-def deployer(spec: Spec, arns: Arns) -> Iterator[Grant]:
+def deployer(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     yield from _storage(spec, arns)
     yield from _hosting(arns)
     yield from _role(spec, arns)
     yield from _scaling(spec, arns)
-    yield from _looking(arns)
+    yield from _read_statements(arns)
     if spec.cloud.kms_key:
         yield from _key(arns)
     if spec.cloud.job is not None:
         yield from _job(spec, spec.cloud.job, arns)
 
 
-def _storage(spec: Spec, arns: Arns) -> Iterator[Grant]:
-    yield Grant(
+def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
         sid="LookIntoBucket",
         actions=("s3:GetLifecycleConfiguration", "s3:ListBucket", "s3:ListBucketMultipartUploads"),
         resources=(arns.bucket,),
         why="is the bucket ours, what is there, what was left half done",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="ReadShared",
         actions=("s3:GetObject",),
         resources=arns.objects("weights/", "manifests/", "deployments/"),
         why="files that are there already are copied inside S3; weights that another deployment uses stay",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="WriteOwn",
         actions=tuple(sorted((*WRITE_OBJECTS, "s3:DeleteObject"))),
         resources=arns.objects(*arns.weights, arns.artifacts, arns.records),
@@ -53,16 +53,16 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[Grant]:
         yield _making(arns)
     if arns.source is not None:
         bucket, objects = arns.source
-        yield Grant(
+        yield PolicyStatement(
             sid="ListSource", actions=("s3:ListBucket",), resources=(bucket,), why="model_id lies in S3"
         )
-        yield Grant(
+        yield PolicyStatement(
             sid="ReadSource", actions=("s3:GetObject",), resources=(objects,), why="model_id lies in S3"
         )
 
 
-def _making(arns: Arns) -> Grant:
-    return Grant(
+def _making(arns: Arns) -> PolicyStatement:
+    return PolicyStatement(
         sid="MakeBucket",
         actions=(
             "s3:CreateBucket",
@@ -77,20 +77,20 @@ def _making(arns: Arns) -> Grant:
     )
 
 
-def _hosting(arns: Arns) -> Iterator[Grant]:
-    yield Grant(
+def _hosting(arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
         sid="KeepResources",
         actions=("sagemaker:AddTags", "sagemaker:ListTags"),
         resources=(arns.endpoint, arns.configs, arns.models),
         why="everything carries tags by which it is found again",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="RunEndpoint",
         actions=("sagemaker:CreateEndpoint", "sagemaker:UpdateEndpoint"),
         resources=(arns.endpoint, arns.configs),
         why="the endpoint, which is made and changed with one of its configurations",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="UseEndpoint",
         actions=(
             "sagemaker:DeleteEndpoint",
@@ -102,7 +102,7 @@ def _hosting(arns: Arns) -> Iterator[Grant]:
         resources=(arns.endpoint,),
         why="`up` ends with one request to it, and takes off tags that left the recipe",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="UseEndpointConfigs",
         actions=(
             "sagemaker:CreateEndpointConfig",
@@ -112,7 +112,7 @@ def _hosting(arns: Arns) -> Iterator[Grant]:
         resources=(arns.configs,),
         why="its configurations, whose names end in ten digits of their digest",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="UseModels",
         actions=("sagemaker:CreateModel", "sagemaker:DeleteModel", "sagemaker:DescribeModel"),
         resources=(arns.models,),
@@ -120,8 +120,8 @@ def _hosting(arns: Arns) -> Iterator[Grant]:
     )
 
 
-def _role(spec: Spec, arns: Arns) -> Iterator[Grant]:
-    yield Grant(
+def _role(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
         sid="HandOverRole",
         actions=("iam:PassRole",),
         resources=(spec.cloud.role,),
@@ -129,7 +129,7 @@ def _role(spec: Spec, arns: Arns) -> Iterator[Grant]:
         conditions=_TO_SAGEMAKER,
     )
     account = f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}"
-    yield Grant(
+    yield PolicyStatement(
         sid="CheckRights",
         actions=("iam:GetRole", "iam:SimulatePrincipalPolicy"),
         resources=(f"{account}:role/*", f"{account}:user/*"),
@@ -137,9 +137,9 @@ def _role(spec: Spec, arns: Arns) -> Iterator[Grant]:
     )
 
 
-def _scaling(spec: Spec, arns: Arns) -> Iterator[Grant]:
+def _scaling(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     """Removing is always allowed: an update without autoscaling, and `down`, need it."""
-    yield Grant(
+    yield PolicyStatement(
         sid="LookAtScaling",
         actions=(
             "application-autoscaling:DescribeScalableTargets",
@@ -148,7 +148,7 @@ def _scaling(spec: Spec, arns: Arns) -> Iterator[Grant]:
         resources=("*",),
         why="is it scaled; the calls know no resource",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="EndScaling",
         actions=(
             "application-autoscaling:DeleteScalingPolicy",
@@ -157,7 +157,7 @@ def _scaling(spec: Spec, arns: Arns) -> Iterator[Grant]:
         resources=(arns.targets,),
         why="scaling goes with the endpoint, and with `autoscaling` in the recipe; targets have no names of ours",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="EndAlarms",
         actions=("cloudwatch:DeleteAlarms",),
         resources=(arns.alarms,),
@@ -167,8 +167,8 @@ def _scaling(spec: Spec, arns: Arns) -> Iterator[Grant]:
         yield from _tracking(spec, arns)
 
 
-def _tracking(spec: Spec, arns: Arns) -> Iterator[Grant]:
-    yield Grant(
+def _tracking(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
         sid="SetScaling",
         actions=(
             "application-autoscaling:PutScalingPolicy",
@@ -177,19 +177,19 @@ def _tracking(spec: Spec, arns: Arns) -> Iterator[Grant]:
         resources=(arns.targets,),
         why="least and most instances, and the requests to aim at",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="KeepAlarms",
         actions=("cloudwatch:DescribeAlarms", "cloudwatch:PutMetricAlarm"),
         resources=(arns.alarms,),
         why="target tracking keeps its alarms in your name",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="LetScalingAct",
         actions=("sagemaker:UpdateEndpointWeightsAndCapacities",),
         resources=(arns.endpoint,),
         why="who registers an endpoint for scaling must be allowed to scale it",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="LinkScaling",
         actions=("iam:CreateServiceLinkedRole",),
         resources=(f"arn:{spec.cloud.partition}:iam::{spec.cloud.account}:{_SCALING_ROLE}",),
@@ -200,26 +200,26 @@ def _tracking(spec: Spec, arns: Arns) -> Iterator[Grant]:
     )
 
 
-def _looking(arns: Arns) -> Iterator[Grant]:
-    yield Grant(
+def _read_statements(arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
         sid="FindByTag",
         actions=("tag:GetResources",),
         resources=("*",),
         why="what is ours, wherever it was made; the call knows no resource",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="FindLogs",
         actions=("logs:DescribeLogGroups",),
         resources=("*",),
         why="is there a log group; the call knows no resource",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="ReadLogs",
         actions=("logs:DeleteLogGroup", "logs:FilterLogEvents"),
         resources=(arns.group, f"{arns.group}:*"),
         why="what the server printed; `down --logs` removes it",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="PlanAhead",
         actions=(
             "pricing:GetProducts",
@@ -231,16 +231,16 @@ def _looking(arns: Arns) -> Iterator[Grant]:
     )
 
 
-def _key(arns: Arns) -> Iterator[Grant]:
+def _key(arns: Arns) -> Iterator[PolicyStatement]:
     key, conditions = arns.key
-    yield Grant(
+    yield PolicyStatement(
         sid="UseKey",
         actions=("kms:Decrypt", "kms:DescribeKey", "kms:GenerateDataKey"),
         resources=(key,),
         why="objects of a bucket that is encrypted with the recipe's key",
         conditions=conditions,
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="LendKey",
         actions=("kms:CreateGrant",),
         resources=(key,),
@@ -249,15 +249,15 @@ def _key(arns: Arns) -> Iterator[Grant]:
     )
 
 
-def _job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[Grant]:
-    yield Grant(
+def _job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
         sid="HandOverJobRole",
         actions=("iam:PassRole",),
         resources=(job.role,),
         why="the transfer job runs with a role of its own; it goes to SageMaker and nowhere else",
         conditions=_TO_SAGEMAKER,
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="RunTransferJob",
         actions=(
             "sagemaker:AddTags",
@@ -269,21 +269,21 @@ def _job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[Grant]:
         resources=arns.jobs,
         why="the job that brings the weights (weights.via: job)",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="HandJobItsOrder",
         actions=("s3:DeleteObject", "s3:GetObject", "s3:PutObject"),
         resources=arns.orders,
         why="what the job is told, and what it notes",
     )
     group = arns.of("logs", "log-group:/aws/sagemaker/ProcessingJobs")
-    yield Grant(
+    yield PolicyStatement(
         sid="ReadJobLogs",
         actions=("logs:FilterLogEvents",),
         resources=(group, f"{group}:*"),
         why="what the job prints",
     )
     if spec.cloud.token_secret:
-        yield Grant(
+        yield PolicyStatement(
             sid="FindToken",
             actions=("secretsmanager:DescribeSecret",),
             resources=(arns.secret,),

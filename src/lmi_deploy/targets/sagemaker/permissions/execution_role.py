@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmi_deploy.domain.permissions import Grant
+from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 from lmi_deploy.targets.sagemaker.permissions.statements import join_network, pull_image, write_telemetry
 
 
-def execution(spec: Spec, arns: Arns) -> Iterator[Grant]:
+def execution(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
     place = spec.cloud
     yield from _storage(spec, arns)
     yield from pull_image(arns, place.image)
@@ -21,8 +21,8 @@ def execution(spec: Spec, arns: Arns) -> Iterator[Grant]:
         yield join_network()
 
 
-def _storage(spec: Spec, arns: Arns) -> Iterator[Grant]:
-    yield Grant(
+def _storage(spec: Spec, arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
         sid="ListModel",
         actions=("s3:ListBucket",),
         resources=(arns.bucket,),
@@ -30,7 +30,7 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[Grant]:
     )
     in_artifact = spec.cloud.delivery == "artifact" and not arns.prefix
     weights = () if in_artifact else (arns.weights[0],)
-    yield Grant(
+    yield PolicyStatement(
         sid="ReadModel",
         actions=("s3:GetObject",),
         resources=arns.objects(arns.artifacts, *weights),
@@ -38,9 +38,9 @@ def _storage(spec: Spec, arns: Arns) -> Iterator[Grant]:
     )
 
 
-def _key(arns: Arns) -> Grant:
+def _key(arns: Arns) -> PolicyStatement:
     key, conditions = arns.key
-    return Grant(
+    return PolicyStatement(
         sid="ReadEncrypted",
         actions=("kms:Decrypt",),
         resources=(key,),

@@ -7,7 +7,7 @@ from typing import Final
 
 from lmi_deploy.domain.buckets import default_bucket
 from lmi_deploy.domain.facts import CloudFacts, Facts, FileEntry, ModelListing
-from lmi_deploy.domain.permissions import Grant
+from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.planning.resolve import resolve
 from lmi_deploy.recipe.parse import parse
@@ -109,15 +109,15 @@ def _table(part: str, found: Mapping[str, Policies]) -> Iterator[str]:
     yield "| Actions | On | Why | Only with |"
     yield "|---|---|---|---|"
     base = _grants(found[""], part)
-    told = {grant.sid: (grant, "") for grant in base}
+    response = {statement.sid: (statement, "") for statement in base}
     for feature, with_it in found.items():
-        for grant in _grants(with_it, part):
-            told.setdefault(grant.sid, (grant, f"`{feature}`"))
-    for grant, feature in told.values():
-        yield f"| {_lines(grant.actions)} | {_lines(grant.resources)} | {grant.why} | {feature} |"
+        for statement in _grants(with_it, part):
+            response.setdefault(statement.sid, (statement, f"`{feature}`"))
+    for statement, feature in response.values():
+        yield f"| {_lines(statement.actions)} | {_lines(statement.resources)} | {statement.why} | {feature} |"
 
 
-def _grants(found: Policies, part: str) -> tuple[Grant, ...]:
+def _grants(found: Policies, part: str) -> tuple[PolicyStatement, ...]:
     policy = {"deployer": found.deployer, "execution": found.execution, "job": found.job}[part]
     return policy.grants if policy else ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lmi_deploy.domain.permissions import Grant
+from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
 
 WRITE_OBJECTS: Final = (
@@ -33,15 +33,15 @@ _JOIN_NETWORK: Final = (
 )
 
 
-def pull_image(arns: Arns, image: str) -> tuple[Grant, Grant]:
+def pull_image(arns: Arns, image: str) -> tuple[PolicyStatement, PolicyStatement]:
     return (
-        Grant(
+        PolicyStatement(
             sid="EnterRegistry",
             actions=("ecr:GetAuthorizationToken",),
             resources=("*",),
             why="the token for any registry; it has no resource of its own",
         ),
-        Grant(
+        PolicyStatement(
             sid="PullImage",
             actions=("ecr:BatchCheckLayerAvailability", "ecr:BatchGetImage", "ecr:GetDownloadUrlForLayer"),
             resources=(arns.repository(image),),
@@ -50,11 +50,11 @@ def pull_image(arns: Arns, image: str) -> tuple[Grant, Grant]:
     )
 
 
-def write_telemetry(group: str, *, why: str) -> tuple[Grant, Grant]:
+def write_telemetry(group: str, *, why: str) -> tuple[PolicyStatement, PolicyStatement]:
     """`group` is the ARN of a log group."""
     return (
-        Grant(sid="WriteLogs", actions=_WRITE_LOGS, resources=(group, f"{group}:*"), why=why),
-        Grant(
+        PolicyStatement(sid="WriteLogs", actions=_WRITE_LOGS, resources=(group, f"{group}:*"), why=why),
+        PolicyStatement(
             sid="WriteMetrics",
             actions=("cloudwatch:PutMetricData",),
             resources=("*",),
@@ -63,8 +63,8 @@ def write_telemetry(group: str, *, why: str) -> tuple[Grant, Grant]:
     )
 
 
-def join_network() -> Grant:
-    return Grant(
+def join_network() -> PolicyStatement:
+    return PolicyStatement(
         sid="JoinNetwork",
         actions=_JOIN_NETWORK,
         resources=("*",),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lmi_deploy.domain.permissions import Grant
+from lmi_deploy.domain.permissions import PolicyStatement
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import JobPlace
 from lmi_deploy.targets.sagemaker.permissions.arns import Arns
@@ -20,7 +20,7 @@ from lmi_deploy.targets.sagemaker.permissions.statements import (
 )
 
 
-def transfer_job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[Grant]:
+def transfer_job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[PolicyStatement]:
     place = spec.cloud
     yield from _storage(arns)
     yield from pull_image(arns, job.image)
@@ -32,7 +32,7 @@ def transfer_job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[Grant]:
     if place.vpc is not None:
         yield join_network()
     if place.token_secret:
-        yield Grant(
+        yield PolicyStatement(
             sid="ReadToken",
             actions=("secretsmanager:GetSecretValue",),
             resources=(arns.secret,),
@@ -40,20 +40,20 @@ def transfer_job(spec: Spec, job: JobPlace, arns: Arns) -> Iterator[Grant]:
         )
 
 
-def _storage(arns: Arns) -> Iterator[Grant]:
-    yield Grant(
+def _storage(arns: Arns) -> Iterator[PolicyStatement]:
+    yield PolicyStatement(
         sid="LookIntoBucket",
         actions=("s3:ListBucket", "s3:ListBucketMultipartUploads"),
         resources=(arns.bucket,),
         why="what is there already; a job that was cut off goes on where it was",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="WriteWeights",
         actions=WRITE_OBJECTS,
         resources=arns.objects(*arns.weights),
         why="the weights of this model, whatever its commit, and their manifests",
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="ReadOrder",
         actions=("s3:GetObject", "s3:PutObject"),
         resources=arns.orders,
@@ -61,16 +61,16 @@ def _storage(arns: Arns) -> Iterator[Grant]:
     )
 
 
-def _key(arns: Arns) -> Iterator[Grant]:
+def _key(arns: Arns) -> Iterator[PolicyStatement]:
     key, conditions = arns.key
-    yield Grant(
+    yield PolicyStatement(
         sid="WriteEncrypted",
         actions=("kms:Decrypt", "kms:GenerateDataKey"),
         resources=(key,),
         why="objects that are encrypted with the recipe's key",
         conditions=conditions,
     )
-    yield Grant(
+    yield PolicyStatement(
         sid="LendKey",
         actions=("kms:CreateGrant",),
         resources=(key,),

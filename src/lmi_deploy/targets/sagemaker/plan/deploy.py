@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lmi_deploy.domain.artifact import Artifact
-from lmi_deploy.domain.observed import CloudHeld, CloudObserved
+from lmi_deploy.domain.observed import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Change, Plan
 from lmi_deploy.domain.sagemaker.actions import (
     AwaitService,
@@ -18,22 +18,27 @@ from lmi_deploy.domain.sagemaker.actions import (
     UpdateEndpoint,
 )
 from lmi_deploy.domain.sagemaker.scaling_summary import SCALING, scaling_words
-from lmi_deploy.domain.sagemaker.settings import SETTLING, TAG_BUCKET, SeenEndpoint
+from lmi_deploy.domain.sagemaker.settings import SETTLING, TAG_BUCKET, ObservedEndpoint
 from lmi_deploy.domain.sagemaker.tags import tags_of
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Refused
 from lmi_deploy.planning.changes import changes
-from lmi_deploy.targets.sagemaker.desired_state import Wanted, WantedEndpointConfig, patience, wanted_of
-from lmi_deploy.targets.sagemaker.lost_tag import require_no_lost_tag
+from lmi_deploy.targets.sagemaker.desired_state import (
+    DesiredEndpointConfig,
+    DesiredState,
+    desired_state,
+    wait_timeout,
+)
+from lmi_deploy.targets.sagemaker.lost_tag import require_ownership_tag
 from lmi_deploy.targets.sagemaker.plan.expiry import expiry_changes, set_expiry
 from lmi_deploy.targets.sagemaker.plan.generations import (
     clear,
     create_settings,
     is_endpoint_config_lost,
-    named,
+    resource_names,
     restore,
 )
-from lmi_deploy.targets.sagemaker.plan.storage import damage, storage
+from lmi_deploy.targets.sagemaker.plan.storage import damage, storage_actions
 from lmi_deploy.targets.sagemaker.plan.summary import figures, summary
 from lmi_deploy.targets.sagemaker.plan.tags import tagging
 
@@ -41,35 +46,35 @@ _FOR_GOOD = frozenset({"Failed", "OutOfService", "Deleting"})
 """What no update mends: such an endpoint is seen gone, and made anew."""
 
 
-def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudHeld) -> Plan:
+def diff(spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: CloudInventory) -> Plan:
     """Refused where the endpoint of this name is not ours, or is being changed by somebody else."""
-    wanted = wanted_of(spec, artifact)
-    _require_ours(spec, wanted, observed)
+    desired = desired_state(spec, artifact)
+    _require_owned(spec, desired, observed)
     actions = (
-        *storage(spec, artifact, observed, held),
-        *_serve(spec, wanted, observed, held),
-        *clear(spec, artifact, wanted, observed),
+        *storage_actions(spec, artifact, observed, inventory),
+        *_serve(spec, desired, observed, inventory),
+        *clear(spec, artifact, desired, observed),
     )
     return Plan(
         deployment=spec.name,
         actions=actions,
-        changes=(*_changes(spec, artifact, observed), *damage(held)) if actions else (),
-        figures=figures(spec, wanted.chosen(held.avoid).placement, held),
+        changes=(*_changes(spec, artifact, observed), *damage(inventory)) if actions else (),
+        figures=figures(spec, desired.chosen(inventory.avoid).placement, inventory),
     )
 
 
 def _changes(spec: Spec, artifact: Artifact, observed: CloudObserved) -> tuple[Change, ...]:
     current = observed.record.current if observed.record and observed.serving else None
-    told = changes(current, summary(spec, artifact))
-    return (*told, *expiry_changes(spec, observed)) if observed.endpoint else told
+    changed = changes(current, summary(spec, artifact))
+    return (*changed, *expiry_changes(spec, observed)) if observed.endpoint else changed
 
 
-def _require_ours(spec: Spec, wanted: Wanted, observed: CloudObserved) -> None:
+def _require_owned(spec: Spec, desired: DesiredState, observed: CloudObserved) -> None:
     endpoint = observed.endpoint
-    require_no_lost_tag(observed)
-    if observed.stranger:
+    require_ownership_tag(observed)
+    if observed.not_owned_reason:
         raise Refused(
-            observed.stranger, hint="choose another name in the recipe; nothing of theirs was touched"
+            observed.not_owned_reason, hint="choose another name in the recipe; nothing of theirs was touched"
         )
     _require_same_bucket(spec, observed)
     if endpoint is None or endpoint.status not in SETTLING or endpoint.status == "SystemUpdating":
@@ -80,9 +85,10 @@ def _require_ours(spec: Spec, wanted: Wanted, observed: CloudObserved) -> None:
                 f"{spec.name}: its endpoint is being deleted, by somebody else",
                 hint="run the same command again once it is gone (`lmi status`)",
             )
-    elif not _ours(coming(endpoint), wanted, observed):
+    elif not _is_owned_target(target_endpoint_config(endpoint), desired, observed):
         raise Refused(
-            f"{spec.name}: somebody else is changing the endpoint: {endpoint.status}, to {coming(endpoint)}",
+            f"{spec.name}: somebody else is changing the endpoint: {endpoint.status}, to "
+            f"{target_endpoint_config(endpoint)}",
             hint=f"`lmi wait {spec.name}` waits for its end; then run the same command again",
         )
 
@@ -97,24 +103,28 @@ def _require_same_bucket(spec: Spec, observed: CloudObserved) -> None:
         )
 
 
-def elsewhere(spec: Spec, artifact: Artifact, plan: Plan, held: CloudHeld) -> CloudHeld | None:
+def next_placement(
+    spec: Spec, artifact: Artifact, plan: Plan, inventory: CloudInventory
+) -> CloudInventory | None:
     """The instance type of the plan is to be avoided from here on; None where the recipe names no other."""
-    wanted = wanted_of(spec, artifact)
+    desired = desired_state(spec, artifact)
     tried = next((a.config for a in plan.actions if isinstance(a, AwaitService)), "")
-    failed = wanted.endpoint_config(tried) or wanted.chosen(held.avoid)
-    avoid = (*held.avoid, failed.placement.instance)
+    failed = desired.endpoint_config(tried) or desired.chosen(inventory.avoid)
+    avoid = (*inventory.avoid, failed.placement.instance)
     left = {placement.instance for placement in spec.cloud.placements} - {*avoid}
-    return replace(held, avoid=avoid) if left else None
+    return replace(inventory, avoid=avoid) if left else None
 
 
-def coming(endpoint: SeenEndpoint) -> str:
+def target_endpoint_config(endpoint: ObservedEndpoint) -> str:
     """The config that the endpoint will have once it has settled, if nothing fails."""
     return endpoint.config if endpoint.status == "RollingBack" else endpoint.pending or endpoint.config
 
 
-def _ours(config: str, wanted: Wanted, observed: CloudObserved) -> bool:
+def _is_owned_target(config: str, desired: DesiredState, observed: CloudObserved) -> bool:
     known = {g.server for g in observed.record.generations} if observed.record else set()
-    return wanted.endpoint_config(config) is not None or config in known | named(observed, "endpoint-config")
+    return desired.endpoint_config(config) is not None or config in known | resource_names(
+        observed, "endpoint-config"
+    )
 
 
 def _intended(observed: CloudObserved, *kinds: type[Action]) -> bool:
@@ -123,35 +133,41 @@ def _intended(observed: CloudObserved, *kinds: type[Action]) -> bool:
     return bool(observed.record and any(intent.action in names for intent in observed.record.intents))
 
 
-def _serve(spec: Spec, wanted: Wanted, observed: CloudObserved, held: CloudHeld) -> Iterator[Action]:
-    endpoint, chosen = observed.endpoint, wanted.chosen(held.avoid)
+def _serve(
+    spec: Spec, desired: DesiredState, observed: CloudObserved, inventory: CloudInventory
+) -> Iterator[Action]:
+    endpoint, chosen = observed.endpoint, desired.chosen(inventory.avoid)
     lost = endpoint is not None and (
-        endpoint.status in _FOR_GOOD or is_endpoint_config_lost(endpoint, wanted, observed)
+        endpoint.status in _FOR_GOOD or is_endpoint_config_lost(endpoint, desired, observed)
     )
-    made = endpoint is None or lost
-    if not made:
+    created = endpoint is None or lost
+    if not created:
         yield from set_expiry(spec, observed)
-    stays = endpoint is not None and not made and wanted.endpoint_config(coming(endpoint)) is not None
+    stays = (
+        endpoint is not None
+        and not created
+        and desired.endpoint_config(target_endpoint_config(endpoint)) is not None
+    )
     if stays and endpoint is not None and endpoint.status != "UpdateRollbackFailed":
         if endpoint.status in SETTLING:
-            yield from _settle(spec, coming(endpoint))
-        if live := wanted.endpoint_config(endpoint.config):
-            yield from restore(wanted, live, observed)
-        yield from _scale(spec, observed, made=False, instance="")
+            yield from _settle(spec, target_endpoint_config(endpoint))
+        if live := desired.endpoint_config(endpoint.config):
+            yield from restore(desired, live, observed)
+        yield from _scale(spec, observed, created=False, instance="")
         yield from tagging(observed, tags_of(spec))
         return
-    yield from create_settings(wanted, chosen, observed)
+    yield from create_settings(desired, chosen, observed)
     if lost:
         yield DeleteEndpoint(endpoint=spec.name)
-    if made:
+    if created:
         yield CreateEndpoint(endpoint=spec.name, config=chosen.name, tags=spec.cloud.tags)
         yield from _settle(spec, chosen.name)
-        yield from _scale(spec, observed, made=True, instance="")
+        yield from _scale(spec, observed, created=True, instance="")
         return
     yield from _update(spec, chosen, observed)
 
 
-def _update(spec: Spec, chosen: WantedEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
+def _update(spec: Spec, chosen: DesiredEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
     scaled, live = _scaled(observed), _instance(observed)
     # SageMaker changes no instance type under a scalable target.
     moved = bool(scaled) and live != chosen.placement.instance
@@ -161,22 +177,22 @@ def _update(spec: Spec, chosen: WantedEndpointConfig, observed: CloudObserved) -
     yield UpdateEndpoint(endpoint=spec.name, config=chosen.name, keep_count=keep)
     yield from _settle(spec, chosen.name)
     if not (moved and spec.cloud.scaling is None):
-        yield from _scale(spec, observed, made=moved, instance=live)
+        yield from _scale(spec, observed, created=moved, instance=live)
     yield from tagging(observed, tags_of(spec))
 
 
 def _settle(spec: Spec, config: str) -> Iterator[Action]:
-    yield AwaitService(endpoint=spec.name, config=config, timeout=patience(spec))
+    yield AwaitService(endpoint=spec.name, config=config, timeout=wait_timeout(spec))
     yield ProbeEndpoint(endpoint=spec.name, probe=spec.probe)
 
 
-def _scale(spec: Spec, observed: CloudObserved, *, made: bool, instance: str) -> Iterator[Action]:
+def _scale(spec: Spec, observed: CloudObserved, *, created: bool, instance: str) -> Iterator[Action]:
     """Target tracking follows the recipe; what the record says of it is believed unless something was begun since."""
     scaling = spec.cloud.scaling
-    doubt = made or _intended(observed, SetScaling, RemoveScaling)
+    doubt = created or _intended(observed, SetScaling, RemoveScaling)
     if scaling is not None and (doubt or _scaled(observed) != scaling_words(scaling)):
         yield SetScaling(endpoint=spec.name, scaling=scaling)
-    elif scaling is None and (_scaled(observed) or (doubt and not made)):
+    elif scaling is None and (_scaled(observed) or (doubt and not created)):
         yield RemoveScaling(endpoint=spec.name)
 
 

@@ -17,13 +17,13 @@ from lmi_deploy.domain.spec import Spec
 
 def set_expiry(spec: Spec, observed: CloudObserved) -> Iterator[SetExpiry]:
     """Where the recipe's ttl is another one, or the endpoint has expired: whoever runs `up` wants it to live."""
-    if observed.expired or _live(observed) != _wanted(spec):
+    if observed.expired or _live(observed) != _desired_expiry(spec):
         yield SetExpiry(endpoint=spec.name, ttl=spec.cloud.ttl)
 
 
 def expiry_changes(spec: Spec, observed: CloudObserved) -> Iterator[Change]:
     """Of an endpoint that stays."""
-    before, after = _live(observed), _wanted(spec)
+    before, after = _live(observed), _desired_expiry(spec)
     if before != after:
         yield Change(field="ttl", before=_words(before), after=_words(after))
 
@@ -45,7 +45,7 @@ def _live(observed: CloudObserved) -> str:
     return next((r.tag(TAG_TTL) for r in observed.resources if r.kind == "endpoint"), "")
 
 
-def _wanted(spec: Spec) -> str:
+def _desired_expiry(spec: Spec) -> str:
     return str(spec.cloud.ttl or "")
 
 

@@ -14,70 +14,72 @@ from lmi_deploy.domain.sagemaker.actions import (
     DeleteEndpointConfig,
     DeleteModel,
 )
-from lmi_deploy.domain.sagemaker.s3_layout import stored_id
-from lmi_deploy.domain.sagemaker.settings import SETTLING, ResourceKind, SeenEndpoint
+from lmi_deploy.domain.sagemaker.s3_layout import artifact_id
+from lmi_deploy.domain.sagemaker.settings import SETTLING, ObservedEndpoint, ResourceKind
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.targets.sagemaker.desired_state import Wanted, WantedEndpointConfig
+from lmi_deploy.targets.sagemaker.desired_state import DesiredEndpointConfig, DesiredState
 from lmi_deploy.targets.sagemaker.plan.summary import MODEL
 
 
-def named(observed: CloudObserved, kind: ResourceKind) -> set[str]:
+def resource_names(observed: CloudObserved, kind: ResourceKind) -> set[str]:
     """Names of what was found of ours."""
     return {resource.name for resource in observed.resources if resource.kind == kind}
 
 
 def create_settings(
-    wanted: Wanted, chosen: WantedEndpointConfig, observed: CloudObserved
+    desired: DesiredState, chosen: DesiredEndpointConfig, observed: CloudObserved
 ) -> Iterator[Action]:
     """The model and the config that an endpoint is created or updated with."""
-    if wanted.model not in existing(observed, "model"):
-        yield CreateModel(model=wanted.model, settings=wanted.settings)
+    if desired.model not in existing(observed, "model"):
+        yield CreateModel(model=desired.model, settings=desired.settings)
     if chosen.name not in existing(observed, "endpoint-config"):
         yield CreateEndpointConfig(config=chosen.name, settings=chosen.settings)
 
 
-def restore(wanted: Wanted, live: WantedEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
+def restore(desired: DesiredState, live: DesiredEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
     """What was deleted under an endpoint that serves on: the next update or the next instance needs it."""
-    if ("model", wanted.model) in observed.missing:
-        yield CreateModel(model=wanted.model, settings=wanted.settings)
+    if ("model", desired.model) in observed.missing:
+        yield CreateModel(model=desired.model, settings=desired.settings)
     if ("endpoint-config", live.name) in observed.missing:
         yield CreateEndpointConfig(config=live.name, settings=live.settings)
 
 
 def existing(observed: CloudObserved, kind: ResourceKind) -> set[str]:
     """Names that the tag search found, without those that were looked for and are gone."""
-    return named(observed, kind) - {name for each, name in observed.missing if each == kind}
+    return resource_names(observed, kind) - {name for each, name in observed.missing if each == kind}
 
 
-def is_endpoint_config_lost(endpoint: SeenEndpoint, wanted: Wanted, observed: CloudObserved) -> bool:
+def is_endpoint_config_lost(
+    endpoint: ObservedEndpoint, desired: DesiredState, observed: CloudObserved
+) -> bool:
     """Whether what serves was made by a config that is gone, and cannot be made again from this recipe.
 
     Such an endpoint serves on; SageMaker refuses to update it (`Could not find endpoint configuration`,
     hashicorp/terraform-provider-aws#40048).
     """
-    if endpoint.status in SETTLING or wanted.endpoint_config(endpoint.config) is not None:
+    if endpoint.status in SETTLING or desired.endpoint_config(endpoint.config) is not None:
         return False
     return ("endpoint-config", endpoint.config) in observed.missing
 
 
 def clear(
-    spec: Spec, artifact: Artifact, wanted: Wanted, observed: CloudObserved
+    spec: Spec, artifact: Artifact, desired: DesiredState, observed: CloudObserved
 ) -> Iterator[DeleteEndpointConfig | DeleteModel | RemoveArtifact]:
     """What the last generations do not need any more; they cost nothing, and are what `rollback` goes back to."""
-    kept = _kept(wanted, observed)
-    configs = {config.name for config in wanted.configs} | {generation.server for generation in kept}
-    models = {wanted.model} | {str(generation.summary.get(MODEL, "")) for generation in kept}
-    stored = {stored_id(spec, artifact)} | {generation.artifact for generation in kept}
+    kept = _kept_generations(desired, observed)
+    configs = {config.name for config in desired.configs} | {generation.server for generation in kept}
+    models = {desired.model} | {str(generation.summary.get(MODEL, "")) for generation in kept}
+    stored = {artifact_id(spec, artifact)} | {generation.artifact for generation in kept}
     for name in sorted(existing(observed, "endpoint-config") - configs):
         yield DeleteEndpointConfig(config=name)
     for name in sorted(existing(observed, "model") - models):
         yield DeleteModel(model=name)
-    for name in sorted({*observed.artifacts, *observed.torn} - stored):
+    for name in sorted({*observed.artifacts, *observed.incomplete_artifacts} - stored):
         yield RemoveArtifact(artifact=name)
 
 
-def _kept(wanted: Wanted, observed: CloudObserved) -> tuple[Generation, ...]:
+def _kept_generations(desired: DesiredState, observed: CloudObserved) -> tuple[Generation, ...]:
     """The generations that the record will still hold once the wanted one is its last."""
     known = observed.record.generations if observed.record else ()
-    others = [generation for generation in known if wanted.endpoint_config(generation.server) is None]
+    others = [generation for generation in known if desired.endpoint_config(generation.server) is None]
     return tuple(others[1 - KEPT_GENERATIONS :])

@@ -50,8 +50,8 @@ def chosen_generation(observed: CloudObserved, to: int | str = 0) -> Generation:
 
 def _default(observed: CloudObserved) -> Generation:
     record = observed.record
-    there = existing(observed, "endpoint-config")
-    if record and record.coming and record.coming.server in there & {g.server for g in record.generations}:
+    present = existing(observed, "endpoint-config")
+    if record and record.coming and record.coming.server in present & {g.server for g in record.generations}:
         return record.coming  # the way back was begun before, and broken off
     possible = [generation for generation in earlier(observed) if not lacks(generation, observed)]
     if not possible:

@@ -6,63 +6,71 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.buckets import default_bucket
-from lmi_deploy.domain.observed import CloudHeld, CloudObserved
+from lmi_deploy.domain.observed import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Action, Change, PutArtifact
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.sagemaker.actions import MakeBucket, PushWeights, RunTransferJob, StopTransferJob
-from lmi_deploy.domain.sagemaker.s3_layout import carried_files, stored_id, weights_of
+from lmi_deploy.domain.sagemaker.s3_layout import artifact_id, bundled_weights, weights_of
 from lmi_deploy.domain.sagemaker.settings import resource_name
 from lmi_deploy.domain.sagemaker.transfer_job import JobSettings, is_attempt
 from lmi_deploy.domain.spec import Spec
-from lmi_deploy.domain.weights import flaws_in_words
+from lmi_deploy.domain.weights import integrity_issues_text
 from lmi_deploy.errors import NotFound
 
 
-def storage(spec: Spec, artifact: Artifact, observed: CloudObserved, held: CloudHeld) -> Iterator[Action]:
+def storage_actions(
+    spec: Spec, artifact: Artifact, observed: CloudObserved, inventory: CloudInventory
+) -> Iterator[Action]:
     """What lies in the bucket. Looked after whatever serves: the next instance starts from it."""
     place = spec.cloud
-    if not held.bucket:
+    if not inventory.bucket:
         _require_default(spec)
         yield MakeBucket(bucket=place.bucket, region=place.region, kms_key=place.kms_key)
-    bring = None if held.weights else _bring(spec)
-    yield from _stop_jobs(bring, observed)
-    if bring:
-        yield bring
-    stored, carried = stored_id(spec, artifact), carried_files(spec, artifact)
-    files = (*(path for path, _ in carried), *(f.path for f in artifact.files))
-    if stored not in observed.artifacts or _lacks(observed.stored.get(stored), files, carried):
+    transfer = None if inventory.weights else _fetch_weights(spec)
+    yield from _stop_jobs(transfer, observed)
+    if transfer:
+        yield transfer
+    stored, bundled = artifact_id(spec, artifact), bundled_weights(spec, artifact)
+    files = (*(path for path, _ in bundled), *(f.path for f in artifact.files))
+    if stored not in observed.artifacts or _lacks(observed.stored.get(stored), files, bundled):
         yield PutArtifact(artifact=stored, files=files)
 
 
 def _stop_jobs(
-    bring: PushWeights | RunTransferJob | None, observed: CloudObserved
+    transfer: PushWeights | RunTransferJob | None, observed: CloudObserved
 ) -> Iterator[StopTransferJob]:
     """Those that an earlier `up` began, and nobody waits for any more: they cost until their end."""
-    wanted = bring.job if isinstance(bring, RunTransferJob) else ""
+    desired = transfer.job if isinstance(transfer, RunTransferJob) else ""
     for job in observed.jobs:
-        if job.is_running and not (wanted and is_attempt(job.name, wanted)):
+        if job.is_running and not (desired and is_attempt(job.name, desired)):
             yield StopTransferJob(job=job.name)
 
 
-def _lacks(there: Mapping[str, int] | None, files: Sequence[str], carried: Sequence[tuple[str, int]]) -> bool:
+def _lacks(
+    existing: Mapping[str, int] | None, files: Sequence[str], bundled: Sequence[tuple[str, int]]
+) -> bool:
     """Whether a file of the stored artifact was taken away, or one of the weights in it is of another size."""
-    if there is None:
+    if existing is None:
         return False
-    return any(path not in there for path in files) or any(there.get(path) != size for path, size in carried)
+    return any(path not in existing for path in files) or any(
+        existing.get(path) != size for path, size in bundled
+    )
 
 
-def damage(held: CloudHeld) -> tuple[Change, ...]:
+def damage(inventory: CloudInventory) -> tuple[Change, ...]:
     """Weights of which the bucket has lost something since they were complete."""
-    if not held.weights_flaws:
+    if not inventory.weights_flaws:
         return ()
     return (
         Change(
-            field="weights files", before=flaws_in_words(held.weights_flaws), after="as the manifest says"
+            field="weights files",
+            before=integrity_issues_text(inventory.weights_flaws),
+            after="as the manifest says",
         ),
     )
 
 
-def _bring(spec: Spec) -> PushWeights | RunTransferJob:
+def _fetch_weights(spec: Spec) -> PushWeights | RunTransferJob:
     place, weights, model = spec.cloud, weights_of(spec), spec.model
     if place.job is None:
         return PushWeights(

@@ -6,22 +6,22 @@ from typing import Final
 
 from lmi_deploy.domain.artifact import Artifact
 from lmi_deploy.domain.environment_digests import environment_summary
-from lmi_deploy.domain.observed import CloudHeld, CloudObserved
+from lmi_deploy.domain.observed import CloudInventory, CloudObserved
 from lmi_deploy.domain.plan import Plan
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import Generation
 from lmi_deploy.domain.sagemaker.actions import AwaitService, CreateEndpoint, UpdateEndpoint
-from lmi_deploy.domain.sagemaker.s3_layout import stored_id, weights_of
+from lmi_deploy.domain.sagemaker.s3_layout import artifact_id, weights_of
 from lmi_deploy.domain.sagemaker.scaling_summary import SCALING, scaling_words
-from lmi_deploy.domain.sagemaker.tags import stamp, tags_told
+from lmi_deploy.domain.sagemaker.tags import spec_digest, tags_summary
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
-from lmi_deploy.planning.changes import told_of_model, told_of_probe, told_of_properties
+from lmi_deploy.planning.changes import model_summary, probe_summary, properties_summary
 from lmi_deploy.targets.sagemaker.costs import cost_of, job_cost
-from lmi_deploy.targets.sagemaker.desired_state import patience, wanted_of
+from lmi_deploy.targets.sagemaker.desired_state import desired_state, wait_timeout
 
 MODEL: Final = "sagemaker_model"
-PATIENCE: Final = "patience"
+WAIT_TIMEOUT: Final = "patience"
 UNKNOWN_PRICE: Final = "unknown: nobody could tell the price"
 
 
@@ -29,24 +29,24 @@ def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
     """A generation in the words of its recipe: what `status`, `invoke`, `wait` and `rollback` need."""
     place = spec.cloud
     return {
-        **told_of_model(spec),
+        **model_summary(spec),
         "weights_name": weights_of(spec),
         "artifact": artifact.digest[:10],
-        MODEL: wanted_of(spec, artifact).model,
+        MODEL: desired_state(spec, artifact).model,
         "runtime": "sagemaker",
         **_place(place),
-        PATIENCE: str(patience(spec)),
-        **told_of_probe(spec),
+        WAIT_TIMEOUT: str(wait_timeout(spec)),
+        **probe_summary(spec),
         **environment_summary(place.environment),
-        **tags_told(place.tags),
-        **told_of_properties(spec),
+        **tags_summary(place.tags),
+        **properties_summary(spec),
     }
 
 
 def _place(place: SageMakerPlace) -> dict[str, str]:
     disks = ", ".join(f"{p.instance} {p.volume_gb} GB" for p in place.placements if p.volume_gb)
     amis = ", ".join(f"{p.instance} {p.host_ami}" for p in place.placements if p.host_ami)
-    said = {
+    response = {
         "region": place.region,
         "image": place.image,
         "instance_type": ", ".join(placement.instance for placement in place.placements),
@@ -63,19 +63,19 @@ def _place(place: SageMakerPlace) -> dict[str, str]:
         "security_groups": ", ".join(place.vpc.security_groups) if place.vpc else "",
         SCALING: scaling_words(place.scaling) if place.scaling else "",
     }
-    return {key: value for key, value in said.items() if value}
+    return {key: value for key, value in response.items() if value}
 
 
 def generation(
     spec: Spec, artifact: Artifact, plan: Plan, observed: CloudObserved, *, since: str
 ) -> Generation:
     """What the record keeps of it."""
-    wanted = wanted_of(spec, artifact)
-    config = wanted.endpoint_config(_serving(plan, observed)) or wanted.configs[0]
+    desired = desired_state(spec, artifact)
+    config = desired.endpoint_config(_serving(plan, observed)) or desired.configs[0]
     return Generation(
         server=config.name,
-        spec=stamp(spec),
-        artifact=stored_id(spec, artifact),
+        spec=spec_digest(spec),
+        artifact=artifact_id(spec, artifact),
         runtime="sagemaker",
         host=spec.cloud.region,
         port=0,
@@ -88,34 +88,34 @@ def generation(
 def _serving(plan: Plan, observed: CloudObserved) -> str:
     """The config that serves once the plan is carried out."""
     chosen = (a.config for a in plan.actions if isinstance(a, (CreateEndpoint, UpdateEndpoint, AwaitService)))
-    there = observed.endpoint.config if observed.endpoint else ""
-    return next(chosen, there)
+    note = observed.endpoint.config if observed.endpoint else ""
+    return next(chosen, note)
 
 
-def _costs(place: SageMakerPlace, placement: Placement, held: CloudHeld) -> Pairs:
+def _costs(place: SageMakerPlace, placement: Placement, inventory: CloudInventory) -> Pairs:
     """Of the instance type of this plan, and of each other one that the recipe allows."""
-    if not held.priced:
+    if not inventory.priced:
         return ()
-    cost = cost_of(place, placement, held.prices)
+    cost = cost_of(place, placement, inventory.prices)
     others = [each for each in place.placements if each != placement]
-    told = (("cost", cost.words if cost else UNKNOWN_PRICE),)
+    lines = (("cost", cost.words if cost else UNKNOWN_PRICE),)
     if not others:
-        return told
-    costs = ((each.instance, cost_of(place, each, held.prices)) for each in others)
+        return lines
+    costs = ((each.instance, cost_of(place, each, inventory.prices)) for each in others)
     words = (one.brief if one else f"{instance}: {UNKNOWN_PRICE}" for instance, one in costs)
-    return (*told, ("alternatives", ", or ".join(words)))
+    return (*lines, ("alternatives", ", or ".join(words)))
 
 
-def figures(spec: Spec, placement: Placement, held: CloudHeld) -> Pairs:
+def figures(spec: Spec, placement: Placement, inventory: CloudInventory) -> Pairs:
     """What the user should know before agreeing."""
     place = spec.cloud
     count = f"{place.scaling.least} to {place.scaling.most}" if place.scaling else str(place.count)
     return (
-        *_costs(place, placement, held),
-        *_job_cost(place, held),
+        *_costs(place, placement, inventory),
+        *_job_cost(place, inventory),
         ("instance", f"{count} x {placement.instance}"),
         ("weights", str(spec.weights.size)),
-        ("to move", str(_to_move(spec, held))),
+        ("to move", str(_bytes_to_move(spec, inventory))),
         ("delivery", place.delivery),
         ("region", place.region),
         ("bucket", place.bucket),
@@ -123,18 +123,18 @@ def figures(spec: Spec, placement: Placement, held: CloudHeld) -> Pairs:
     )
 
 
-def _to_move(spec: Spec, held: CloudHeld) -> int:
+def _bytes_to_move(spec: Spec, inventory: CloudInventory) -> int:
     """Bytes: all of the weights, or those files of complete ones that were lost since."""
-    if held.weights:
+    if inventory.weights:
         return 0
-    lost = {flaw.path for flaw in held.weights_flaws}
+    lost = {issue.path for issue in inventory.weights_flaws}
     return sum(file.size for file in spec.weights.files if not lost or file.path in lost)
 
 
-def _job_cost(place: SageMakerPlace, held: CloudHeld) -> Pairs:
+def _job_cost(place: SageMakerPlace, inventory: CloudInventory) -> Pairs:
     """Of the transfer job that brings the weights, until they are there."""
-    if place.job is None or held.weights:
+    if place.job is None or inventory.weights:
         return ()
-    cost = job_cost(place, held)
+    cost = job_cost(place, inventory)
     unknown = f"{place.job.count} x {place.job.instance}, {UNKNOWN_PRICE}"
     return (("transfer job", f"{cost.words if cost else unknown}, while it runs"),)

@@ -12,21 +12,21 @@ from lmi_deploy.domain.observed import CloudObserved
 from lmi_deploy.domain.recipe import Pairs
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.actions import CreateEndpoint, TagEndpoint, UntagEndpoint
-from lmi_deploy.domain.sagemaker.tags import OWN, told_tags
+from lmi_deploy.domain.sagemaker.tags import OWN, summary_tags
 
 _PUTTING: Final = (CreateEndpoint.__name__, TagEndpoint.__name__)
 
 
-def tagging(observed: CloudObserved, wanted: Pairs) -> Iterator[TagEndpoint | UntagEndpoint]:
+def tagging(observed: CloudObserved, desired: Pairs) -> Iterator[TagEndpoint | UntagEndpoint]:
     """What makes the endpoint's tags these; ours of other names, and everybody else's, stay as they are."""
     found = next((r for r in observed.resources if r.kind == "endpoint"), None)
-    there = dict(found.tags) if found else {}
-    differing = tuple((key, value) for key, value in wanted if there.get(key) != value)
+    existing = dict(found.tags) if found else {}
+    differing = tuple((key, value) for key, value in desired if existing.get(key) != value)
     if differing:
         yield TagEndpoint(endpoint=observed.ref.name, tags=differing)
     # One whose value somebody changed is theirs by now.
-    put = {key for key, value in _put(observed.record) if there.get(key) == value}
-    if left := put - OWN - dict(wanted).keys():
+    put = {key for key, value in _put(observed.record) if existing.get(key) == value}
+    if left := put - OWN - dict(desired).keys():
         yield UntagEndpoint(endpoint=observed.ref.name, names=tuple(sorted(left)))
 
 
@@ -35,7 +35,7 @@ def _put(record: Record | None) -> Iterator[tuple[str, str]]:
     if record is None:
         return
     if record.current:
-        yield from told_tags(record.current.summary)
+        yield from summary_tags(record.current.summary)
     for intent in record.intents:
         if intent.action in _PUTTING:
             yield from ((str(key), str(value)) for key, value in intent.names.get("tags", ()))

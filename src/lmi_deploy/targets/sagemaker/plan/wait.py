@@ -17,40 +17,40 @@ from lmi_deploy.domain.sagemaker.actions import (
     TagEndpoint,
     UntagEndpoint,
 )
-from lmi_deploy.domain.sagemaker.settings import SETTLING, SeenEndpoint
+from lmi_deploy.domain.sagemaker.settings import SETTLING, ObservedEndpoint
 from lmi_deploy.planning.changes import probe_of
 from lmi_deploy.targets.sagemaker.desired_state import PROVISION
-from lmi_deploy.targets.sagemaker.plan.deploy import coming as coming_config
-from lmi_deploy.targets.sagemaker.plan.summary import PATIENCE
+from lmi_deploy.targets.sagemaker.plan.deploy import target_endpoint_config as pending_endpoint_config
+from lmi_deploy.targets.sagemaker.plan.summary import WAIT_TIMEOUT
 
 
-def waiting(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Generation | None]:
+def wait_plan(observed: CloudObserved, *, timeout: int | None) -> tuple[Plan, Generation | None]:
     """What the record says was begun and did not end, from the wait for service on."""
     record, endpoint, name = observed.record, observed.endpoint, observed.ref.name
-    coming = record.coming if record else None
-    if endpoint is None or observed.stranger or not _under_way(record, endpoint):
+    pending = record.coming if record else None
+    if endpoint is None or observed.not_owned_reason or not _is_in_progress(record, endpoint):
         return Plan(deployment=name, actions=()), None
-    config = coming.server if coming else coming_config(endpoint)
-    patience = timeout or int(coming.summary.get(PATIENCE, 0) if coming else 0) or 2 * PROVISION
-    actions: list[Action] = [AwaitService(endpoint=name, config=config, timeout=patience)]
-    probe = probe_of(coming.summary) if coming else None
+    config = pending.server if pending else pending_endpoint_config(endpoint)
+    wait_timeout = timeout or int(pending.summary.get(WAIT_TIMEOUT, 0) if pending else 0) or 2 * PROVISION
+    actions: list[Action] = [AwaitService(endpoint=name, config=config, timeout=wait_timeout)]
+    probe = probe_of(pending.summary) if pending else None
     if probe:
         actions.append(ProbeEndpoint(endpoint=name, probe=probe))
-    actions += _begun(record)
-    return Plan(deployment=name, actions=tuple(actions)), coming
+    actions += _interrupted_actions(record)
+    return Plan(deployment=name, actions=tuple(actions)), pending
 
 
-def _under_way(record: Record | None, endpoint: SeenEndpoint) -> bool:
+def _is_in_progress(record: Record | None, endpoint: ObservedEndpoint) -> bool:
     """Whether the endpoint changes by itself, or an `up` sent it on its way and did not see it arrive."""
     if endpoint.status in SETTLING:
         return True
-    coming = record.coming if record else None
-    if record is None or coming is None:
+    pending = record.coming if record else None
+    if record is None or pending is None:
         return False
-    return endpoint.config == coming.server or record.sent(coming.server)
+    return endpoint.config == pending.server or record.sent(pending.server)
 
 
-def _begun(record: Record | None) -> Iterator[Action]:
+def _interrupted_actions(record: Record | None) -> Iterator[Action]:
     """The small things at the end of an `up`, as its intents name them."""
     for intent in record.intents if record else ():
         if intent.outcome is not None:

@@ -15,8 +15,8 @@ from lmi_deploy.domain.sagemaker.actions import RunTransferJob, StopTransferJob
 from lmi_deploy.domain.sagemaker.transfer_job import (
     INPUT,
     JOBS,
+    JobRequest,
     JobSettings,
-    Order,
     attempt_name,
     job_prefix,
     order_text,
@@ -24,13 +24,13 @@ from lmi_deploy.domain.sagemaker.transfer_job import (
 from lmi_deploy.domain.spec import Spec
 from lmi_deploy.errors import Conflict, Overdue, TransferFailed
 from lmi_deploy.ports.clock import Clock
-from lmi_deploy.ports.cloud import Cloud, Depot
+from lmi_deploy.ports.cloud import BucketServices, Cloud
 from lmi_deploy.ports.object_store import ObjectStore
-from lmi_deploy.ports.processing_jobs import SeenJob
+from lmi_deploy.ports.processing_jobs import ObservedJob
 from lmi_deploy.targets.sagemaker.propagation import Propagation
 from lmi_deploy.targets.target import Outcome
 
-Luggage = Callable[[], Mapping[str, bytes]]
+JobFiles = Callable[[], Mapping[str, bytes]]
 """What the job needs of us, by file name: `start.py` and the wheels."""
 RESOURCES: Final = "/opt/ml/config/resourceconfig.json"
 """Where SageMaker tells an instance who it is (CreateProcessingJob, developer guide)."""
@@ -44,10 +44,10 @@ _GRACE: Final = 1800
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferJobs:
     cloud: Cloud
-    depot: Depot
+    depot: BucketServices
     clock: Clock
-    luggage: Luggage
-    pace: Callable[[], Iterator[float]]
+    job_files: JobFiles
+    poll_intervals: Callable[[], Iterator[float]]
     """Seconds between two looks."""
 
     def run(self, action: RunTransferJob, spec: Spec, *, tags: Pairs) -> Generator[Event, None, Outcome]:
@@ -67,16 +67,16 @@ class TransferJobs:
         """The job that runs, else the first of that name that there never was; whether it runs."""
         for number in count(1):
             tried = replace(action, job=attempt_name(action.job, number))
-            seen = self.cloud.jobs.job(tried.job)
-            if seen is None or seen.status == "InProgress":
-                return tried, seen is not None
+            observed = self.cloud.jobs.job(tried.job)
+            if observed is None or observed.status == "InProgress":
+                return tried, observed is not None
         raise AssertionError("there is always another number")
 
     def _complete(self, action: RunTransferJob) -> bool:
         return self.depot.weights.flaws(action.weights) == ()
 
     def _start(self, action: RunTransferJob, spec: Spec, tags: Pairs) -> Iterator[Event]:
-        order = Order(
+        order = JobRequest(
             job=action.job,
             bucket=self.depot.bucket,
             owner=spec.cloud.account,
@@ -85,9 +85,9 @@ class TransferJobs:
             token_secret=spec.cloud.token_secret,
             memory=_MEMORY,
         )
-        told = f"{job_prefix(action.job)}in/"
-        self.depot.store.put(f"{told}order.json", order_text(order).encode())
-        settings = self._handed(action.settings, ours=self._packed(action.job), told=told)
+        text = f"{job_prefix(action.job)}in/"
+        self.depot.store.put(f"{text}order.json", order_text(order).encode())
+        settings = self._handed(action.settings, own=self._packed(action.job), text=text)
         jobs = self.cloud.jobs
         try:
             yield from Propagation(cloud=self.cloud, clock=self.clock).until_assumable(
@@ -96,42 +96,42 @@ class TransferJobs:
         except Conflict:
             return  # a reply was lost: it runs, and is watched
 
-    def _handed(self, settings: JobSettings, *, ours: str, told: str) -> JobSettings:
+    def _handed(self, settings: JobSettings, *, own: str, text: str) -> JobSettings:
         bucket = f"s3://{self.depot.bucket}/"
-        inputs = (("lmi", bucket + ours, f"{INPUT}/lmi"), ("order", bucket + told, f"{INPUT}/order"))
+        inputs = (("lmi", bucket + own, f"{INPUT}/lmi"), ("order", bucket + text, f"{INPUT}/order"))
         start = ("python3", f"{INPUT}/lmi/start.py", f"{INPUT}/lmi", f"{INPUT}/order/order.json", RESOURCES)
         return replace(settings, inputs=inputs, command=start)
 
     def _packed(self, job: str) -> str:
         """The prefix of what runs. Each job has its own, which goes with it: nobody else's is ever in its way."""
         prefix = f"{job_prefix(job)}lmi/"
-        for name, content in self.luggage().items():
+        for name, content in self.job_files().items():
             self.depot.store.put(prefix + name, content)
         return prefix
 
-    def _watched(self, action: RunTransferJob, key: str) -> Generator[Event, None, SeenJob]:
-        begun, told = self.clock.monotonic(), 0
-        for wait in self.pace():
-            seen = self.cloud.jobs.job(action.job)
-            if seen is None:
+    def _watched(self, action: RunTransferJob, key: str) -> Generator[Event, None, ObservedJob]:
+        started, reported = self.clock.monotonic(), 0
+        for wait in self.poll_intervals():
+            observed = self.cloud.jobs.job(action.job)
+            if observed is None:
                 raise TransferFailed(f"{action.job}: the job is gone", hint="run the same command again")
             lines = list(self.cloud.jobs.lines(action.job))
-            for line in lines[told:]:
+            for line in lines[reported:]:
                 yield Line(key=key, text=line)
-            told = max(told, len(lines))
-            if not seen.is_running:
-                return seen
-            waited = self.clock.monotonic() - begun
+            reported = max(reported, len(lines))
+            if not observed.is_running:
+                return observed
+            waited = self.clock.monotonic() - started
             if waited > action.settings.timeout + _GRACE:
                 break
-            yield Progress(key=key, done=round(waited, 1), total=None, unit="seconds", note=seen.status)
+            yield Progress(key=key, done=round(waited, 1), total=None, unit="seconds", note=observed.status)
             self.clock.sleep(wait)
         raise Overdue(
             f"{action.job}: still at work after {action.settings.timeout + _GRACE} s",
             hint="`lmi up` goes on watching it, `lmi down` stops it; it costs money as long as it runs",
         )
 
-    def _failure(self, action: RunTransferJob, ended: SeenJob) -> TransferFailed:
+    def _failure(self, action: RunTransferJob, ended: ObservedJob) -> TransferFailed:
         why = ended.message or ended.reason or "it left no reason"
         return TransferFailed(
             f"{action.job}: the job ended {ended.status}: {why}",
@@ -141,19 +141,19 @@ class TransferJobs:
 
 
 def stop_job(
-    action: StopTransferJob, *, cloud: Cloud, clock: Clock, pace: Callable[[], Iterator[float]]
+    action: StopTransferJob, *, cloud: Cloud, clock: Clock, interval: Callable[[], Iterator[float]]
 ) -> Generator[Event, None, Outcome]:
     """Stopped and seen ended: until then it costs money, and notes what it has brought."""
-    begun, name = clock.monotonic(), plan.key(action)
+    started, name = clock.monotonic(), plan.key(action)
     cloud.jobs.stop(action.job)
-    for wait in pace():
-        seen = cloud.jobs.job(action.job)
-        if seen is None or not seen.is_running:
+    for wait in interval():
+        observed = cloud.jobs.job(action.job)
+        if observed is None or not observed.is_running:
             return "ended"
-        waited = clock.monotonic() - begun
+        waited = clock.monotonic() - started
         if waited > _GRACE:
             break
-        yield Progress(key=name, done=round(waited, 1), total=None, unit="seconds", note=seen.status)
+        yield Progress(key=name, done=round(waited, 1), total=None, unit="seconds", note=observed.status)
         clock.sleep(wait)
     raise Overdue(f"{action.job}: not ended after {_GRACE} s", hint="run the same command again")
 
@@ -170,5 +170,5 @@ def clear_jobs(store: ObjectStore, deployment: str) -> None:
     )
 
 
-def _clear(store: ObjectStore, begins: str, ours: re.Pattern[str]) -> None:
-    store.delete([stored.key for stored in store.list(JOBS + begins) if ours.match(stored.key)])
+def _clear(store: ObjectStore, begins: str, own: re.Pattern[str]) -> None:
+    store.delete([stored.key for stored in store.list(JOBS + begins) if own.match(stored.key)])

@@ -45,11 +45,11 @@ def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPla
         count=count,
         volume_gb=_VOLUME_GB,
         timeout=min(_MOST_TIME, _LEAST_TIME + weights.size // (_SLOWEST * count)),
-        hub="" if out_of_reach(recipe, cloud.hub) else cloud.hub,
+        hub="" if unreachable_reason(recipe, cloud.hub) else cloud.hub,
     )
 
 
-def out_of_reach(recipe: Recipe, hub: str) -> str:
+def unreachable_reason(recipe: Recipe, hub: str) -> str:
     """Why a job cannot be told of this address; empty where it can."""
     parts = urlsplit(hub)
     if parts.username or parts.password or parts.query:
@@ -69,7 +69,7 @@ def out_of_reach(recipe: Recipe, hub: str) -> str:
 def job_notices(recipe: Recipe, facts: Facts) -> Iterator[str]:
     """What differs between the job's way to the Hub and this machine's."""
     hub = facts.cloud.hub if facts.cloud else ""
-    if why := out_of_reach(recipe, hub):
+    if why := unreachable_reason(recipe, hub):
         parts = urlsplit(hub)
         yield (
             f"HF_ENDPOINT ({parts.scheme}://{parts.hostname or ''}) {why}: the job fetches from the public Hub; "

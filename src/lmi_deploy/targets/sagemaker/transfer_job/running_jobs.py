@@ -8,44 +8,44 @@ from itertools import count
 from lmi_deploy.domain.record import Record
 from lmi_deploy.domain.sagemaker.actions import RunTransferJob
 from lmi_deploy.domain.sagemaker.settings import TAG, Resource
-from lmi_deploy.domain.sagemaker.transfer_job import UNREADABLE, SeenJob, attempt_name
+from lmi_deploy.domain.sagemaker.transfer_job import UNREADABLE, ObservedJob, attempt_name
 from lmi_deploy.errors import AccessError
 from lmi_deploy.ports.cloud import Cloud
 
 
 def running_jobs(
     deployment: str, listed: tuple[Resource, ...], record: Record | None, cloud: Cloud
-) -> tuple[SeenJob, ...]:
+) -> tuple[ObservedJob, ...]:
     """`listed` is what the tag search found. What may not be asked for is UNREADABLE: it may be running."""
     tagged = {resource.name for resource in listed}
-    jobs = [job for name in sorted(tagged) if (job := _look(name, cloud))]
+    jobs = [job for name in sorted(tagged) if (job := _observe(name, cloud))]
     jobs += [
         job
-        for job in _begun(record, cloud)
-        if job.name not in tagged and job.is_running and _is_ours(job, deployment, cloud)
+        for job in _started_jobs(record, cloud)
+        if job.name not in tagged and job.is_running and _is_owned(job, deployment, cloud)
     ]
     return tuple(job for job in jobs if job.is_running or job.status == UNREADABLE)
 
 
-def _begun(record: Record | None, cloud: Cloud) -> Iterator[SeenJob]:
+def _started_jobs(record: Record | None, cloud: Cloud) -> Iterator[ObservedJob]:
     """Every attempt at a job that the record says was begun, and does not say how it ended."""
     for intent in record.intents if record else ():
         if intent.action == RunTransferJob.__name__ and intent.outcome is None:
             for number in count(1):
-                job = _look(attempt_name(str(intent.names["job"]), number), cloud)
+                job = _observe(attempt_name(str(intent.names["job"]), number), cloud)
                 if job is None or job.status == UNREADABLE:
                     break
                 yield job
 
 
-def _look(name: str, cloud: Cloud) -> SeenJob | None:
+def _observe(name: str, cloud: Cloud) -> ObservedJob | None:
     try:
         return cloud.jobs.job(name)
     except AccessError:
-        return SeenJob(name=name, arn="", status=UNREADABLE)
+        return ObservedJob(name=name, arn="", status=UNREADABLE)
 
 
-def _is_ours(job: SeenJob, deployment: str, cloud: Cloud) -> bool:
+def _is_owned(job: ObservedJob, deployment: str, cloud: Cloud) -> bool:
     """By its own tags; where nobody may ask for them, by our record and the digest in its name."""
     try:
         return dict(cloud.hosting.tags(job.arn)).get(TAG) == deployment

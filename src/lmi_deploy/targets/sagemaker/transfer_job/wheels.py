@@ -31,12 +31,12 @@ def wheelhouse() -> dict[str, bytes]:
 
 def _closure() -> Iterator[metadata.Distribution]:
     waiting = [(_OURS, True)]
-    seen = set(LEFT_OUT)
+    visited = set(LEFT_OUT)
     while waiting:
         name, always = waiting.pop(0)
-        if name in seen:
+        if name in visited:
             continue
-        seen.add(name)
+        visited.add(name)
         try:
             found = metadata.distribution(name)
         except metadata.PackageNotFoundError:
@@ -44,10 +44,10 @@ def _closure() -> Iterator[metadata.Distribution]:
                 raise _absent(name) from None
             continue
         yield found
-        waiting += filter(None, map(_wanted, found.requires or ()))
+        waiting += filter(None, map(_requirement_name, found.requires or ()))
 
 
-def _wanted(requirement: str) -> tuple[str, bool] | None:
+def _requirement_name(requirement: str) -> tuple[str, bool] | None:
     """What it names, and whether every platform needs it; None for what only an extra brings."""
     name, _, marker = requirement.partition(";")
     if "extra" in marker:
@@ -77,9 +77,11 @@ def _files(found: metadata.Distribution) -> Iterator[tuple[str, Path]]:
         yield from _package()
         listed = [file for file in listed if file.parts[0].endswith(".dist-info")]
     for file in listed:
-        taken = ".." not in file.parts and file.suffix not in (".pyc", *_COMPILED) and file.suffix != ".pth"
+        is_taken = (
+            ".." not in file.parts and file.suffix not in (".pyc", *_COMPILED) and file.suffix != ".pth"
+        )
         path = Path(str(found.locate_file(file)))
-        if taken and path.is_file():
+        if is_taken and path.is_file():
             yield str(file), path
 
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.targets.sagemaker.validate import counts, devices, images, network, transfer_job
-from lmi_deploy.targets.sagemaker.validate.issue import Complaint
+from lmi_deploy.targets.sagemaker.validate.issue import Issue
 
-__all__ = ["Complaint", "complaints"]
+__all__ = ["Issue", "validate"]
 
 _RULES = (*devices.RULES, *images.RULES, *network.RULES, *counts.RULES, *transfer_job.RULES)
 
 
-def complaints(recipe: Recipe) -> Iterator[Complaint]:
+def validate(recipe: Recipe) -> Iterator[Issue]:
     """Everything that speaks against deploying this recipe on SageMaker; nothing for another target."""
     if recipe.endpoint.target == "sagemaker":
         for rule in _RULES:

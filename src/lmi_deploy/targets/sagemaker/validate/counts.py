@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from lmi_deploy.catalog import limits
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.domain.sagemaker.tags import OWN
-from lmi_deploy.targets.sagemaker.validate.issue import Complaint, Rule
+from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 
 OUR_ENVIRONMENT = (("SERVING_FAIL_FAST", "true"),)
 """Without it a server whose model did not load stays up and healthy (DJLServing's ModelInfo)."""
@@ -15,35 +15,35 @@ OUR_TAGS = len(OWN)
 """Those of core/hosting."""
 
 
-def _count(recipe: Recipe) -> Iterator[Complaint]:
+def _count(recipe: Recipe) -> Iterator[Issue]:
     scaling, count = recipe.endpoint.autoscaling, recipe.endpoint.count
     if scaling is None or count is None or scaling.min <= count <= scaling.max:
         return
     what = f"{count} is not within autoscaling, {scaling.min} to {scaling.max}"
     hint = f"leave it out: it starts with {scaling.min}"
-    yield Complaint(path="endpoint.count", what=what, hint=hint, beside=("endpoint.autoscaling",))
+    yield Issue(path="endpoint.count", what=what, hint=hint, depends_on=("endpoint.autoscaling",))
 
 
-def _zero(recipe: Recipe) -> Iterator[Complaint]:
+def _zero(recipe: Recipe) -> Iterator[Issue]:
     scaling = recipe.endpoint.autoscaling
     if scaling is not None and scaling.min == 0:
         what = "not yet: 0 (scaling to zero needs inference components, and a plain variant refuses it)"
-        yield Complaint(path="endpoint.autoscaling.min", what=what, hint="at least 1")
+        yield Issue(path="endpoint.autoscaling.min", what=what, hint="at least 1")
 
 
-def _environment(recipe: Recipe) -> Iterator[Complaint]:
+def _environment(recipe: Recipe) -> Iterator[Issue]:
     most = limits.bounds("environment")[1]
     names = {name for name, _ in (*recipe.container.environment, *OUR_ENVIRONMENT)}
     if len(names) > most:
         what = f"{len(names)} variables with {', '.join(name for name, _ in OUR_ENVIRONMENT)}, which is set for you"
-        yield Complaint(path="container.environment", what=what, hint=f"SageMaker takes {most}")
+        yield Issue(path="container.environment", what=what, hint=f"SageMaker takes {most}")
 
 
-def _tags(recipe: Recipe) -> Iterator[Complaint]:
+def _tags(recipe: Recipe) -> Iterator[Issue]:
     most = limits.bounds("tags")[1] - OUR_TAGS
     if len(recipe.endpoint.tags) > most:
         what = f"{len(recipe.endpoint.tags)} tags; SageMaker takes {most + OUR_TAGS}, of which {OUR_TAGS} are ours"
-        yield Complaint(path="endpoint.tags", what=what, hint=f"at most {most}")
+        yield Issue(path="endpoint.tags", what=what, hint=f"at most {most}")
 
 
 RULES: tuple[Rule, ...] = (_count, _zero, _environment, _tags)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lmi_deploy.catalog.instances import Instance, chosen, devices, instance
 from lmi_deploy.domain.recipe import Recipe
-from lmi_deploy.targets.sagemaker.validate.issue import Complaint, Rule
+from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 
 _LADDER = (
     "ml.g5.xlarge",
@@ -31,22 +31,22 @@ def in_words(machine: Instance) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def _named(recipe: Recipe) -> Iterator[Complaint]:
+def _named(recipe: Recipe) -> Iterator[Issue]:
     if not recipe.instance_type:
         hint = "such as ml.g5.xlarge (1 GPU of 24 GB) or ml.g5.12xlarge (4); or endpoint: {target: local}"
         what = "is missing: target sagemaker runs on an instance"
-        yield Complaint(path="instance_type", what=what, hint=hint, beside=("endpoint.target",))
+        yield Issue(path="instance_type", what=what, hint=hint, depends_on=("endpoint.target",))
     elif len(set(recipe.instance_type)) < len(recipe.instance_type):
-        yield Complaint(path="instance_type", what="names a type twice", hint="name each once")
+        yield Issue(path="instance_type", what="names a type twice", hint="name each once")
 
 
-def _engine(recipe: Recipe) -> Iterator[Complaint]:
+def _engine(recipe: Recipe) -> Iterator[Issue]:
     bad = {machine.name: machine for machine in chosen(recipe) if _instead(recipe, machine)}
     if bad:
         have = ", ".join(f"{name} has {in_words(machine)}" for name, machine in bad.items())
         hint = _instead(recipe, next(iter(bad.values())))
         what = f"{have}; engine {recipe.engine} needs {_wants(recipe)}"
-        yield Complaint(path="instance_type", what=what, hint=hint, beside=("engine",))
+        yield Issue(path="instance_type", what=what, hint=hint, depends_on=("engine",))
 
 
 def _wants(recipe: Recipe) -> str:
@@ -62,7 +62,7 @@ def _instead(recipe: Recipe, machine: Instance) -> str:
     return ""
 
 
-def _degree(recipe: Recipe) -> Iterator[Complaint]:
+def _degree(recipe: Recipe) -> Iterator[Issue]:
     machines = chosen(recipe)
     counts = {devices(machine) for machine in machines}
     if recipe.tensor_parallel_degree is not None:
@@ -78,7 +78,7 @@ def _degree(recipe: Recipe) -> Iterator[Complaint]:
         yield _about_degree(what, f"write tensor_parallel_degree: {least}, or name types that agree")
 
 
-def _too_many(degree: int, machines: tuple[Instance, ...]) -> Iterator[Complaint]:
+def _too_many(degree: int, machines: tuple[Instance, ...]) -> Iterator[Issue]:
     small = {machine.name: machine for machine in machines if _is_small(machine, degree)}
     if small:
         names = ", nor ".join(f"{name}, which has {in_words(machine)}" for name, machine in small.items())
@@ -92,8 +92,8 @@ def _is_small(machine: Instance, degree: int) -> bool:
     return count is not None and degree > max(count, 1)
 
 
-def _about_degree(what: str, hint: str) -> Complaint:
-    return Complaint(path="tensor_parallel_degree", what=what, hint=hint, beside=("instance_type",))
+def _about_degree(what: str, hint: str) -> Issue:
+    return Issue(path="tensor_parallel_degree", what=what, hint=hint, depends_on=("instance_type",))
 
 
 def _larger(machine: Instance, degree: int) -> Instance | None:
@@ -105,7 +105,7 @@ def _larger(machine: Instance, degree: int) -> Instance | None:
     return next((one for one in known if one and one.kind == kind and (devices(one) or 0) >= degree), None)
 
 
-def _volume(recipe: Recipe) -> Iterator[Complaint]:
+def _volume(recipe: Recipe) -> Iterator[Issue]:
     """In a mixed list the size holds for those that take one."""
     machines = chosen(recipe)
     if recipe.endpoint.volume_gb is None or not machines:
@@ -114,7 +114,7 @@ def _volume(recipe: Recipe) -> Iterator[Complaint]:
         names = ", ".join(machine.name for machine in machines)
         have = "has disks of its own" if len(machines) == 1 else "have disks of their own"
         what = f"{names} {have}, and SageMaker refuses a volume size there"
-        yield Complaint(path="endpoint.volume_gb", what=what, hint="leave it out", beside=("instance_type",))
+        yield Issue(path="endpoint.volume_gb", what=what, hint="leave it out", depends_on=("instance_type",))
 
 
 RULES: tuple[Rule, ...] = (_named, _engine, _degree, _volume)

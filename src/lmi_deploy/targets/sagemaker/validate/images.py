@@ -11,7 +11,7 @@ from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.engines.registry import engine
 from lmi_deploy.errors import Unresolvable
 from lmi_deploy.targets.sagemaker.validate.devices import in_words
-from lmi_deploy.targets.sagemaker.validate.issue import Complaint, Rule
+from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 
 _ECR = re.compile(r"([0-9]{12})\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z0-9.-]+/([^\s:@]+)([:@]\S+)?")
 _TURING = 7.5
@@ -29,10 +29,10 @@ def image_of(recipe: Recipe, region: str) -> str:
 
 def host_of(recipe: Recipe, image: str, machine: Instance) -> str:
     """The recipe's host image where it has such devices, else that of the image's CUDA; else SageMaker's."""
-    wish = recipe.container.host_ami
-    if wish and amis.AMIS[wish].kind == machine.kind:
-        return wish
-    return amis.wanted(cuda_of(image), machine.kind)
+    engine = recipe.container.host_ami
+    if engine and amis.AMIS[engine].kind == machine.kind:
+        return engine
+    return amis.required_ami(cuda_of(image), machine.kind)
 
 
 def cuda_of(image: str) -> str:
@@ -52,7 +52,7 @@ def repository_of(image: str) -> tuple[str, str, str] | None:
     return (found[1], found[2], found[3]) if found else None
 
 
-def _version(recipe: Recipe) -> Iterator[Complaint]:
+def _version(recipe: Recipe) -> Iterator[Issue]:
     version, region = recipe.container.version, recipe.endpoint.region
     if recipe.container.image is not None:
         if version is not None:
@@ -73,7 +73,7 @@ def _refused(recipe: Recipe, region: str) -> Unresolvable | None:
     return None
 
 
-def _registry(recipe: Recipe) -> Iterator[Complaint]:
+def _registry(recipe: Recipe) -> Iterator[Issue]:
     image, region = recipe.container.image, recipe.endpoint.region
     if image is None:
         return
@@ -87,19 +87,19 @@ def _registry(recipe: Recipe) -> Iterator[Complaint]:
         yield _complaint("container.image", what, f"copy it to {region}", "endpoint.region")
 
 
-def _hardware(recipe: Recipe) -> Iterator[Complaint]:
+def _hardware(recipe: Recipe) -> Iterator[Issue]:
     """AWS's own images of these engines are for x86 processors and NVIDIA's GPUs."""
     if recipe.container.image is not None or _refused(recipe, _ANY_REGION):
         return
-    strange = {machine.name: _strange(recipe, machine) for machine in chosen(recipe)}
-    if any(strange.values()):
-        have = ", ".join(f"{name} has {what}" for name, what in strange.items() if what)
+    unsupported = {machine.name: _unsupported_devices(recipe, machine) for machine in chosen(recipe)}
+    if any(unsupported.values()):
+        have = ", ".join(f"{name} has {what}" for name, what in unsupported.items() if what)
         family = engine(recipe.engine).family
         what = f"{have}, and the images of {family} are made for x86 processors and NVIDIA's GPUs"
         yield _complaint("instance_type", what, "name an image that fits: container.image", "engine")
 
 
-def _strange(recipe: Recipe, machine: Instance) -> str:
+def _unsupported_devices(recipe: Recipe, machine: Instance) -> str:
     """What of the machine the image is not made for, where the engine itself would not mind."""
     if recipe.engine == "custom" and machine.kind in ("neuron", "gaudi"):
         return in_words(machine)
@@ -107,7 +107,7 @@ def _strange(recipe: Recipe, machine: Instance) -> str:
     return "an Arm processor" if machine.architecture == "arm64" and not minded else ""
 
 
-def _old_gpus(recipe: Recipe) -> Iterator[Complaint]:
+def _old_gpus(recipe: Recipe) -> Iterator[Issue]:
     """CUDA 13 no longer knows GPUs before Turing (NVIDIA's release notes): no kernel of the image runs on them."""
     if recipe.container.image is not None or _refused(recipe, _ANY_REGION):
         return
@@ -115,32 +115,34 @@ def _old_gpus(recipe: Recipe) -> Iterator[Complaint]:
     if not cuda.startswith("13."):
         return
     for machine in chosen(recipe):
-        held = machine.accelerators
-        if held and held.compute_capability and held.compute_capability < _TURING:
-            what = f"{machine.name} has {held.name}, which CUDA {cuda} of the image does not know any more"
+        existing = machine.accelerators
+        if existing and existing.compute_capability and existing.compute_capability < _TURING:
+            what = (
+                f"{machine.name} has {existing.name}, which CUDA {cuda} of the image does not know any more"
+            )
             hint = "write container.version: 0.35.0, whose CUDA is 12.8, or use a younger type such as ml.g5.xlarge"
             yield _complaint("instance_type", what, hint, "container.version", "engine")
             return
 
 
-def _host(recipe: Recipe) -> Iterator[Complaint]:
+def _host(recipe: Recipe) -> Iterator[Issue]:
     """In a list of instances the host image holds for those that have its devices."""
-    wish, machines = recipe.container.host_ami, chosen(recipe)
-    if wish is None or not machines:
+    engine, machines = recipe.container.host_ami, chosen(recipe)
+    if engine is None or not machines:
         return
     region = recipe.endpoint.region or _ANY_REGION
     cuda = "" if _refused(recipe, region) else cuda_of(image_of(recipe, region))
-    fitting = [machine for machine in machines if machine.kind == amis.AMIS[wish].kind]
-    found = amis.mismatch(wish, cuda, (fitting or machines)[0])
+    fitting = [machine for machine in machines if machine.kind == amis.AMIS[engine].kind]
+    found = amis.mismatch(engine, cuda, (fitting or machines)[0])
     if found:
-        better = amis.wanted(cuda, machines[0].kind)
+        better = amis.required_ami(cuda, machines[0].kind)
         hint = f"leave it out: it is {better} then" if better else "leave it out"
-        beside = ("instance_type", "container.version", "container.image", "engine")
-        yield _complaint("container.host_ami", found, hint, *beside)
+        extra = ("instance_type", "container.version", "container.image", "engine")
+        yield _complaint("container.host_ami", found, hint, *extra)
 
 
-def _complaint(path: str, what: str, hint: str, *beside: str) -> Complaint:
-    return Complaint(path=path, what=what, hint=hint, beside=beside)
+def _complaint(path: str, what: str, hint: str, *extra: str) -> Issue:
+    return Issue(path=path, what=what, hint=hint, depends_on=extra)
 
 
 RULES: tuple[Rule, ...] = (_version, _registry, _hardware, _old_gpus, _host)

@@ -9,17 +9,17 @@ from lmi_deploy.domain.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
-    """`path` is the key to change; `beside` are others that it rests on: worth nothing where one is bad itself."""
+class Issue:
+    """`path` is the key to change; `depends_on` are others that it rests on: worth nothing where one is bad itself."""
 
     path: str
     what: str
     hint: str = ""
-    beside: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
 
     @property
     def about(self) -> tuple[str, ...]:
-        return (self.path, *self.beside)
+        return (self.path, *self.depends_on)
 
 
-Rule = Callable[[Recipe], Iterator[Complaint]]
+Rule = Callable[[Recipe], Iterator[Issue]]

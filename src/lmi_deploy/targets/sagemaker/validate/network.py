@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lmi_deploy.domain.recipe import Recipe
 from lmi_deploy.recipe.yaml.tree import quoted
-from lmi_deploy.targets.sagemaker.validate.issue import Complaint, Rule
+from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 
 _CUT = "endpoint.network_isolation cuts the container off the network"
 _HUB_OPTIONS = (
@@ -21,20 +21,20 @@ _HUB_OPTIONS = (
 _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
-def _delivery(recipe: Recipe) -> Iterator[Complaint]:
+def _delivery(recipe: Recipe) -> Iterator[Issue]:
     if recipe.endpoint.network_isolation and recipe.weights.deliver == "s3":
         what = f"s3 means that the container downloads the weights itself, and {_CUT}"
         hint = "write mount, or leave it out: it is mount then"
         yield _complaint("weights.deliver", what, hint)
 
 
-def _packages(recipe: Recipe) -> Iterator[Complaint]:
+def _packages(recipe: Recipe) -> Iterator[Issue]:
     if recipe.endpoint.network_isolation and recipe.requirements is not None:
         what = f"the server installs these when it starts, and {_CUT}"
         yield _complaint("requirements", what, "bring an image that holds them: container.image")
 
 
-def _hub_ids(recipe: Recipe) -> Iterator[Complaint]:
+def _hub_ids(recipe: Recipe) -> Iterator[Issue]:
     if not recipe.endpoint.network_isolation:
         return
     for name, value in recipe.options:
@@ -46,8 +46,8 @@ def _hub_ids(recipe: Recipe) -> Iterator[Complaint]:
             yield _complaint(f"container.environment.{name}", what, "leave it out")
 
 
-def _complaint(path: str, what: str, hint: str) -> Complaint:
-    return Complaint(path=path, what=what, hint=hint, beside=("endpoint.network_isolation",))
+def _complaint(path: str, what: str, hint: str) -> Issue:
+    return Issue(path=path, what=what, hint=hint, depends_on=("endpoint.network_isolation",))
 
 
 RULES: tuple[Rule, ...] = (_delivery, _packages, _hub_ids)

@@ -6,39 +6,39 @@ from collections.abc import Iterator
 
 from lmi_deploy.catalog.instances import has_local_disks
 from lmi_deploy.domain.recipe import Recipe
-from lmi_deploy.targets.sagemaker.validate.issue import Complaint, Rule
+from lmi_deploy.targets.sagemaker.validate.issue import Issue, Rule
 
 
-def _source(recipe: Recipe) -> Iterator[Complaint]:
+def _source(recipe: Recipe) -> Iterator[Issue]:
     if recipe.weights.via == "job" and recipe.model_id.startswith(("/", "./", "../", "~", "s3://")):
-        yield Complaint(
+        yield Issue(
             path="weights.via",
             what=f"job fetches from the Hub, and {recipe.model_id} is not there",
             hint="leave it out: a folder is sent from here, and S3 copies by itself",
-            beside=("model_id",),
+            depends_on=("model_id",),
         )
 
 
-def _machines(recipe: Recipe) -> Iterator[Complaint]:
+def _machines(recipe: Recipe) -> Iterator[Issue]:
     for key, given in (("job", recipe.weights.job), ("token_secret", recipe.weights.token_secret)):
         if given is not None and recipe.weights.via != "job":
-            yield Complaint(
+            yield Issue(
                 path=f"weights.{key}",
                 what="is of no use without weights.via: job",
                 hint="remove it, or write via: job",
-                beside=("weights.via",),
+                depends_on=("weights.via",),
             )
 
 
-def _encrypted(recipe: Recipe) -> Iterator[Complaint]:
+def _encrypted(recipe: Recipe) -> Iterator[Issue]:
     """SageMaker takes no key for a job's volumes where the instance has disks of its own (ProcessingClusterConfig)."""
     job, key = recipe.weights.job, recipe.endpoint.kms_key
     if key and job is not None and job.instance_type and has_local_disks(job.instance_type):
-        yield Complaint(
+        yield Issue(
             path="weights.job.instance_type",
             what=f"{job.instance_type} has local disks, and SageMaker takes no endpoint.kms_key for jobs on those",
             hint="leave it out, or choose a type without local disks, such as ml.m5.4xlarge",
-            beside=("endpoint.kms_key",),
+            depends_on=("endpoint.kms_key",),
         )
 
 
