@@ -28,7 +28,7 @@ _WRITES = frozenset(
     {
         *("create_model", "create_endpoint_config", "create_endpoint", "update_endpoint", "tag"),
         *("delete_endpoint", "delete_endpoint_config", "delete_model", "scale", "remove", "start", "stop"),
-        *("make_bucket", "put", "copy", "delete", "begin", "put_part", "complete", "abort"),
+        *("make_bucket", "put", "copy", "delete", "create_multipart", "put_part", "complete", "abort"),
     }
 )
 """Methods of the ports that change the world."""

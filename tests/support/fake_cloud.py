@@ -238,7 +238,7 @@ class Guarded:
         self._process = process
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("put", "delete", "remove", "copy", "begin", "put_part", "complete", "abort"):
+        if name in ("put", "delete", "remove", "copy", "create_multipart", "put_part", "complete", "abort"):
             self._process.check()
         return getattr(self._store, name)
 

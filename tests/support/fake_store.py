@@ -61,7 +61,7 @@ class FakeStore:
 
     def head(self, key: str) -> StoredObject | None:
         with self._lock:
-            self.calls.append("look")
+            self.calls.append("head")
             if key not in self.objects:
                 return None
             return replace(self._stored(key), metadata=self._metadata.get(key, {}))
@@ -131,7 +131,7 @@ class FakeStore:
 
     def create_multipart(self, key: str, *, metadata: Mapping[str, str] | None = None) -> MultipartUpload:
         with self._lock:
-            self.calls.append("begin")
+            self.calls.append("create_multipart")
             _check_key(key)
             self._count += 1
             upload = MultipartUpload(key=key, upload_id=f"upload-{self._count}", started=_MODIFIED)

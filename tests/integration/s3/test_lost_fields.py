@@ -37,7 +37,7 @@ def _complete(store: S3Store) -> Any:
 USES: dict[str, Callable[[S3Store], Any]] = {
     "get": lambda store: store.get("k"),
     "read": lambda store: b"".join(store.read("k", start=1, length=2)),
-    "look": lambda store: store.head("k"),
+    "head": lambda store: store.head("k"),
     "list": lambda store: list(store.list("")),
     "put": lambda store: store.put("new", b"x"),
     "put if absent": lambda store: store.put("absent", b"x", if_absent=True),

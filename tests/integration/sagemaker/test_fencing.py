@@ -69,7 +69,7 @@ CHANGES: dict[str, Change] = {
     "put": lambda _, bucket_services: bucket_services.store.put("artifacts/chat/a", b"a"),
     "delete": lambda _, bucket_services: bucket_services.store.delete(["kept"]),
     "copy": lambda _, bucket_services: bucket_services.store.copy("kept", "copied", size=4),
-    "begin": lambda _, bucket_services: bucket_services.store.create_multipart("weights/a"),
+    "create_multipart": lambda _, bucket_services: bucket_services.store.create_multipart("weights/a"),
     "put_part": lambda _, bucket_services: bucket_services.store.put_part(
         UPLOAD, 1, memoryview(b"a"), crc32=crc32_of(b"a")
     ),

@@ -86,7 +86,7 @@ def filter_log_events(logs: LogGroups, request: ApiRequest, arn: str) -> Mapping
                 "logStreamName": name,
                 "timestamp": at,
                 "message": line.text,
-                "ingestionTime": line.taken,
+                "ingestionTime": line.ingested,
                 "eventId": f"{at:014d}{number:042d}",
             }
             for at, name, number, line in shown
