@@ -175,7 +175,7 @@ class _Sparse:
             return replace(found, files=files)
 
         def part(
-            listing: Any, path: str, *, start: int = 0, length: int | None = None, refreshed: bool = False
+            listing: Any, path: str, *, start: int = 0, length: int | None = None, refresh: bool = False
         ) -> bytes:
             content = first[start : start + (length or 0)] if path == "model.safetensors" else None
             content = response(listing, path, start=start, length=length) if content is None else content

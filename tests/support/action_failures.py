@@ -121,16 +121,16 @@ class KilledAtCommit:
     journal: Journal
     when: When
 
-    def intend(self, action: Action) -> None:
+    def begin(self, action: Action) -> None:
         self.journal.begin(action)
 
-    def done(self, action: Action, outcome: str) -> None:
+    def complete(self, action: Action, outcome: str) -> None:
         self.journal.complete(action, outcome)
 
-    def expect(self, generation: Generation) -> None:
+    def set_pending(self, generation: Generation) -> None:
         self.journal.set_pending(generation)
 
-    def settle(self, generation: Generation) -> None:
+    def commit(self, generation: Generation) -> None:
         if self.when == "after":
             self.journal.commit(generation)
         raise Killed
