@@ -1,7 +1,7 @@
-"""The management API of LoRA adapters: listed, registered, described, updated and unregistered.
+"""The management API of LoRA adapters: list, register, describe, update and unregister.
 
-After `AdapterManagementRequestHandler` of DJLServing (deepjavalibrary/djl-serving@10d0a8e0, serving/src/main/java): the
-handler is asked first, and the adapter is kept only once it agreed.
+After `AdapterManagementRequestHandler` of DJLServing (deepjavalibrary/djl-serving@10d0a8e0, serving/src/main/java):
+the handler is asked first, and the server registers the adapter only after the handler agreed.
 """
 
 from __future__ import annotations

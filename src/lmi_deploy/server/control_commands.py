@@ -1,4 +1,4 @@
-"""What the control socket can be asked: status, take over, stop, and what DJLServing's management API answers."""
+"""The commands of the control socket: status, take over, stop, and those of DJLServing's management API."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class ControlCommands:
         return {"phase": "draining"}
 
     async def take_over(self, requested: Message) -> Message:
-        """Accept on the listening socket of another server, which then drains and ends."""
+        """Accept on the listening socket of another server, which then drains and exits."""
         if self.state.phase != "ready":
             raise ControlError(f"this server is {self.state.phase}: only a ready one can take over")
         handover = SocketHandover(str(requested.get("from")))

@@ -110,7 +110,7 @@ class Inference:
             job.abandon()
 
     async def _later(self, exchange: Exchange, job: Job, pool: Pool, requested: ModelInput) -> None:
-        """The token is told before anything is done: that there was no room for it is found when it is asked for."""
+        """The token is returned before any work starts: a poll with the token finds out that the queue was full."""
         result = self._results.add(job)
         await exchange.reply(result.receipt())
         try:
@@ -123,7 +123,7 @@ class Inference:
 
     async def _head(self, future: asyncio.Future[WorkerResponse], pool: Pool) -> WorkerResponse:
         if not pool.settings.async_mode:
-            return await future  # predict_timeout ends it
+            return await future  # predict_timeout cancels it
         try:
             async with asyncio.timeout(self._settings.chunked_read_timeout):
                 return await future

@@ -22,13 +22,13 @@ class Log:
         self.event(what, level="ERROR", **facts)
 
     def defect(self, what: str, exc: BaseException) -> None:
-        """Something that no client may bring about: told with its traceback, so that it can be mended."""
+        """Log an internal error, which no client can cause, with its traceback."""
         self.error(what, why=f"{type(exc).__name__}: {exc}")
         for line in "".join(traceback.format_exception(exc)).rstrip().splitlines():
             self._write(f"ERROR {line}")
 
     def worker(self, pid: int, line: str, *, level: str, model: str, stream: str) -> None:
-        """`level` is the line's own, where it begins with one; `stream`: stdout or stderr."""
+        """`level` is that of the line, if the line starts with one; `stream`: stdout or stderr."""
         self._write(f"{level:<5} [worker {pid}] {line}")
 
     def djl(self, logger: str, text: str, *, level: str = "INFO", causes: tuple[str, ...] = ()) -> None:
@@ -39,7 +39,7 @@ class Log:
         self._print(f"{now} {text}")
 
     def _print(self, line: str) -> None:
-        # Whoever read the log has gone: that is no reason to stop.
+        # The reader of the log is gone: that is no reason to stop.
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.write(f"{line}\n")
             sys.stdout.flush()

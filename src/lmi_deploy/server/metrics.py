@@ -1,4 +1,4 @@
-"""What GET /server/metrics tells, with SERVING_PROMETHEUS=true: names, labels and units are the real server's."""
+"""The response of GET /server/metrics with SERVING_PROMETHEUS=true: names, labels and units are the real server's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Series:
 
 
 class Metrics:
-    """Counted only when somebody may ask."""
+    """Counts only when the metrics route is enabled."""
 
     def __init__(self, *, kept: bool) -> None:
         self.is_enabled = kept

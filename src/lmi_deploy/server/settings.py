@@ -17,7 +17,7 @@ MEBIBYTE = 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """What config.properties may say; `keys` holds all of it, for what is looked up by name."""
+    """The settings of config.properties; `keys` holds all of them, for those that are looked up by name."""
 
     keys: Mapping[str, str] = field(repr=False)
     wait_model_loading: bool = True

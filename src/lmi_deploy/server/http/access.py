@@ -39,9 +39,10 @@ class Access:
             self._accepted.add(host)
 
     def check_origin(self, request: Request) -> None:
-        """`ErrorReply` for a request to manage models that another page's browser sent.
+        """`ErrorReply` for a model management request that a browser sent from another site's page.
 
-        Not even `cors_allowed_origin=*` lets it through: that is said of inference. A page that is named there may.
+        Even `cors_allowed_origin=*` does not allow it: that setting is for inference. An origin named in it is
+        allowed.
         """
         origin = request.header("origin")
         if origin is None or origin in self._origins or _same_site(origin, request.header("host") or ""):

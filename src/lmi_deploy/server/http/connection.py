@@ -54,7 +54,7 @@ class Exchange:
         )
 
     async def start_stream(self, status: int, reason: str, headers: Sequence[Pair]) -> None:
-        """The head of an answer whose length is not known."""
+        """Send the head of a response of unknown length."""
         coding = [("transfer-encoding", "chunked")]
         await self._send(
             status, reason, headers=headers, framing=coding, keep=not self._connection.draining, body=b""
@@ -125,7 +125,7 @@ class Connection(Stream):
 
     @property
     def idle(self) -> bool:
-        """Whether nothing was asked that is not answered."""
+        """Whether every request has its response."""
         return self._between and not self._background
 
     def is_disconnected(self) -> bool:
@@ -149,7 +149,7 @@ class Connection(Stream):
         except asyncio.CancelledError:
             self.abort()
             raise
-        except Exception as exc:  # noqa: BLE001 (whatever it is, the socket is not left open)
+        except Exception as exc:  # noqa: BLE001 (after any error the socket must be closed)
             self._failed(exc)
         finally:
             for task in self._background:
@@ -168,7 +168,7 @@ class Connection(Stream):
             await self.closed()
 
     async def send(self, raw: bytes) -> None:
-        """Hand bytes to the socket; waits when the client is far behind, and gives up when it stands still."""
+        """Write bytes to the socket; wait when the client is far behind, and give up when it stops reading."""
         if self.closing:
             raise ConnectionClosed
         self.write(raw)
@@ -190,7 +190,7 @@ class Connection(Stream):
             self._between = False
             request = await self._requests.body(request)
         except Idle:
-            self.keep = bool(self._background)  # what waits for its answer is no idle client
+            self.keep = bool(self._background)  # a client that waits for its response is not idle
         except TooSlow:
             await self._bare(408, "Request Timeout", keep=False)
         except MalformedRequest as exc:
@@ -210,7 +210,7 @@ class Connection(Stream):
         task = asyncio.create_task(self._run_in_background(exchange))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-        await asyncio.sleep(0)  # it is begun before the next one is read
+        await asyncio.sleep(0)  # start it before the next request is read
 
     async def _run_in_background(self, exchange: Exchange) -> None:
         try:

@@ -23,7 +23,7 @@ class Listener:
         self._settings = settings
         self._application = application
         self._log = log
-        self.port = 0  # told even after the socket went to another server
+        self.port = 0  # reported even after another server took the socket over
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._connections: dict[Connection, asyncio.Task[None]] = {}
@@ -86,7 +86,7 @@ class Listener:
         while self._connections:
             for connection, task in self._connections.items():
                 if connection.left:
-                    task.cancel()  # nobody waits for this answer
+                    task.cancel()  # no client waits for this response
             await asyncio.wait(set(self._connections.values()), timeout=LEFT_CHECK)
 
     def abort(self) -> None:

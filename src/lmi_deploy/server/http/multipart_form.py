@@ -106,7 +106,7 @@ class Form:
     found: list[Entry] = field(default_factory=list)
 
     def entries(self) -> list[Entry]:
-        """`ErrorReply` 500 where Netty throws. A part that does not end is none, nor is what follows it."""
+        """`ErrorReply` 500 where Netty throws. A part without an end is dropped, and so is everything after it."""
         try:
             while self._delimiter(self.boundary.delimiter):
                 self._part({}, inside=None)
@@ -115,7 +115,7 @@ class Form:
         return check_form(self.found, left_over=len(self.body) - self.at)
 
     def _delimiter(self, delimiter: str) -> bool:
-        """Go behind the next one, whatever stands before it; False when it is the closing one."""
+        """Move behind the next delimiter; False when it is the closing one."""
         raw = delimiter.encode(self.boundary.charset, "replace")
         started = self.body.find(raw, self.at)
         if started < 0:
@@ -162,7 +162,7 @@ class Form:
         check_form(self.found)
 
     def _content(self, delimiter: str, charset: str) -> bytes:
-        """Up to the delimiter, which begins a line."""
+        """The bytes up to the delimiter, which starts a line."""
         raw = delimiter.encode(charset, "replace")
         started = self.at
         if self.body.startswith(raw, started):

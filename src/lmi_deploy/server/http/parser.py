@@ -56,12 +56,12 @@ class Request:
 
     @property
     def repeats(self) -> bool:
-        """Whether a header stands there more than once."""
+        """Whether a header occurs more than once."""
         return len(self._first) < len(self.headers)
 
     @property
     def keeps_alive(self) -> bool:
-        """Whether the client means to go on with its connection; what it says of that is mostly ignored."""
+        """Whether the client asks to keep the connection open; the server mostly ignores this."""
         stated = {word.strip() for word in (self.header("connection") or "").lower().split(",")}
         return "close" not in stated and (self.version != "HTTP/1.0" or "keep-alive" in stated)
 
@@ -147,7 +147,8 @@ def is_chunked(request: Request) -> bool:
 
 
 def body_length(request: Request) -> int:
-    """`MalformedRequest` for a length that stands twice, even if it is the same: two readers may differ about it."""
+    """`MalformedRequest` for two Content-Length headers, even equal ones: two readers may interpret them differently.
+    """
     if (stated := request.header("content-length")) is None:
         return 0
     twice = request.repeats and sum(name.lower() == "content-length" for name, _ in request.headers) > 1

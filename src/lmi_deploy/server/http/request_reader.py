@@ -28,7 +28,8 @@ _END_OF_HEAD = re.compile(rb"\n\r?\n")
 class TooLarge(Exception):
     """The body is over the limit.
 
-    `skip`: bytes of it to pass over before the connection can go on; None where it cannot. `closing`: it is told so.
+    `skip`: bytes to read past before the connection can be reused; None where it cannot be. `closing`: whether the
+    client is told so by `Connection: close`.
     """
 
     def __init__(self, *, skip: int | None = None, closing: bool = False) -> None:
@@ -75,7 +76,9 @@ class RequestReader:
         self._now = asyncio.get_running_loop().time
 
     async def head(self) -> Request | None:
-        """The next request without its body, or None when the client has gone; `Idle` when none begins in time."""
+        """The next request without its body, or None when the client has disconnected; `Idle` when no request begins
+        in time.
+        """
         have = self._stream.have
         late: type[Exception] = Idle
         until = self._now() + self._limits.idle
@@ -123,7 +126,7 @@ class RequestReader:
                 request, stated = (
                     request.without("content-length"),
                     None,
-                )  # the handler is told it without the zeros
+                )  # the handler gets the value without the zeros
             request.sized = stated is not None
             request.body = await self._sized(length) if length else b""
         return request

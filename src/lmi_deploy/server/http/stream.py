@@ -11,12 +11,14 @@ import math
 
 READ_AHEAD = 256 * 1024
 
-# Every socket receives into this one; what came is copied out before the loop turns to the next.
+# Every socket receives into this buffer; the data is copied out before the loop handles the next event.
 _LANDING = memoryview(bytearray(READ_AHEAD))
 
 
 class Stream(asyncio.BufferedProtocol):
-    """`have` holds what was received and not yet used: who parses looks into it, and uses up what it understood."""
+    """`have` holds the bytes that were received and not yet used: the parser reads them there and removes what it
+    parsed.
+    """
 
     def __init__(self) -> None:
         self.have = bytearray()
@@ -130,7 +132,7 @@ class Stream(asyncio.BufferedProtocol):
 
     def eof_received(self) -> bool:
         self._ended()
-        return True  # the writing side stays open: an answer may still be on its way out
+        return True  # the writing side stays open: a response may still be in progress
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._lost = True
@@ -162,7 +164,7 @@ class Stream(asyncio.BufferedProtocol):
             self._waiter.set_result(None)
 
     def _rest(self) -> None:
-        """Receive nothing more until somebody uses what is there."""
+        """Stop receiving until the parser uses the bytes in `have`."""
         self._resting = True
         if not self.closing:
             self.transport.pause_reading()

@@ -1,7 +1,6 @@
-"""Models that are registered from an archive: extracted into a folder of the server's own, removed with the model.
+"""Models that are registered from an archive: extracted into a folder of the server, removed with the model.
 
-What an archive holds is data of somebody else: nothing of it is written outside of its folder, and no more than fits
-on the disk.
+An archive is untrusted input: it can write neither outside its folder nor more than fits on the disk.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class BadArchive(Exception):
 
 
 def is_archive(path: Path) -> bool:
-    """By its name, as DJL's FilenameUtils tells one."""
+    """By its name, with the rules of DJL's FilenameUtils."""
     return _ARCHIVE.search(path.name) is not None and path.is_file()
 
 

@@ -24,7 +24,7 @@ MAX_PENDING = 4096
 
 @dataclass(slots=True)
 class _Request:
-    """A job at the worker. `data` and `last`: as its pieces said them last; a piece may leave them out."""
+    """A job at the worker. `data` and `last`: the latest values in its pieces; a piece may leave them out."""
 
     job: Job
     data: str | None = None
@@ -79,7 +79,7 @@ class AsyncWorkerSession:
             job.settle(error_responses.untranslatable(str(exc)))
 
     def _forget_abandoned(self, over: int) -> None:
-        # A generator that raised never says that it ended: its entry would stay for ever.
+        # A generator that raised never reports its end: its entry would stay for ever.
         if len(self._pending) > over:
             self._pending = {
                 key: request for key, request in self._pending.items() if not request.job.abandoned
@@ -112,7 +112,9 @@ class AsyncWorkerSession:
             raise
 
     def _chunk(self, tracking: str, request: _Request, response: WorkerResponse) -> None:
-        """As `Request.addResponse` of the real server: what a piece leaves out stays as the one before said it."""
+        """As `Request.addResponse` of the real server: a field that a piece leaves out keeps the value of the piece
+        before.
+        """
         chunk = unpack_map(response.content[0][1] if response.content else b"")
         job = request.job
         request.data = chunk.get("data", request.data)

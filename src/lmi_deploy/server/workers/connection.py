@@ -17,7 +17,7 @@ class WorkerLost(Exception):
 
 
 class WorkerConnection:
-    """Asked one thing at a time; `WorkerLost` when nobody answers there any more."""
+    """One request at a time; `WorkerLost` when the process no longer responds."""
 
     def __init__(self, stream: Stream, *, largest: int) -> None:
         self._stream = stream
@@ -41,7 +41,7 @@ class WorkerConnection:
                 raise WorkerLost("Python worker disconnected.") from exc
 
     async def read_response(self, until: float = math.inf) -> WorkerResponse:
-        """TimeoutError when there is none by `until`, by the loop's clock."""
+        """TimeoutError without a response by `until`, by the loop's clock."""
         try:
             return await self._reader.read_response(until)
         except (EOFError, WireError) as exc:
@@ -59,7 +59,7 @@ class WorkerConnection:
 
 
 async def connected(place: Path | int, *, largest: int) -> WorkerConnection:
-    """A line to a Unix socket or to a port of this machine; OSError when nobody listens there."""
+    """A connection to a Unix socket or to a port of this machine; OSError when no process listens there."""
     loop = asyncio.get_running_loop()
     stream = Stream()
     if isinstance(place, Path):

@@ -17,7 +17,7 @@ _NAMED = re.compile(r"(gpu|nc)?(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """As a handler and GET /models/NAME are told of it."""
+    """A device as a handler and GET /models/NAME see it."""
 
     kind: str = "cpu"
     number: int = -1
@@ -38,7 +38,7 @@ class DevicePlacement:
 
 
 def detect_gpus(environ: Mapping[str, str]) -> int:
-    """NVIDIA devices that a process started with this environment can see. Asks the driver's tool; blocking."""
+    """NVIDIA devices that a process with this environment can see. Runs nvidia-smi; blocking."""
     tool = shutil.which("nvidia-smi", path=environ.get("PATH"))
     if tool is None:
         return 0

@@ -14,7 +14,7 @@ RESTARTED_AFTER = 60.0  # seconds for which a dead worker keeps its place
 
 
 class GroupStatus(enum.StrEnum):
-    """What /models tells of a model."""
+    """The status of a model in /models."""
 
     PENDING = "PENDING"
     READY = "READY"

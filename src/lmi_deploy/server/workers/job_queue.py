@@ -13,7 +13,7 @@ FRAMES_AHEAD = 16
 
 
 class ClientDisconnected(Exception):
-    """Nobody waits for this job's answer any more."""
+    """No client waits for this job's response any more."""
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Frame:
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """What a client asked, and where its answer is put."""
+    """The request of a client, and the destination of its response."""
 
     properties: list[Pair]
     content: list[Entry]
@@ -41,7 +41,7 @@ class Job:
     """Whether it shares no batch with others: it calls another function of the handler."""
 
     def settle(self, outcome: WorkerResponse | BaseException) -> None:
-        """The head of the answer, or why there is none; nothing when it is settled already."""
+        """Set the head of the response, or the reason why there is none; does nothing when it is already set."""
         if self.response.done():
             return
         if isinstance(outcome, BaseException):
@@ -57,14 +57,14 @@ class Job:
             await self.frames.put(frame)
 
     def abandon(self) -> None:
-        """The client has gone: what still comes is dropped, and nobody waits for it to be read."""
+        """The client has disconnected: further pieces are dropped, and the worker does not wait for a reader."""
         self.abandoned = True
         while not self.frames.empty():
             self.frames.get_nowait()
 
 
 class JobQueue:
-    """First in, first out; several takers; a job whose client has gone is skipped."""
+    """First in, first out; several consumers; a job whose client has disconnected is skipped."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -83,7 +83,7 @@ class JobQueue:
         self._wake()
 
     def put_back(self, jobs: Sequence[Job]) -> None:
-        """Jobs that were taken and not begun, before all others."""
+        """Put jobs that were taken and not started before all others."""
         self._jobs.extendleft(reversed(jobs))
         self._wake()
 
@@ -149,7 +149,7 @@ class JobQueue:
                 return job
 
     def next(self) -> Job | None:
-        """The first whose client is still there, without waiting for one."""
+        """The first job whose client is still connected, without waiting for one."""
         while self._jobs:
             job = self._jobs.popleft()
             if self._awaited(job):

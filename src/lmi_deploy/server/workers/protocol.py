@@ -88,7 +88,7 @@ class WireReader:
         self._largest = largest
 
     async def read_response(self, until: float = math.inf) -> WorkerResponse:
-        """The next answer; EOFError when the worker has gone, TimeoutError at `until` by the loop's clock."""
+        """The next response; EOFError when the worker is gone, TimeoutError at `until` by the loop's clock."""
         while True:
             try:
                 response, size = _read_response(_Cursor(self._stream.have, self._largest))

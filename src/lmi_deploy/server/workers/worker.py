@@ -21,7 +21,7 @@ from lmi_deploy.server.workers.protocol import Entry, Pair, WorkerResponse, pack
 STARTED = "Python engine started."
 START_LIMIT = 120.0
 MAX_LINES = 40
-LONGEST_SOCKET_PATH = 103  # sockaddr_un holds 104 bytes on macOS, the terminating zero among them
+LONGEST_SOCKET_PATH = 103  # sockaddr_un holds 104 bytes on macOS, including the terminating zero
 
 _LEVEL = re.compile(r"^(DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL)::")
 
@@ -77,7 +77,7 @@ class Worker:
 
     @property
     def disconnected(self) -> bool:
-        """Whether it closed its connection while it was asked nothing."""
+        """Whether the worker closed its connection while it was idle."""
         return bool(self._lines) and self._lines[0].at_end
 
     @property
@@ -93,7 +93,9 @@ class Worker:
         self._log.djl("PyProcess", f"Model [{self._settings.name}] initialized.")
 
     async def send(self, properties: list[Pair], content: list[Entry], until: float = math.inf) -> None:
-        """Write one request; `WorkerLost` when nobody reads it, TimeoutError when it is not read by `until`."""
+        """Write one request; `WorkerLost` when the worker is gone, TimeoutError when the worker has not read it by
+        `until`.
+        """
         await self._line().send(pack_request(properties, content), until)
 
     async def read_response(self, until: float = math.inf) -> WorkerResponse:
