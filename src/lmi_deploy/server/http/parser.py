@@ -147,7 +147,8 @@ def is_chunked(request: Request) -> bool:
 
 
 def body_length(request: Request) -> int:
-    """`MalformedRequest` for two Content-Length headers, even equal ones: two readers may interpret them differently.
+    """`MalformedRequest` for two Content-Length headers, even equal ones: two readers may interpret
+    them differently.
     """
     if (stated := request.header("content-length")) is None:
         return 0
