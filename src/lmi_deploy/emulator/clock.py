@@ -1,8 +1,8 @@
-"""The time that the emulated services live in: as fast as told, turned forward by hand, never back.
+"""The clock of the emulated services: as fast as configured, advanced by hand, never turned back.
 
-Only waiting is shortened. While nobody waits, and while real work is under way (a download, a container that
-starts, a job), it goes at the pace of the real clock, so that a limit in seconds means what it says. Invocations do
-not hold it up, or nothing would ever be shortened while requests come in: their limits are in real seconds.
+Only waiting is shortened. While no task waits, and while real work is in progress (a download, a container that
+starts, a job), it runs at the pace of the real clock, so that a limit in seconds keeps its meaning. Invocations do
+not slow it down, or waiting would never be shortened under load: their limits are in real seconds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class VirtualClock:
         return self.now() - time.time()
 
     def advance(self, seconds: float) -> None:
-        """Turn it forward; everything that is due by then happens."""
+        """Advance the clock; everything that is due by then happens."""
         self._rebase()
         self._origin += max(0.0, seconds)
         self._by_hand += max(0.0, seconds)
@@ -80,7 +80,9 @@ class VirtualClock:
             await self._turn(left)
 
     async def within(self, seconds: float, work: Awaitable[T]) -> T:
-        """The result of real work that holds the clock up; TimeoutError (the work cancelled) when it takes longer."""
+        """The result of real work that keeps the clock at real pace; TimeoutError (the work cancelled) when it takes
+        longer.
+        """
         with self.at_work():
             return await self.limited(seconds, work)
 

@@ -124,12 +124,14 @@ def without_containers() -> ContainerRuntime:
 
 
 def _mark() -> str:
-    """One for each emulator: what another has started is not ours to end."""
+    """One mark for each emulator: it must not kill processes that another emulator started."""
     return f"LMI_EMULATOR_{secrets.token_hex(8)}"
 
 
 def container_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a container inherits of this machine: no secret, nothing of AWS, no way to the Hub of its own."""
+    """The variables that a container inherits from this machine: no secrets, nothing of AWS, no direct access to the
+    Hub.
+    """
     offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     return {**_inherited(environ), **offline}
 

@@ -28,7 +28,7 @@ class Roles(Protocol):
         """IAM was changed."""
 
     def trusts(self, arn: str, service: str) -> bool:
-        """Whether the role is there, known everywhere by now, and lets the service assume it."""
+        """Whether the role exists, has propagated everywhere, and lets the service assume it."""
 
     def allows(self, arn: str, action: str, resource: str, context: Mapping[str, str] | None = None) -> bool:
         """Whether the role's own policies allow it; `context` are condition keys in lower case."""
@@ -45,20 +45,20 @@ class Objects(Protocol):
 
 
 class Hosting(Protocol):
-    """What happens behind an endpoint, or a resource like it, once its record says that something is to happen."""
+    """Carries out the changes that the record of an endpoint, or of a similar resource, asks for."""
 
     def begin(self, region: str, name: str) -> None:
         """Go on from the state in the record."""
 
 
 class Jobs(Protocol):
-    """What happens once a job's record says that something is to happen."""
+    """Carries out the changes that the record of a job asks for."""
 
     def begin(self, region: str, name: str) -> None:
         """Run a job that was just accepted."""
 
     def stop(self, region: str, name: str) -> None:
-        """End one whose record says Stopping."""
+        """Stop a job whose record has status Stopping."""
 
 
 class Tags(Protocol):
@@ -70,7 +70,7 @@ class Tags(Protocol):
 
 class Alarms(Protocol):
     def ringing(self, region: str, name: str) -> bool | None:
-        """Whether the CloudWatch alarm is in ALARM; None when there is none of that name."""
+        """Whether the CloudWatch alarm is in ALARM; None when there is no alarm of that name."""
 
 
 class Keys(Protocol):

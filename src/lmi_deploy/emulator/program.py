@@ -1,4 +1,4 @@
-"""The emulator as a program: everything put together, run until it is told to stop, ended with all that it started."""
+"""The emulator as a program: assembled, run until it must stop, stopped with everything that it started."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Settings:
 
 
 class _NotStarted:
-    """The place of those behind the resources until they are there; nothing begins before."""
+    """A placeholder for the services behind the resources until they exist; nothing starts before."""
 
     def begin(self, region: str, name: str) -> None:
         raise RuntimeError(f"nobody is there yet: {region} {name}")
@@ -177,7 +177,7 @@ class Emulator:
 async def run(settings: Settings, runtime: ContainerRuntime, environ: Mapping[str, str]) -> None:
     """Serve until SIGTERM, SIGINT, the end of the time given or of the parent."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
-    # What is kept holds keys, and what containers find decides what they run: nobody else may read or write it.
+    # The stored files hold keys, and the containers' files decide what runs: no other user may read or write them.
     os.umask(0o077)
     stop_requested = _signals()
     with _work_folder(settings) as work, _watchdog(settings, runtime, work):
@@ -267,7 +267,7 @@ def _has_parent(pid: int | None) -> bool:
 
 @contextlib.contextmanager
 def _work_folder(settings: Settings) -> Iterator[Path]:
-    """Where containers live: in the folder given, so that what a kill left can be found; else a fleeting one."""
+    """Where containers run: in the given folder, so that files left by a kill can be found; else in a temporary one."""
     if settings.folder is not None:
         with owned(settings.folder):
             yield settings.folder
@@ -277,7 +277,7 @@ def _work_folder(settings: Settings) -> Iterator[Path]:
 
 
 def _watchdog(settings: Settings, runtime: ContainerRuntime, work: Path) -> AbstractContextManager[None]:
-    """What was started ends, and what is fleeting goes, in a kill of this program, too."""
+    """After a kill of this program, too, its processes are stopped and its temporary files deleted."""
     fleeting = () if settings.folder is not None else (work,)
     return runtime.processes.cleanup_on_exit(runtime.process_mark, folders=fleeting)
 

@@ -1,7 +1,7 @@
-"""Fault rules that can never match are refused when they are given: they would look like faults that nobody survives.
+"""Refuse fault rules that can never match when they are set: otherwise every client would seem to survive them.
 
-Rules of every server are checked by `parse_rules`; this is what only the emulator knows: its operations, its phases,
-whether it has a byte proxy.
+`parse_rules` checks the rules of every server; this module checks what only the emulator knows: its operations, its
+phases, whether it has a byte proxy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PHASES: Final = {
 BYTES: Final = "BYTES"
 TARGET: Final = "x-amz-target"
 _OTHER_SERVICES: Final = ("secretsmanager", "kms", "ssm", "ecr")
-"""Services of moto whose operations a header names, too."""
+"""Services of moto whose operations are also named by a header."""
 _FIRST: Final = re.compile(r"\^/?([A-Za-z_]+)/")
 
 

@@ -67,7 +67,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The body ends after so many bytes, the announced length notwithstanding."""
+    """The body stops after so many bytes, whatever length was announced."""
 
     after: int
     reset: bool = False
@@ -90,19 +90,19 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Pad:
-    """The body is so many bytes longer than it should be, and says so in its length."""
+    """The body has so many extra bytes, and the length includes them."""
 
     count: int
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoreRange:
-    """The whole body though a range was asked for (200 in place of 206)."""
+    """The whole body for a range request (200 in place of 206)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShiftRange:
-    """Another range than the one asked for: moved by so many bytes, and labelled as such."""
+    """Another range than the requested one: moved by so many bytes, and labelled with the moved range."""
 
     by: int
 
@@ -111,7 +111,7 @@ Action = Answer | Change | Hang | Drop | Lose | Repeat | Cut | Stall | Flip | Pa
 
 
 class BadRule(UsageRefused):
-    """A fault rule that cannot be meant; says where in the rules and what is wrong there."""
+    """An invalid fault rule; with its position in the rules and the error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ class FaultRules:
     """The rules of one server. Each counts every request that it matches; the first that is due strikes."""
 
     def __init__(self, rules: Iterable[Rule] = (), *, why_never: Callable[[Rule], str] = _always) -> None:
-        """`why_never` says why a rule can match nothing on this server; BadRule for one that cannot."""
+        """`why_never` returns why a rule can never match on this server; BadRule for such a rule."""
         self._lock = threading.Lock()
         self._why_never = why_never
         self._tallies: list[Tally] = []
@@ -212,7 +212,7 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """Close the connection here, by a TCP reset if so said."""
+    """Close the connection here, by a TCP reset if requested."""
 
     reset: bool
 
@@ -246,7 +246,7 @@ def _until(chunks: Iterable[bytes], stop: int) -> Iterator[bytes]:
 
 
 def _with(step: Step, chunks: Iterable[bytes], at: int) -> Iterator[Step]:
-    """The body with one step put in at a place; never, when the body ends before it."""
+    """The body with one step inserted at a position; left out if the body is shorter."""
     for chunk in chunks:
         if 0 <= at < len(chunk):
             yield from (Send(chunk[:at]), step, Send(chunk[at:]))

@@ -17,7 +17,7 @@ SCALING: Final = 30.0
 
 
 class Components:
-    """`Components` of the world: one task for each component on which something is under way."""
+    """One task for each inference component that is changing."""
 
     def __init__(self, context: EmulatorContext, made_by: Instances) -> None:
         self._context = context

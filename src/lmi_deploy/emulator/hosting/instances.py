@@ -100,7 +100,7 @@ class HostingInstance:
 
 @dataclass(slots=True)
 class Instances:
-    """Starts and ends them. Everything that it waits for can be made to fail, hang or take long by a rule."""
+    """Starts and stops instances. A fault rule can make each step fail, hang or take long."""
 
     context: EmulatorContext
     layer: ContainerFiles
@@ -111,7 +111,9 @@ class Instances:
     async def start(
         self, place: InstanceLocation, variant: Row, *, role: str, started: float
     ) -> HostingInstance:
-        """An instance that answers /ping, asked for at `started`; HostingFailed with the reason, and nothing left."""
+        """An instance that answers /ping, requested at `started`; HostingFailed with the reason, after everything is
+        removed.
+        """
         name = f"i-{secrets.token_hex(8)}"
         root = self.root / place.region / place.endpoint / f"{place.variant}-{name}"
         instance = HostingInstance(place, name, root)
@@ -156,7 +158,7 @@ class Instances:
             raise slow_download(uri, limit) from exc
 
     async def _healthy(self, instance: HostingInstance, params: Mapping[str, Any], layout: Layout) -> None:
-        """Start it, start it again when it ends, until it answers or the time is over."""
+        """Start it, restart it when it exits, until it answers or the time is over."""
         if self.runtime.servers is None:
             return
         limit = params.get("ContainerStartupHealthCheckTimeoutInSeconds", STARTUP_LIMIT)
@@ -205,7 +207,7 @@ class Instances:
         )
 
     async def _ship(self, instance: HostingInstance) -> None:
-        """Container output to its log stream, line by line, as long as the instance lives."""
+        """Copy container output to its log stream, line by line, as long as the instance runs."""
         servers = self.runtime.servers
         if servers is None or self._is_silenced(instance):
             return

@@ -8,7 +8,7 @@ from typing import Final
 from lmi_deploy.emulator.context import Credentials, EmulatorContext
 
 NOWHERE: Final = "http://127.0.0.1:9"
-"""An address that nobody answers at."""
+"""An address at which no server listens."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ class TrafficStep:
 
 
 def shifts(guard: Row | None, instances: int) -> Iterator[TrafficStep]:
-    """All at once, canary, linear or rolling, as the deployment policy says."""
+    """All at once, canary, linear or rolling, by the deployment policy."""
     if guard and "RollingUpdatePolicy" in guard:
         policy = guard["RollingUpdatePolicy"]
         yield from _linear(policy["MaximumBatchSize"], instances, policy["WaitIntervalInSeconds"])

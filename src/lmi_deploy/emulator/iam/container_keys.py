@@ -1,4 +1,4 @@
-"""The address at which a container gets the keys of its role, as the SDKs ask for them; no variable holds a key."""
+"""The address at which a container gets the keys of its role, as the SDKs request them; no variable holds a key."""
 
 from __future__ import annotations
 

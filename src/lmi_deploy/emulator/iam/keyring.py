@@ -31,7 +31,7 @@ class KeyPair:
 
 
 def new_key() -> KeyPair:
-    """Of the length that AWS's have, and so that nobody takes it for one of AWS's."""
+    """As long as AWS's keys, and recognizable as not from AWS."""
     letters = "".join(secrets.choice(_LETTERS) for _ in range(12))
     return KeyPair(f"EMULATOR{letters}", secrets.token_urlsafe(30))
 
@@ -57,7 +57,7 @@ class OwnKeys:
 
     @property
     def displayed(self) -> KeyPair | None:
-        """What clients are told; None where they have the outside server's key already."""
+        """The key that is shown to clients; None if they already have the outside server's key."""
         return self.key if self.outside is None or self.is_given else None
 
     @property

@@ -20,7 +20,7 @@ class Request:
     context: Mapping[str, str] = field(default_factory=dict)
     """Condition keys in lower case, and their values; several values of one key are parted by newlines."""
     refusal: str = ""
-    """What is said where it is not allowed, if not the usual."""
+    """The message if it is not allowed, if it differs from the usual one."""
 
 
 def read_document(text: str | Mapping[str, Any]) -> Document:

@@ -14,7 +14,7 @@ from lmi_deploy.emulator.iam.policy_evaluation import Document, Request, allows,
 OPERATION: Final = "SimulatePrincipalPolicy"
 _PAGE: Final = 100
 _OF_ANY_KEYS: Final = ":user/moto"
-"""Who the caller is, by moto's STS, with keys of nobody: they may do anything unless rights are enforced."""
+"""The caller, by moto's STS, with unknown keys: everything is allowed unless permissions are enforced."""
 _EVERYTHING: Final[Document] = {"Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]}
 Form = Mapping[str, str]
 

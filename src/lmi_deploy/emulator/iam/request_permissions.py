@@ -131,7 +131,7 @@ def _bucket_action(sent: SignedRequest) -> str:
 
 
 def _resource(sent: SignedRequest) -> str:
-    """What a JSON service is asked about: a secret, or everything."""
+    """The resource of a request to a JSON service: a secret, or everything."""
     if sent.service != "secretsmanager":
         return "*"
     try:

@@ -25,7 +25,7 @@ _PLACE: Final = re.compile(r"(?<![\w.-])/opt/ml(?![\w-])")
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """As it was asked for; `hosts` are its machines' names, in their order."""
+    """A job as requested; `hosts` are the names of its machines, in order."""
 
     region: str
     name: str
@@ -118,7 +118,7 @@ class JobContainerFiles:
 
 
 def relative_to(prefix: str, key: str) -> str:
-    """Where an object lies below the input's folder; `prefix` is a folder, a file, or how names begin."""
+    """The path of an object below the input's folder; `prefix` is a folder, a file, or the start of names."""
     if key == prefix:
         return PurePosixPath(key).name
     if prefix.endswith("/") or key.startswith(f"{prefix}/"):
@@ -141,12 +141,12 @@ def write_configs(root: Path, job: Job, host: str) -> None:
 
 
 def localized(root: Path, text: str) -> str:
-    """`text` with every place under /opt/ml as the place here that stands for it."""
+    """`text` with every path under /opt/ml replaced by the local path for it."""
     return _PLACE.sub(lambda _: str(inside(root, "/opt/ml")), text)
 
 
 def exit_message(roots: Sequence[Path]) -> str:
-    """What the containers left to be told, all of it together, one kilobyte at most."""
+    """The exit messages of the containers, joined, one kilobyte at most."""
     paths = [inside(root, MESSAGE) for root in roots]
     content = b"".join(path.read_bytes() for path in paths if path.is_file())
     try:

@@ -48,7 +48,7 @@ class Host:
 
 @dataclass(slots=True)
 class Hosts:
-    """Starts and ends them. Without an image nothing runs, and every process is taken to have ended well."""
+    """Starts and stops hosts. Without an image nothing runs, and every process counts as successful."""
 
     context: EmulatorContext
     layer: JobContainerFiles
@@ -71,7 +71,7 @@ class Hosts:
             await asyncio.to_thread(self.image.unpack, host.root)
 
     async def run(self, host: Host) -> int:
-        """The container's exit code, as Docker tells it."""
+        """The container's exit code, as Docker reports it."""
         await apply_faults(self.context, host.call("start"))
         if self.image is None:
             return 0
@@ -143,7 +143,7 @@ async def _end(process: asyncio.subprocess.Process, grace: float) -> None:
         process.terminate()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), grace)
-    # It leads a session of its own: whatever it started ends with it.
+    # It leads its own session: its child processes are killed with it.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

@@ -1,4 +1,4 @@
-"""What stands for a job's container image on this machine: a Python environment of its own, and its variables."""
+"""The local substitute for a job's container image: a separate Python environment, and its variables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class JobImage:
     reach: NetworkAccess
 
     def unpack(self, root: Path) -> None:
-        """An environment of its own, in which stays what the job installs. Blocks."""
+        """Create a separate environment, in which the packages that the job installs stay. Blocks."""
         for place in ("tmp", "root", "work"):
             (root / place).mkdir(exist_ok=True)
         folder = root / "env"

@@ -43,7 +43,7 @@ class JobController:
         self._tasks.cancel((region, name))
 
     def resume(self) -> None:
-        """After a restart: the machines of a job are gone, and it with them."""
+        """After a restart: the machines of a job no longer exist, so the job is over."""
         self._hosts.sweep()
         for key in self._records.all():
             match self._row(key)["status"]:
@@ -75,7 +75,7 @@ class JobController:
             ended = JobResult("Failed", exc.reason)
         except asyncio.CancelledError:
             if self._row(key)["status"] != "Stopping":
-                raise  # the emulator ends, not the job
+                raise  # the emulator stops, not the job
             ended = JobResult("Stopped")
         await asyncio.gather(*(self._hosts.end(host) for host in hosts))
         await asyncio.gather(*(self._hosts.collect(host) for host in hosts))

@@ -26,7 +26,7 @@ DEFAULT_LIMIT: Final = 900.0
 
 @dataclass(slots=True)
 class Queue:
-    """Requests that are answered later; those not answered when the emulator ends are lost, as their containers are."""
+    """Requests that are answered later; unanswered ones are lost when the emulator stops, as are their containers."""
 
     runtime: RuntimeApi
     objects: ObjectSource

@@ -58,7 +58,7 @@ class RuntimeApi:
         )
 
     async def stream(self, region: str, requested: Invocation, request: web.Request) -> web.StreamResponse:
-        """Parts as the container sends them; what goes wrong later is an event of the stream."""
+        """Parts as the container sends them; a later error is an event of the stream."""
         await self.routes.wait_for_restart(region, requested.params)
         variant, instance = self.routes.choose(region, requested.params)
         if instance.port is None:
@@ -74,7 +74,7 @@ class RuntimeApi:
         return response
 
     async def _opened(self, instance: HostingInstance, requested: Invocation) -> aiohttp.ClientResponse:
-        """The container's answer as soon as it begins; ModelError when it begins badly."""
+        """The container's response as soon as it begins; ModelError if its head is an error."""
         try:
             given = await self.context.clock.limited(LIMIT, self._matching_fault(instance))
             if given is not None:

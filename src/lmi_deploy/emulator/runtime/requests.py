@@ -64,7 +64,7 @@ def _typed(member: Any, text: str) -> Any:
 
 
 def container_headers(params: Mapping[str, Any]) -> dict[str, str]:
-    """What the container is told of them."""
+    """The headers for the container."""
     names = {
         "ContentType": "Content-Type",
         "Accept": "Accept",

@@ -1,4 +1,4 @@
-"""How many instances variants are to have, and with what weight: asked for by clients and by autoscaling."""
+"""The number of instances and the weight of variants, as set by clients and by autoscaling."""
 
 from __future__ import annotations
 

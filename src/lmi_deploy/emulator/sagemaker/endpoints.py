@@ -1,4 +1,4 @@
-"""CreateEndpoint and its kin: what is accepted, and what is told. What then happens is hosting's."""
+"""CreateEndpoint and related operations: validation and responses. `hosting` carries out the changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CreateModel and its kin. A model is refused here for what SageMaker looks at before it takes one."""
+"""CreateModel and related operations. A model is refused here for what SageMaker checks before it accepts one."""
 
 from __future__ import annotations
 

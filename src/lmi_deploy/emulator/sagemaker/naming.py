@@ -77,7 +77,7 @@ def require_new(context: EmulatorContext, request: ApiRequest, kind: Kind, name:
 
 
 def require_new_job(context: EmulatorContext, request: ApiRequest, kind: Kind, name: str) -> str:
-    """As `require_new`; for jobs it is said otherwise."""
+    """As `require_new`; jobs have another message."""
     arn = arn_of(context, request.region, kind, name)
     if _is_taken(context, request, kind, arn):
         raise ApiError(
@@ -93,7 +93,7 @@ def _is_taken(context: EmulatorContext, request: ApiRequest, kind: Kind, arn: st
 
 
 def by_arn(context: EmulatorContext, arn: str) -> tuple[Kind, str, str, Row] | None:
-    """The kind, region, name and record of whatever has this ARN."""
+    """The kind, region, name and record of the resource with this ARN."""
     for kind in KINDS:
         for region in context.store.regions(kind.table):
             for name, row in context.table(kind.table, region).rows():

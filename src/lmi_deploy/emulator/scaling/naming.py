@@ -16,7 +16,7 @@ NAMED: Final = ("ServiceNamespace", "ResourceId", "ScalableDimension")
 
 
 def name_of(params: Mapping[str, Any]) -> str:
-    """A target's name; a policy's begins with it."""
+    """A target's name; the name of its policy starts with it."""
     return ":".join(params[key] for key in NAMED)
 
 

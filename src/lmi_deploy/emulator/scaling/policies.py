@@ -1,4 +1,4 @@
-"""PutScalingPolicy and its kin. A target tracking policy has two alarms, made and deleted with it."""
+"""PutScalingPolicy and related operations. A target tracking policy has two alarms, created and deleted with it."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Variant:
 
     @property
     def is_settled(self) -> bool:
-        """In service with what was asked for, so that it can be asked for something else."""
+        """In service with the requested settings, so that it can be changed again."""
         return bool(self._row["status"] == "InService" and self._target_row["count"] == self.desired)
 
     @property

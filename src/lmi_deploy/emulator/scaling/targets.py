@@ -1,4 +1,4 @@
-"""RegisterScalableTarget and its kin."""
+"""RegisterScalableTarget and related operations."""
 
 from __future__ import annotations
 

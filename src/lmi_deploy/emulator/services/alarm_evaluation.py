@@ -1,4 +1,4 @@
-"""What an alarm says of its metric at a moment."""
+"""The state of an alarm at a moment, from its metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""moto in this process: IAM, STS, S3 and whatever else it serves well enough, called as a WSGI application."""
+"""moto in this process: IAM, STS, S3 and the other services that it emulates well enough, called as a WSGI
+application.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ class Moto:
 
         # moto reads a bucket's policy without its conditions: "deny what comes without TLS" would deny everything.
         FakeBucket.get_permission = _unjudged  # type: ignore[assignment]
-        # moto keeps every instance of every model for a page of its own: of each object that was ever stored.
+        # moto keeps every instance of every model for its dashboard page: one for each object that was ever stored.
         BaseModel.__new__ = _untracked  # type: ignore[method-assign, assignment]
         default_user_config["iam"]["load_aws_managed_policies"] = True
         self._app: WsgiApp = DomainDispatcherApplication(create_backend_app)
@@ -44,7 +46,7 @@ class Moto:
             self._folder.load()
 
     async def respond(self, request: web.Request, service: str) -> web.StreamResponse:
-        """What it changed is on disk, where a folder was given, before the answer leaves."""
+        """The changes are on disk, if a folder was given, before the response is sent."""
         body = await request.read()
         environ = _environ(request, body)
         status, headers, content = await asyncio.get_running_loop().run_in_executor(

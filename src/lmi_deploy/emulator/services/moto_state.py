@@ -44,7 +44,7 @@ def dumped(value: Any) -> bytes:
 
 
 def loaded(content: bytes, origin: str, known: Mapping[str, Any] | None = None) -> Any:
-    """`known` are AWS's own policies; Refused where it is no document of ours."""
+    """`known` are AWS's own policies; Refused if it is not a document that the emulator wrote."""
     head, _, blobs = content.partition(b"\n")
     try:
         found = json.loads(head)
@@ -68,7 +68,7 @@ def dumped_backend(backend: Any) -> bytes:
 
 
 def restore_backend(backend: Any, content: bytes, origin: str) -> None:
-    """Into a fresh backend, whose own dictionaries know what they make of a key that is not there."""
+    """Into a new backend, whose own dictionaries handle missing keys."""
     known = getattr(backend, "managed_policies", {})
     state = loaded(content, origin, known)
     if "managed_policies" in state:
@@ -107,7 +107,7 @@ class _Writer:
         if type(value) is tuple:
             return {"tuple": [self.node(item) for item in value]}
         if id(value) not in self._numbers:
-            # A state made by the way must live as long as its number.
+            # A temporary state object must exist as long as its number.
             self._alive.append(value)
             number = self._numbers[id(value)] = len(self.objects)
             self.objects.append(None)
@@ -185,7 +185,7 @@ class _Reader:
         return self._created[number]
 
     def _make(self, number: int, description: Mapping[str, Any]) -> None:
-        """Known by its number before its parts are read: they may refer to it."""
+        """Registered by its number before its parts are read: they may refer to it."""
         if "class" in description:
             self._instance(number, description)
         elif "aws" in description:

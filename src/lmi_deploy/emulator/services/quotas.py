@@ -100,7 +100,7 @@ def _in_jobs(context: EmulatorContext, region: str) -> Counter[str]:
 
 
 def name_of(quota: str) -> str:
-    """A quota is known here by the instance type, if it is for endpoints, else by its name."""
+    """A quota for endpoints is identified by its instance type, any other by its name."""
     return quota if " for " in quota else f"{quota} for endpoint usage"
 
 

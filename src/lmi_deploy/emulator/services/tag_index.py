@@ -1,4 +1,4 @@
-"""What the tagging API knows of SageMaker's resources: their tags as they were some seconds ago.
+"""The tagging API's view of SageMaker's resources: their tags as they were some seconds ago.
 
 It lags behind changes and deletions alike: AWS users find new resources missing and deleted ones listed, for more
 than 20 minutes (https://github.com/aws/aws-cli/issues/4173) and more than an hour

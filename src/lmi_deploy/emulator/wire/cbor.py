@@ -71,7 +71,7 @@ def _read(raw: bytes, at: int) -> tuple[Any, int]:
         return _items(raw, at, number)
     if major == 5:
         return _pairs(raw, at, number)
-    # The only tag of the protocol is a time; shapes say what it is, so its number will do.
+    # The only tag of the protocol is a time; the shape of the field gives its type, so the tag's number is ignored.
     return _read(raw, at)
 
 

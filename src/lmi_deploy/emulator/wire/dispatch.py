@@ -34,7 +34,7 @@ ExternalService = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class ApiOperation:
-    """An operation as it was asked for, in whichever protocol."""
+    """A requested operation, in any of the protocols."""
 
     service: str
     operation: str

@@ -1,4 +1,4 @@
-"""Is a request signed by who it says? Version 4 in header and query, Version 2 in the query of S3's presigned URLs."""
+"""Check who signed a request: Version 4 in header and query, Version 2 in the query of S3's presigned URLs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def require_signed(
 ) -> None:
     """ApiError unless the head is signed with `secret`, at about this moment.
 
-    `body` is None where the head itself says what the body is (`is_declared`); `require_body` looks at that.
+    `body` is None where the head itself declares the body's hash (`is_declared`); `require_body` checks that.
     """
     if signature.form == "version 2":
         _require_version_2(wire, signature, secret, now)
@@ -52,7 +52,7 @@ def require_signed(
 
 
 def is_declared(wire: SignableRequest, signature: Signature) -> bool:
-    """Whether what is signed of the body stands in the head."""
+    """Whether the head contains the signed hash of the body."""
     is_of_s3 = signature.service in ("s3", "s3express")
     return signature.form == "version 2" or is_of_s3 or bool(wire.header(DECLARED))
 
@@ -112,7 +112,7 @@ def _signing_key(signature: Signature, secret: str) -> bytes:
 
 
 def _require_covered(wire: SignableRequest, signature: Signature) -> None:
-    """The host and every `x-amz-` header must be signed: what is not could be somebody else's."""
+    """The host and every `x-amz-` header must be signed: an unsigned one could come from an attacker."""
     left_out = {name for name in wire.names() if name.startswith("x-amz-")} | {"host"}
     left_out -= set(signature.signed)
     if left_out:
