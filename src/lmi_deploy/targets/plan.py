@@ -1,4 +1,4 @@
-"""What differs between a spec and the world, as a plan; one file a place."""
+"""The difference between a spec and the observed state, as a plan; one file per target."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BOOTSTRAP = (MakeBucket,)
 
 
 def diff(spec: Spec, artifact: Artifact, observed: Observed, inventory: Inventory) -> Plan:
-    """The actions that make the world what `spec` says; none when it is so already."""
+    """The actions that turn the observed state into what `spec` says; none if it already is."""
     match spec.place, observed, inventory:
         case LocalPlace(), LocalObserved(), LocalInventory():
             return local_plan.diff(spec, artifact, observed, inventory)
@@ -44,7 +44,7 @@ def diff(spec: Spec, artifact: Artifact, observed: Observed, inventory: Inventor
 
 
 def next_placement(spec: Spec, artifact: Artifact, plan: Plan, inventory: Inventory) -> Inventory | None:
-    """What is held, with the placement to avoid that could not be had; None where no other is left to try."""
+    """The inventory, with the unavailable placement marked as one to avoid; None if no other is left to try."""
     match inventory:
         case LocalInventory():
             return None
@@ -120,7 +120,7 @@ def probe_action(spec: Spec, artifact: Artifact) -> Action:
 
 
 def generation(spec: Spec, artifact: Artifact, plan: Plan, observed: Observed, *, since: str) -> Generation:
-    """What serves once the plan is carried out."""
+    """The generation that is current once the plan is carried out."""
     match spec.place, observed:
         case LocalPlace(), _:
             return local_plan.generation(spec, artifact, since=since)

@@ -1,4 +1,4 @@
-"""Is a deployment what its record says: in step, drifted, absent, starting, or failed and why; one file a place."""
+"""Compare a deployment with its record: in sync, drifted, absent, starting, or failed and why; one file per target."""
 
 from __future__ import annotations
 

@@ -31,16 +31,16 @@ class Target(Protocol):
         """Its record alone, which is cheaper than a look at all of it."""
 
     def confirm(self, observed: Observed) -> Observed:
-        """With each thing looked at where it lies, not in a search that lags: for a plan that changes something."""
+        """With each resource looked up directly, not in a search that lags: for a plan that changes something."""
 
     def observe_all(self, ref: DeploymentRef) -> Observed:
-        """The same, and whatever a teardown must know beside it, each thing looked at where it lies."""
+        """The same, plus everything that a teardown needs, each resource looked up directly."""
 
     def inventory(self, spec: Spec, hub: Hub) -> Inventory:
         """What is there already around the deployment: reads only."""
 
     def with_prices(self, spec: Spec, inventory: Inventory) -> Inventory:
-        """With what it costs: asked only of a plan that changes something."""
+        """With its cost: requested only for a plan that changes something."""
 
     def list_known(self) -> tuple[DeploymentRef, ...]:
         """Every deployment that can be found here."""

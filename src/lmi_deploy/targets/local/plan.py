@@ -45,7 +45,7 @@ def server_name(spec: Spec, artifact: Artifact) -> str:
 
 
 def diff(spec: Spec, artifact: Artifact, observed: LocalObserved, inventory: LocalInventory) -> Plan:
-    """Refuses nothing: whatever lies in a deployment's own folder is ours."""
+    """Refuses nothing: everything in a deployment's own folder belongs to lmi."""
     desired = server_name(spec, artifact)
     actions: tuple[Action, ...] = ()
     if observed.serving != desired:
@@ -72,7 +72,7 @@ def teardown(observed: LocalObserved) -> Plan:
 
 
 def wait_plan(observed: LocalObserved, *, timeout: int | None) -> tuple[Plan, Generation | None]:
-    """The end of an `up` whose server is on its way: the wait, the proof, the address, and the old generation's end."""
+    """The last part of an `up` whose server is starting: wait, probe, switch the address, stop the old generation."""
     pending = observed.record.coming if observed.record else None
     probe = probe_of(pending.summary) if pending else None
     owner = _server(observed, observed.serving)
@@ -162,7 +162,7 @@ def _usable(observed: LocalObserved, desired: str, port: int | None) -> bool:
 def _sweep(
     observed: LocalObserved, *, keep_server: str | None, keep_artifact: str | None
 ) -> Iterator[Action]:
-    """What is there and no longer wanted. A server that is gone leaves a folder, which goes the same way."""
+    """What exists and is no longer desired. The folder that a stopped server leaves is removed the same way."""
     for server in observed.servers:
         if server.server != keep_server:
             yield StopServer(server=server.server)
@@ -176,7 +176,7 @@ def _server(observed: LocalObserved, name: str | None) -> ObservedServer | None:
 
 
 def _current(observed: LocalObserved) -> Generation | None:
-    """The generation that serves, as its record tells of it."""
+    """The current generation, from its record."""
     return observed.record.current if observed.record and observed.serving else None
 
 

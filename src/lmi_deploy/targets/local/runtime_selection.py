@@ -25,7 +25,7 @@ RUNS: Final[Mapping[str, tuple[Engine, ...]]] = {
 
 
 def runtime_of(recipe: Recipe, available: AvailableRuntimes) -> RuntimeName:
-    """The one that the recipe names, else the best at hand that runs its engine. Raises Unresolvable."""
+    """The runtime that the recipe names, else the best available one that runs its engine. Raises Unresolvable."""
     requested = recipe.endpoint.runtime
     if requested == "auto":
         return _best(recipe.engine, available)

@@ -45,7 +45,7 @@ class Cost:
 
 
 def job_cost(place: SageMakerPlace, inventory: CloudInventory) -> Cost | None:
-    """Of the transfer job; None where nobody could tell, or there is none."""
+    """Cost of the transfer job; None if the price is unknown, or there is no job."""
     if place.job is None or inventory.job_price is None:
         return None
     count = place.job.count
@@ -62,7 +62,7 @@ def generation_cost(generation: Generation, price: Price | None) -> Cost | None:
 
 
 def cost_of(place: SageMakerPlace, placement: Placement, prices: Mapping[str, Price]) -> Cost | None:
-    """None where nobody could tell the price."""
+    """None if the price is unknown."""
     price = prices.get(placement.instance)
     if price is None:
         return None

@@ -14,7 +14,7 @@ from lmi_deploy.planning.timeouts import MOST, STARTUP_TIMEOUT, startup_timeout,
 
 GIB = 1 << 30
 DEFAULT_VOLUME_GB = 30
-"""What SageMaker attaches where nothing is asked for and the instance has no disk of its own."""
+"""What SageMaker attaches if no volume size is given and the instance has no local disk."""
 _HEADROOM = 1.1
 _EXTRA_GB = 10
 """What a chosen volume has beside the weights: temporary files, caches of compiled kernels, logs."""

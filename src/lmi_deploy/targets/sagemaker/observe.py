@@ -1,4 +1,4 @@
-"""A deployment on SageMaker as it is: found by its tags, judged ours or not, with what its bucket holds."""
+"""The observed state of a deployment on SageMaker: found by tags, ownership checked, with the content of its bucket."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ BucketServicesOf = Callable[[Cloud, str], BucketServices | None]
 def observe(
     ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf, *, own_tags: bool = False
 ) -> CloudObserved:
-    """As few requests as tell it: a deployment in step is told by six.
+    """As few requests as possible: six for a deployment that is in sync.
 
-    With `own_tags` the endpoint's tags are read from SageMaker itself, and not from the tag search, which lags.
+    With `own_tags` the endpoint's tags are read from SageMaker itself, not from the tag search, which lags.
     """
     endpoint = cloud.hosting.endpoint(ref.name)
     searched = cloud.tagged.of(ref.name)
@@ -104,7 +104,7 @@ def observe_all(ref: DeploymentRef, cloud: Cloud, depot_of: BucketServicesOf) ->
 
 
 def confirm(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
-    """With what is there in truth. The tag search lags behind: each thing is asked for where it lies."""
+    """The actual state. The tag search lags: each resource is looked up directly."""
     resources, foreign, tags = _owned_resources(
         observed.ref.name, observed.endpoint, observed.resources, cloud, own_tags=True
     )
@@ -123,7 +123,7 @@ def _is_stale(resources: tuple[Resource, ...], record: Record | None) -> bool:
 
 
 def check_expiry(observed: CloudObserved, now: datetime) -> CloudObserved:
-    """With what the endpoint's tag says of its end."""
+    """With the expiry time from the endpoint's tag."""
     expires = next((r.tag(TAG_EXPIRES) for r in observed.resources if r.kind == "endpoint"), "")
     return replace(observed, expires=expires, expired=is_expired(expires, now))
 
@@ -133,7 +133,7 @@ def _owned_resources(
 ) -> tuple[tuple[Resource, ...], str, Pairs]:
     """What carries our tag; why the endpoint of this name is not ours where it is not, and its tags then."""
     if endpoint is None:
-        # What the tag search still remembers of an endpoint that is gone.
+        # What the tag search still returns for a deleted endpoint.
         return tuple(resource for resource in found if resource.kind != "endpoint"), "", ()
     if not own_tags and any(resource.kind == "endpoint" for resource in found):
         return found, "", ()
@@ -169,7 +169,7 @@ def _stored(name: str, bucket_services: BucketServices | None) -> dict[str, dict
 
 
 def _confirmed(observed: CloudObserved, cloud: Cloud) -> Iterator[Resource]:
-    """What is there in truth: of what the tags tell, and of what the record says was begun."""
+    """What actually exists: of the resources found by tags, and of those that the record says were started."""
     yield from (r for r in observed.resources if r.kind == "endpoint")
     for kind, name in sorted(
         {(r.kind, r.name) for r in observed.resources} | recorded_names(observed.record)

@@ -1,4 +1,4 @@
-"""The roles that a recipe names, or leaves to us; `lmi iam` says how they are made."""
+"""The roles that a recipe names, or leaves to lmi; `lmi iam` shows how to create them."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def _of_endpoint(endpoint: ObservedEndpoint, record: Record | None) -> tuple[Dep
 
 
 def unattended(observed: CloudObserved) -> str:
-    """Why nobody looks after it any more, so that `lmi gc` may take it away; empty where somebody does."""
+    """Why the deployment counts as abandoned, so that `lmi gc` may delete it; empty if it does not."""
     if observed.endpoint is not None:
         return f"expired at {observed.expires}" if observed.expired else ""
     if running := [job.name for job in observed.jobs if job.is_running]:
@@ -113,7 +113,7 @@ def _in_service(endpoint: ObservedEndpoint, record: Record | None) -> tuple[Depl
     if record.current is None:
         return "drifted", "it serves, but the `lmi up` that made it did not finish; `lmi up` settles it"
     if record.current.server != endpoint.config:
-        # What an update that was rolled back leaves: AWS goes on telling why.
+        # After an update that was rolled back AWS keeps reporting its reason.
         why = f" ({endpoint.reason})" if endpoint.reason else ""
         return "drifted", f"{endpoint.config} serves, the record says {record.current.server}{why}"
     if why := failed_update_reason(endpoint, record):
@@ -122,7 +122,7 @@ def _in_service(endpoint: ObservedEndpoint, record: Record | None) -> tuple[Depl
 
 
 def failed_update_reason(endpoint: ObservedEndpoint, record: Record) -> str:
-    """What the last `up` was bringing, and why it does not serve; empty where it does, or nothing was on its way."""
+    """What the last `up` was deploying, and why it does not serve; empty if it does, or nothing was in progress."""
     pending = record.coming
     if pending is None or pending.server == endpoint.config or endpoint.status in SETTLING:
         return ""

@@ -44,7 +44,7 @@ BUCKET_TAGS = {"lmi:purpose": "weights and artifacts", "lmi:version": __version_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SageMakerTarget:
-    """`cloud` opens a region (empty: the one of AWS's own chain), `depot` a bucket; None where there is none."""
+    """`cloud` opens a region (empty: the default of AWS's own chain), `depot` a bucket; None if it does not exist."""
 
     cloud: Callable[[str], Cloud]
     depot: Callable[[Cloud, str], BucketServices | None]
@@ -54,7 +54,7 @@ class SageMakerTarget:
     job_files: JobFiles
 
     def list_known(self) -> tuple[DeploymentRef, ...]:
-        """Those that were brought up from this machine: no network is asked."""
+        """Those that were deployed from this machine: without a network request."""
         return self.remembered.all()
 
     def observe(self, ref: DeploymentRef) -> CloudObserved:
@@ -65,7 +65,7 @@ class SageMakerTarget:
         return sagemaker_observe.with_weights(self.observe(ref), self._opened(ref), self.depot)
 
     def read_record(self, ref: DeploymentRef) -> Record | None:
-        """Where the bucket is known or the account's own; else the endpoint's tags tell it."""
+        """From the given bucket or the account's own; else the endpoint's tags name it."""
         cloud = self._opened(ref)
         bucket_services = self.depot(
             cloud, ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region)
@@ -252,7 +252,7 @@ class SageMakerTarget:
 
 
 def _call(done: Callable[P, None], *args: P.args, **named: P.kwargs) -> Steps:
-    """One request, and nothing to tell of it."""
+    """One request, without events."""
     yield from ()
     done(*args, **named)
     return "done"

@@ -22,15 +22,15 @@ from lmi_deploy.targets.sagemaker.plan.generations import resource_names
 
 
 def teardown(observed: CloudObserved, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
-    """The endpoint first, which costs money; then what only it needed. Nothing that does not carry our tag.
+    """The endpoint first, because it costs money; then its other resources. Nothing without our tag is deleted.
 
-    `purge` names weights that nobody else uses; with `logs` what the containers printed goes, too.
+    `purge` names weights that no other deployment uses; with `logs` the containers' logs are deleted, too.
     """
     actions = tuple(_teardown_actions(observed))
     if logs and observed.log_group and not observed.not_owned_reason:
         actions += (DeleteLogs(group=observed.log_group),)
     actions += tuple(DeleteWeights(weights=name) for name in purge)
-    # Taking away is itself recorded: whatever is done, a record is there by its end.
+    # The teardown itself is recorded: before anything is deleted, a record exists that says so.
     if observed.bucket and (actions or observed.record is not None):
         actions += (RemoveDeployment(name=observed.ref.name),)
     return Plan(deployment=observed.ref.name, actions=actions)

@@ -24,7 +24,7 @@ class Policy:
 
     @property
     def rights(self) -> tuple[Permission, ...]:
-        """For whoever asks IAM whether a principal has them."""
+        """Used to ask IAM whether a principal has them."""
         return tuple(right for statement in self.grants for right in statement.rights)
 
     @property
@@ -61,7 +61,7 @@ class Policies:
 
 
 def policies(spec: Spec, *, prefix: str = "") -> Policies:
-    """For a spec of target sagemaker; with a prefix, for all deployments like it whose names begin so."""
+    """For a spec of target sagemaker; with a prefix, for all similar deployments whose names start with it."""
     arns, job = Arns(spec, prefix), spec.cloud.job
     return Policies(
         deployer=Policy(grants=tuple(deployer(spec, arns))),
@@ -72,7 +72,7 @@ def policies(spec: Spec, *, prefix: str = "") -> Policies:
 
 
 def _trust(account: str) -> dict[str, Any]:
-    """Only for endpoints and jobs of this account: nobody else's SageMaker acts through the role."""
+    """Only for endpoints and jobs of this account: SageMaker of another account cannot use the role."""
     statement = {
         "Effect": "Allow",
         "Principal": {"Service": SERVICE},

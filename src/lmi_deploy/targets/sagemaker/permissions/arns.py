@@ -17,7 +17,7 @@ _DIGEST = "?" * 10
 
 @dataclass(frozen=True, slots=True)
 class Arns:
-    """With a prefix, those of all deployments whose names begin with it, and of every model."""
+    """With a prefix, those of all deployments whose names start with it, and of every model."""
 
     spec: Spec
     prefix: str = ""
@@ -78,7 +78,7 @@ class Arns:
 
     @property
     def weights(self) -> tuple[str, str]:
-        """Prefixes of the model's weights and manifests, whatever its commit."""
+        """Prefixes of the model's weights and manifests, for any commit."""
         label = "" if self.prefix else weights_of(self.spec).partition("/")[0] + "/"
         return f"weights/{label}", f"manifests/{label}"
 
@@ -104,7 +104,7 @@ class Arns:
         return self.of("logs", f"log-group:/aws/sagemaker/Endpoints/{self.name}")
 
     def repository(self, image: str) -> str:
-        """Of an image; all there are where its address does not tell."""
+        """The repository of an image; all repositories if its address does not name one."""
         found = repository_of(image)
         if found is None:
             return "*"

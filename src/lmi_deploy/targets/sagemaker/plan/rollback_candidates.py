@@ -17,7 +17,7 @@ def earlier(observed: CloudObserved) -> tuple[Generation, ...]:
 
 
 def lacks(generation: Generation, observed: CloudObserved) -> str:
-    """Which of its resources is gone, without which nothing goes back to it; empty where none is."""
+    """Which of its resources is missing, so that a rollback to it is impossible; empty if none is."""
     if generation.server not in existing(observed, "endpoint-config"):
         return f"its endpoint config {generation.server} is gone"
     model = str(generation.summary.get(MODEL, ""))
@@ -25,9 +25,9 @@ def lacks(generation: Generation, observed: CloudObserved) -> str:
 
 
 def chosen_generation(observed: CloudObserved, to: int | str = 0) -> Generation:
-    """The one with this number or this endpoint config. 0: a way back that was broken off, else the first possible.
+    """The one with this number or this endpoint config. 0: an interrupted rollback, else the first possible one.
 
-    NotFound where the record keeps no such generation, or a part of it is gone.
+    NotFound if the record contains no such generation, or a part of it is deleted.
     """
     if not to:
         return _default(observed)
@@ -52,7 +52,7 @@ def _default(observed: CloudObserved) -> Generation:
     record = observed.record
     present = existing(observed, "endpoint-config")
     if record and record.coming and record.coming.server in present & {g.server for g in record.generations}:
-        return record.coming  # the way back was begun before, and broken off
+        return record.coming  # an earlier rollback was interrupted
     possible = [generation for generation in earlier(observed) if not lacks(generation, observed)]
     if not possible:
         raise NotFound(

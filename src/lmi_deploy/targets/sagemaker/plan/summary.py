@@ -1,4 +1,4 @@
-"""What is told of a deployment on SageMaker: before it is agreed to, and in its record."""
+"""The summary of a deployment on SageMaker: shown before the user agrees, and stored in its record."""
 
 from __future__ import annotations
 

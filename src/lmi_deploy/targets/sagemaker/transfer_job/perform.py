@@ -33,9 +33,9 @@ from lmi_deploy.targets.target import Outcome
 JobFiles = Callable[[], Mapping[str, bytes]]
 """What the job needs of us, by file name: `start.py` and the wheels."""
 RESOURCES: Final = "/opt/ml/config/resourceconfig.json"
-"""Where SageMaker tells an instance who it is (CreateProcessingJob, developer guide)."""
+"""Where SageMaker describes the cluster to an instance (CreateProcessingJob, developer guide)."""
 _MEMORY: Final = 1_000_000_000
-"""Bytes that a job's instance may take: they have plenty, and nobody beside it."""
+"""Bytes of memory that a job's instance may use: it has plenty, and runs nothing else."""
 _LAST: Final = 30
 _GRACE: Final = 1800
 """Seconds beyond the job's own limit, for its machines to come and go."""
@@ -103,7 +103,9 @@ class TransferJobs:
         return replace(settings, inputs=inputs, command=start)
 
     def _packed(self, job: str) -> str:
-        """The prefix of what runs. Each job has its own, which goes with it: nobody else's is ever in its way."""
+        """The prefix of the program's package. Each job has its own, which is deleted with it, so jobs do not
+        interfere.
+        """
         prefix = f"{job_prefix(job)}lmi/"
         for name, content in self.job_files().items():
             self.depot.store.put(prefix + name, content)
@@ -164,7 +166,9 @@ def clear_job(store: ObjectStore, job: str) -> None:
 
 
 def clear_jobs(store: ObjectStore, deployment: str) -> None:
-    """The same of every job of a deployment, by the form of their names: another one's may begin alike."""
+    """The same for every job of a deployment, by the form of their names: another deployment's name may start the
+    same.
+    """
     _clear(
         store, f"{deployment}-", re.compile(rf"{re.escape(JOBS + deployment)}-[0-9a-f]{{10}}(-\d{{1,3}})?/")
     )

@@ -22,7 +22,7 @@ _SHARE: Final = 100_000_000_000
 """Bytes for each instance: some four minutes at the 400 MB/s that one brings (docs/performance.md)."""
 _MOST: Final = 8
 _VOLUME_GB: Final = 30
-"""Nothing is staged: the least that holds the program."""
+"""Nothing is staged: the minimum size that holds the program."""
 _SLOWEST: Final = 50_000_000
 """Bytes a second and instance below which the job is given up."""
 _LEAST_TIME: Final = 1800
@@ -50,7 +50,7 @@ def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPla
 
 
 def unreachable_reason(recipe: Recipe, hub: str) -> str:
-    """Why a job cannot be told of this address; empty where it can."""
+    """Why a job cannot use this address; empty if it can."""
     parts = urlsplit(hub)
     if parts.username or parts.password or parts.query:
         return "holds a password, which no job is handed"

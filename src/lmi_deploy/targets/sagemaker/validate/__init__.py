@@ -17,7 +17,7 @@ _RULES = (*devices.RULES, *images.RULES, *network.RULES, *counts.RULES, *transfe
 
 
 def validate(recipe: Recipe) -> Iterator[Issue]:
-    """Everything that speaks against deploying this recipe on SageMaker; nothing for another target."""
+    """Every reason not to deploy this recipe on SageMaker; nothing for another target."""
     if recipe.endpoint.target == "sagemaker":
         for rule in _RULES:
             yield from rule(recipe)

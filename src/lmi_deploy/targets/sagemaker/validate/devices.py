@@ -19,7 +19,7 @@ _LADDER = (
     "ml.inf2.48xlarge",
     "ml.trn1.32xlarge",
 )
-"""What is proposed where the family at hand has nothing large enough; cheapest first."""
+"""What is suggested if the chosen family has nothing large enough; cheapest first."""
 
 
 def in_words(machine: Instance) -> str:
@@ -106,7 +106,7 @@ def _larger(machine: Instance, degree: int) -> Instance | None:
 
 
 def _volume(recipe: Recipe) -> Iterator[Issue]:
-    """In a mixed list the size holds for those that take one."""
+    """In a mixed list the size applies to the types that take a volume."""
     machines = chosen(recipe)
     if recipe.endpoint.volume_gb is None or not machines:
         return

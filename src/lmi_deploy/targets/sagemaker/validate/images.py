@@ -21,7 +21,7 @@ _ANY_REGION = "us-east-1"
 
 
 def image_of(recipe: Recipe, region: str) -> str:
-    """The recipe's own, else AWS's for engine, version and region. Raises Unresolvable where there is none."""
+    """The recipe's own, else AWS's for engine, version and region. Raises Unresolvable if there is none."""
     if recipe.container.image:
         return recipe.container.image
     return images.image(engine(recipe.engine).family, recipe.container.version or "", region).uri
@@ -36,7 +36,7 @@ def host_of(recipe: Recipe, image: str, machine: Instance) -> str:
 
 
 def cuda_of(image: str) -> str:
-    """The version that the tag tells; empty where it tells none."""
+    """The version in the tag; empty if it contains none."""
     return images.cuda(image.rpartition(":")[2])
 
 
@@ -100,7 +100,7 @@ def _hardware(recipe: Recipe) -> Iterator[Issue]:
 
 
 def _unsupported_devices(recipe: Recipe, machine: Instance) -> str:
-    """What of the machine the image is not made for, where the engine itself would not mind."""
+    """Devices of the instance that the image does not support, although the engine itself would."""
     if recipe.engine == "custom" and machine.kind in ("neuron", "gaudi"):
         return in_words(machine)
     minded = recipe.engine == "vllm" and machine.kind != "gpu"
@@ -126,7 +126,7 @@ def _old_gpus(recipe: Recipe) -> Iterator[Issue]:
 
 
 def _host(recipe: Recipe) -> Iterator[Issue]:
-    """In a list of instances the host image holds for those that have its devices."""
+    """In a list of instances the host image applies to those that have its devices."""
     engine, machines = recipe.container.host_ami, chosen(recipe)
     if engine is None or not machines:
         return

@@ -1,4 +1,4 @@
-"""What a container that is cut off the network cannot do."""
+"""What a container without network access cannot do."""
 
 from __future__ import annotations
 
