@@ -18,13 +18,13 @@ FORGIVEN: Final = timedelta(minutes=15)
 
 
 class ClockSkew:
-    """How far the service's clock is from ours, once it has said so."""
+    """The difference between the service's clock and ours, once a response has shown it."""
 
     def __init__(self) -> None:
         self.offset = timedelta(0)
 
     def learn(self, date: str, now: datetime, least: timedelta) -> bool:
-        """From the Date header of its answer; False where that says nothing new, or tells of less than `least`."""
+        """From the Date header of a response; False if that gives nothing new, or a difference below `least`."""
         try:
             other = parsedate_to_datetime(date)
         except ValueError:
@@ -42,7 +42,7 @@ class ClockSkew:
         client.meta.events.register(f"before-sign.{service}", self._sign_with_offset)
 
     def _choose(self, signature_version: Any, signing_name: str, **_: Any) -> str | None:
-        # Only where a shift is known: every other request is signed exactly as botocore would.
+        # Only if a difference is known: every other request is signed exactly as by botocore.
         if not self.offset or signature_version not in _SCHEMES:
             return None
         return _scheme("s3v4" if signing_name == "s3" else signature_version)

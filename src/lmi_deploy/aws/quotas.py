@@ -10,7 +10,7 @@ from lmi_deploy.ports.quotas import ServiceQuota
 
 
 class AwsQuotas:
-    """The list is read to the instance that is asked for, and no page twice."""
+    """The list is read up to the requested instance, and no page twice."""
 
     def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "service-quotas")

@@ -49,9 +49,9 @@ class RetryingClient:
         explain: Callable[[AwsError], LmiError],
         needs: str = "",
     ) -> dict[str, Any]:
-        """The answer of `call`, a method of boto3's client, or the LmiError that ends it.
+        """The response of `call`, a method of boto3's client, or the LmiError of its failure.
 
-        It has `needs`, and all that is read of it (`response_fields`).
+        The response contains `needs`, and all fields that lmi reads of it (`response_fields`).
         """
         from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
@@ -88,7 +88,7 @@ class RetryingClient:
         self.clock.sleep(_random.uniform(longest / 2, longest))
 
     def learn_skew(self, error: AwsError, least: timedelta = timedelta(0)) -> bool:
-        """Whether the answer told the service's time, by which requests are signed from now on."""
+        """Whether the response contained the service's time; later requests are signed with it."""
         clock_skew = self.clients.skew
         if not clock_skew.learn(error.headers.get("date", ""), self.clock.now(), least):
             return False
@@ -122,7 +122,7 @@ class _Attempts:
         return self._line.clients.api
 
     def failed(self, exc: Exception, api: Any) -> None:
-        """Wait as long as is due, or raise what ends the call."""
+        """Wait before the next attempt, or raise the error of the call."""
         failure = credential_error(exc)
         if failure is not None:
             raise failure from exc

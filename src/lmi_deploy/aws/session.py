@@ -12,11 +12,11 @@ from lmi_deploy.errors import NoCredentials, UsageRefused
 from lmi_deploy.errors.url_credentials import is_http_address
 
 SessionFactory = Callable[[], Any]
-"""A fresh boto3 session each time: it reads the credentials anew."""
+"""A new boto3 session each time: it reads the credentials again."""
 
 
 Watch = Callable[[str, str], None]
-"""Told of every request before it leaves, tries included: the service and the operation, as AWS names them."""
+"""Called before every request, including retries: with the service and the operation, as AWS names them."""
 
 
 def aws_session(*, profile: str = "", region: str = "", watch: Watch | None = None) -> SessionFactory:
@@ -35,7 +35,7 @@ def aws_session(*, profile: str = "", region: str = "", watch: Watch | None = No
 
 
 class SharedSession:
-    """One session for all clients: a role is assumed, and a second factor asked for, once. A SessionFactory."""
+    """One session for all clients: a role is assumed, and a second factor requested, once. A SessionFactory."""
 
     def __init__(self, make: SessionFactory) -> None:
         self._make = make
@@ -46,7 +46,7 @@ class SharedSession:
         return self.renew(None)
 
     def renew(self, stale: Any) -> Any:
-        """The session, which is not `stale`, whose credentials have expired."""
+        """A session in place of `stale`, whose credentials have expired."""
         with self._lock:
             if self._session is stale:
                 self._session = self._make()
@@ -54,7 +54,7 @@ class SharedSession:
 
 
 def fresh_session(factory: SessionFactory, stale: Any) -> Any:
-    """A session with credentials read anew, in the place of `stale`."""
+    """A session with refreshed credentials, in place of `stale`."""
     return factory.renew(stale) if isinstance(factory, SharedSession) else factory()
 
 
@@ -79,7 +79,7 @@ def credentials_explained() -> Iterator[None]:
             raise
         raise failure from exc
     except ValueError as exc:
-        if not str(exc).startswith("Invalid endpoint"):  # botocore has no class of its own for it
+        if not str(exc).startswith("Invalid endpoint"):  # botocore has no exception class for it
             raise
         raise _no_address("AWS_ENDPOINT_URL") from None
 

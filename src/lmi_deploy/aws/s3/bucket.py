@@ -14,7 +14,7 @@ _OLD_NAMESPACE: Final = "us-east-1"
 
 
 def exists(calls: S3Calls) -> bool:
-    """Before a byte moves: ours, and in our region. False where there is none of that name."""
+    """Checked before any transfer: it is ours, and in our region. False if there is no bucket of this name."""
     try:
         response = calls("head_bucket")
     except NotFound:
@@ -52,7 +52,7 @@ def _take_back(calls: S3Calls, why: BaseException) -> None:
 
 
 def upload_rule_advice(calls: S3Calls) -> str:
-    """Empty, too, where the rules may not be read: then it is somebody else's to see to."""
+    """Also empty if the rules may not be read: then another administrator manages them."""
     try:
         rules = calls("get_bucket_lifecycle_configuration").get("Rules", [])
     except NotFound:
@@ -63,7 +63,7 @@ def upload_rule_advice(calls: S3Calls) -> str:
 
 
 def _create(calls: S3Calls) -> bool:
-    """False where somebody else of our account was faster."""
+    """False if another process of our account created it first."""
     region = calls.clients.region
     parameters: dict[str, Any] = {}
     if region != _OLD_NAMESPACE:

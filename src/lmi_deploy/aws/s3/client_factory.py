@@ -77,8 +77,9 @@ def _prepare(client: Any) -> None:
 
 
 def _leave_payload_unsigned(request: Any, **_: Any) -> None:
-    # The CRC32 that came with the payload protects it, and TLS does; a sha256 of it would buy nothing. botocore
-    # decides so itself where it made the checksum; here it is told of ours. It asks the profile first, and for TLS.
+    # The CRC32 that is sent with the payload protects it, and so does TLS; a sha256 of it would add nothing. botocore
+    # decides so itself if it computed the checksum; here ours is declared to it. It checks the profile first, and for
+    # TLS.
     if "x-amz-checksum-crc32" in request.headers:
         own = {"in": "header", "name": "x-amz-checksum-crc32", "algorithm": "crc32"}
         request.context["checksum"] = {**request.context.get("checksum", {}), "request_algorithm": own}
@@ -100,7 +101,8 @@ def _stay_in_region(context: dict[str, Any], **_: Any) -> None:
 
 
 def _send_small_bodies_at_once(params: dict[str, Any], **_: Any) -> None:
-    # botocore asks before it sends any body ("Expect: 100-continue"): worth it for a part, not for 100 KB.
+    # botocore waits for the server's consent before it sends any body ("Expect: 100-continue"): worth it for a part,
+    # not for 100 KB.
     if "Expect" in params["headers"] and _length(params["body"]) <= _SMALL:
         del params["headers"]["Expect"]
 

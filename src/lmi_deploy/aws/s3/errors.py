@@ -72,7 +72,7 @@ class PreconditionFailed(Conflict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3CallContext:
-    """What was asked of which bucket."""
+    """The bucket and object of a request."""
 
     call: str
     bucket: str
@@ -97,7 +97,7 @@ class S3CallContext:
 
 
 def explain(aws_error: AwsError, subject: S3CallContext) -> LmiError:
-    """The error that ends the call."""
+    """The error that the call raises."""
     error = refused_credentials(aws_error.code)
     if error is not None:
         return error
@@ -144,7 +144,7 @@ def _denied(error: AwsError, subject: S3CallContext) -> LmiError:
     action, resource = error.action or subject.action, error.resource or subject.resource
     bucket_of = f"or s3://{subject.bucket} does not belong to account {subject.owner}"
     if subject.call == "head_object":
-        # Without the right to list, S3 says 403 of an object that is not there.
+        # Without permission to list, S3 answers 403 for an object that does not exist.
         bucket_of = (
             f"or {bucket_of[3:]}; an absent object also looks like this without s3:ListBucket on the bucket"
         )

@@ -17,7 +17,7 @@ _RECORD: Final = "record.json"
 
 
 def deployment_prefix(name: str) -> str:
-    """Where everything of a deployment's history lies; UsageRefused for what is no name."""
+    """The prefix of a deployment's history; UsageRefused for an invalid name."""
     if error := name_error(name):
         raise UsageRefused(f"{name}: not a deployment's name", hint=error)
     return f"{DEPLOYMENTS}{name}/"
@@ -37,7 +37,7 @@ class BucketRecords:
         return tuple(sorted(name for name in found if not name_error(name)))
 
     def read(self, name: str) -> Record | None:
-        """The record; None where there is none, or one that cannot be read (`unreadable_reason` says why)."""
+        """The record; None if there is none, or if it cannot be read (`unreadable_reason` says why)."""
         try:
             return self.open(name)[0]
         except ValueError:
@@ -64,7 +64,7 @@ class BucketRecords:
         return BucketJournal(self._store, ref)
 
     def open(self, name: str) -> tuple[Record | None, StoredObject | None]:
-        """The record and the version of it that was read; ValueError where it is none."""
+        """The record and the version of it that was read; ValueError if it is not valid."""
         found = self._store.get(self.key(name))
         if found is None:
             return None, None
@@ -104,7 +104,7 @@ class BucketRecords:
 
 
 class BucketJournal:
-    """The port Journal over the bucket. Its user holds the deployment's lock; a second writer is refused anyway."""
+    """The port Journal over the bucket. The caller holds the deployment's lock; a second writer is refused anyway."""
 
     def __init__(self, store: ObjectStore, ref: DeploymentRef) -> None:
         self._records = BucketRecords(store)
@@ -114,7 +114,7 @@ class BucketJournal:
         self._change(lambda record: intended(record, action))
 
     def complete(self, action: Action, outcome: str) -> None:
-        # Where the record is gone, the action was its removal.
+        # If the record no longer exists, the action was its removal.
         self._change(lambda record: finished(record, action, outcome), make=False)
 
     def set_pending(self, generation: Generation) -> None:

@@ -93,7 +93,7 @@ def copy_at_once(
 
 
 def unfinished_copies(calls: S3Calls, key: str, size: int) -> tuple[UnfinishedCopy, ...]:
-    """Uploads for the key that nobody completed, the one to go on with first: it has the most of our parts."""
+    """Incomplete uploads for the key, the best one to resume first: it has the most of our parts."""
     required = {number: last - first + 1 for number, first, last in _spans_of(calls, size)}
     found = [upload for upload in multipart.uploads(calls, key) if upload.key == key]
     started = [UnfinishedCopy(upload, _uploaded_parts(calls, upload, required)) for upload in found]
@@ -101,7 +101,7 @@ def unfinished_copies(calls: S3Calls, key: str, size: int) -> tuple[UnfinishedCo
 
 
 def _uploaded_parts(calls: S3Calls, upload: MultipartUpload, required: Mapping[int, int]) -> dict[int, Part]:
-    """None where one of its parts was cut otherwise, or has no CRC32: that upload is somebody else's."""
+    """None if one of its parts has another size, or no CRC32: then another program created that upload."""
     try:
         parts = {part.number: part for part in multipart.parts(calls, upload)}
     except NotFound:
@@ -116,7 +116,7 @@ def copy_in_parts(
     """All of `origin` becomes the object of the upload. Its parts stay where the same command can go on with them."""
     try:
         of_source = _checksum_of_source(calls, origin)
-        # Of a version that has no CRC32 nobody could tell whether parts that lie there are of it, too.
+        # Without a CRC32 of the source version it is unknown whether existing parts are of it, too.
         existing = started.parts if of_source or not origin.etag else {}
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             spans = _spans_of(calls, origin.size)
@@ -134,7 +134,7 @@ def copy_in_parts(
 
 
 def give_up(calls: S3Calls, upload: MultipartUpload) -> None:
-    """What cannot be aborted now is found by `lmi gc`."""
+    """`lmi gc` finds what cannot be aborted now."""
     with suppress(LmiError):
         multipart.abort(calls, upload)
 
@@ -158,7 +158,7 @@ def _copy_part(
 
 
 def _agreed(origin: CopyOrigin, chunks: Sequence[Part], of_source: str) -> str:
-    """The checksum of the whole, by the source and by the parts, as far as each is known."""
+    """The checksum of the whole, from the source and from the parts, as far as each is known."""
     of_parts = ""
     if all(chunk.crc32 for chunk in chunks):
         of_parts = crc32_joined((chunk.crc32, chunk.size) for chunk in chunks)

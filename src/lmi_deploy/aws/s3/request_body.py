@@ -8,7 +8,7 @@ _STEP: Final = 1 << 20
 
 
 class RequestBody:
-    """What http.client reads in 16 KiB steps goes out in larger ones: whatever is asked for, up to 1 MiB is given."""
+    """http.client reads in steps of 16 KiB; this returns up to 1 MiB whatever size it requests."""
 
     def __init__(self, content: memoryview) -> None:
         self._content = content.cast("B")

@@ -23,7 +23,7 @@ class Sha256Cache:
         self._known = dict(_lines(file))
 
     def sha256(self, store: ObjectStore, found: StoredObject) -> str:
-        """Streamed, whatever the size; Conflict where the object is replaced meanwhile."""
+        """Streamed, for any size; Conflict if the object is replaced in the meantime."""
         mark = f"{mask_urls(store.where)} {store.bucket} {found.key} {found.size} {found.etag}"
         known = self._known.get(mark)
         if known is None:

@@ -35,7 +35,7 @@ def model_request(settings: ModelSettings) -> dict[str, Any]:
 
 
 def model_settings(response: Mapping[str, Any]) -> ModelSettings:
-    """Of DescribeModel's answer. A form that we never send reads back as what equals none of ours."""
+    """From DescribeModel's response. A form that lmi never sends is read as a value that equals none of ours."""
     container = response.get("PrimaryContainer") or {}
     return ModelSettings(
         role=str(response.get("ExecutionRoleArn", "")),
@@ -73,7 +73,7 @@ def endpoint_config_request(settings: EndpointConfigSettings) -> dict[str, Any]:
 
 
 def endpoint_config_settings(response: Mapping[str, Any]) -> EndpointConfigSettings:
-    """Of DescribeEndpointConfig's answer; several variants, or one of another name, equal none of ours."""
+    """From DescribeEndpointConfig's response; several variants, or one of another name, equal none of ours."""
     variants = response.get("ProductionVariants") or ()
     first: Mapping[str, Any] = variants[0] if variants else {}
     own = len(variants) == 1 and first.get("VariantName") == VARIANT
@@ -90,7 +90,7 @@ def endpoint_config_settings(response: Mapping[str, Any]) -> EndpointConfigSetti
 
 
 def endpoint_config_models(response: Mapping[str, Any]) -> tuple[str, ...]:
-    """Of DescribeEndpointConfig's answer. A variant of inference components names no model of its own."""
+    """From DescribeEndpointConfig's response. A variant for inference components names no model."""
     variants = (
         *(response.get("ProductionVariants") or ()),
         *(response.get("ShadowProductionVariants") or ()),
@@ -119,7 +119,7 @@ def observed_endpoint(response: Mapping[str, Any]) -> ObservedEndpoint:
 
 
 def moment(time: Any) -> str:
-    """ISO 8601; empty where the answer tells none."""
+    """ISO 8601; empty if the response contains none."""
     return str(time.isoformat()) if time is not None else ""
 
 

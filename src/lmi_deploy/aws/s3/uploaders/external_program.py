@@ -19,7 +19,7 @@ from lmi_deploy.errors import AccessError, LmiError, NotFound, TransferFailed
 OUT: Final = "stdout"
 _TICK: Final = 0.2
 _SHUTDOWN_TIMEOUT: Final = 5.0
-"""Seconds for the last lines of a program that is gone; somebody else may hold its streams open."""
+"""Seconds for the last lines of a program that has exited; another process may hold its streams open."""
 _FROM_OUTSIDE: Final = (
     "HOME",
     "HTTPS_PROXY",
@@ -67,7 +67,9 @@ class ExternalProgram:
     code: int = -1
 
     def output(self) -> Generator[OutputLine | None, None, None]:
-        """Its lines, None while it says nothing. Ends when both its streams do; closed, it kills it."""
+        """Its lines, None while it prints nothing. Stops when both its streams are closed; closing the generator
+        kills it.
+        """
         child = self._start()
         lines: queue.SimpleQueue[OutputLine | None] = queue.SimpleQueue()
         threads = [
@@ -143,7 +145,7 @@ def explain_denied(name: str, line: str, codes: Sequence[str]) -> LmiError | Non
 
 
 def failure(name: str, error: Sequence[str], *, code: int, count: int) -> LmiError:
-    """All that it said."""
+    """All its output."""
     how = f"was ended by signal {-code}" if code < 0 else f"ended with {code}"
     why = f": {error[0][:300]}" if error else ""
     return TransferFailed(
@@ -168,7 +170,7 @@ def _parse_lines(lines: queue.SimpleQueue[OutputLine | None]) -> Generator[Outpu
 
 
 def _exit_with_parent() -> None:
-    # kill -9 leaves us no time to end it; Linux does it for us then. Elsewhere it ends with what it is at.
+    # After kill -9 of lmi there is no time to stop it; Linux then does it. Elsewhere it finishes its current work.
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

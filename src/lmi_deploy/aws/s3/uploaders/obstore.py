@@ -59,7 +59,7 @@ class Obstore:
         if not self.present:
             raise NotInstalled("obstore", instead="; or weights.engine: own")
         lines = [json.dumps(self._order(loads, bucket)), *(_line(load) for load in loads)]
-        # -P: whatever lies in the folder that we are called in is not imported.
+        # -P: do not import modules from the current folder.
         argv = [sys.executable, "-P", "-m", _PROGRAM]
         outside = ExternalProgram(
             argv, kept_certificates(self._environ), "".join(f"{line}\n" for line in lines), _INSTALL
