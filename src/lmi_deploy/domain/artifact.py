@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from lmi_deploy.domain.java_properties import escape_value
 
 SLOT = "{{weights}}"
-"""Stands in serving.properties where the target writes the location of the weights."""
+"""The placeholder in serving.properties that the target replaces by the location of the weights."""
 
 
 @dataclass(frozen=True, slots=True)

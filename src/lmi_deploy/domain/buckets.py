@@ -12,16 +12,16 @@ RULE_ID = "lmi-incomplete-uploads"
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _DEFAULT = re.compile(rf"lmi-(\d{{12}})-[a-z0-9-]+{REGIONAL_SUFFIX}")
 _WEIGHTS = "weights/"
-"""All that is sent in parts lies under it."""
+"""All multipart uploads are under it."""
 
 
 def default_bucket(account: str, region: str) -> str:
-    """In the account's own namespace of the region: nobody else can have made a bucket of that name."""
+    """In the account's own namespace of the region: no other account can have created a bucket of that name."""
     return f"lmi-{account}-{region}{REGIONAL_SUFFIX}"
 
 
 def account_of(bucket: str) -> str:
-    """Whose default bucket it is; empty where the name is somebody's own choice."""
+    """The account of a default bucket; empty for a custom name."""
     found = _DEFAULT.fullmatch(bucket)
     return found[1] if found else ""
 
@@ -55,7 +55,7 @@ def tls_only_policy(bucket: str, partition: str) -> str:
 
 
 def with_upload_rule(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The lifecycle rules with one that ends uploads nobody completes; the same ones where such a rule is there."""
+    """The lifecycle rules plus one that aborts incomplete uploads; unchanged if such a rule exists."""
     if any(_ends_uploads(rule) for rule in rules):
         return rules
     own = {

@@ -99,7 +99,7 @@ def _load_bytes(value: Any, at: str) -> bytes:
 
 
 def _expect(kind: Any, value: Any, at: str) -> Any:
-    # JSON does not tell 1 from 1.0, and Python's bool is an int.
+    # JSON does not distinguish 1 from 1.0, and Python's bool is an int.
     if kind is float and type(value) is int:
         return float(value)
     if type(value) is not kind:

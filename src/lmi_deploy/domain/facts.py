@@ -1,4 +1,4 @@
-"""What was seen before anything is decided: reads only, as values."""
+"""The facts collected before any decision: values from read-only requests."""
 
 from __future__ import annotations
 
@@ -66,8 +66,9 @@ class AvailableRuntimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudFacts:
-    """Target sagemaker: who asks, and where. `bucket` is the default one of account and region, whether or not it is
-    there already."""
+    """Target sagemaker: the caller and the region. `bucket` is the default one of account and region, whether or not
+    it exists.
+    """
 
     account: str
     partition: str

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InferenceRequest:
-    """A prompt (or several), a chat when `system` is set or `chat` asks for one, or a whole body as it is."""
+    """A prompt (or several), a chat if `system` or `chat` is set, or a raw body."""
 
     prompt: str = ""
     system: str = ""
@@ -26,7 +26,7 @@ class HttpRequest:
     body: bytes
     headers: tuple[tuple[str, str], ...]
     stream: bool = False
-    """Whether the answer is wanted in pieces: SageMaker has a call of its own for that."""
+    """Whether the response is requested in pieces: SageMaker has a separate operation for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class ResponseHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A decoded part of an answer: text to show, tokens that it stands for, and how generation ended."""
+    """A decoded part of a response: text to show, its number of tokens, and why generation stopped."""
 
     text: str = ""
     tokens: int = 0

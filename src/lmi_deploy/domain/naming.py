@@ -47,7 +47,7 @@ def name_error(name: str) -> str:
 
 
 def prefix_error(prefix: str, name: str) -> str:
-    """Why `prefix` cannot stand for names such as `name`, or an empty string."""
+    """Why `prefix` does not fit names such as `name`, or an empty string."""
     if not NAME.fullmatch(prefix.removesuffix("-")):
         return "use lower case letters, digits and single dashes between them, such as team-a-"
     if not name.startswith(prefix):

@@ -1,7 +1,7 @@
-"""What the user wrote, checked and typed. It may say `auto` or leave things out; a Spec may not.
+"""What the user wrote, checked and typed. It may contain `auto` or leave keys out; a Spec may not.
 
-The declaration with the words for people (errors, JSON Schema, reference page) is `decide/declaration`; a test
-holds the two to the same fields.
+The declaration with the texts for people (errors, JSON Schema, reference page) is in `recipe/model/declaration.py`; a
+test checks that both have the same fields.
 """
 
 from __future__ import annotations
@@ -84,7 +84,9 @@ class Container:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handler:
-    """At most one of `builtin` (a module of djl_python), `template` (one of ours) and `file` (the user's model.py)."""
+    """At most one of `builtin` (a module of djl_python), `template` (from lmi's `templates/`) and `file` (the user's
+    model.py).
+    """
 
     builtin: str | None = None
     template: str | None = None

@@ -40,7 +40,7 @@ def intended(record: Record, action: Action) -> Record:
 
 
 def finished(record: Record, action: Action, outcome: str) -> Record:
-    """It ended; the same action, begun before a crash, is kept once."""
+    """The action finished; the same action, started before a crash, is kept once."""
     started = _intent(action)
     kept = [intent for intent in record.intents if intent != started]
     return replace(record, intents=(*kept, replace(started, outcome=outcome)))
@@ -52,7 +52,9 @@ def expected(record: Record, generation: Generation) -> Record:
 
 
 def settled(record: Record, generation: Generation) -> Record:
-    """A generation serves now; the intents are history, but for what was made and is of no generation."""
+    """A generation is now current; the intents become history, except for created resources that belong to no
+    generation.
+    """
     others = [
         replace(known, summary=without_values(known.summary))
         for known in record.generations

@@ -1,4 +1,4 @@
-"""File names that came from somebody else: which of them may be written below a folder of ours."""
+"""File names from untrusted sources: which of them may be written below a local folder."""
 
 from __future__ import annotations
 

@@ -31,7 +31,9 @@ class ModelSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerSpec:
-    """`entry_point` is what the server is told; `template` names ours, None where the code is not ours."""
+    """`entry_point` is passed to the server; `template` is the name of lmi's template, None if the code is not from
+    lmi.
+    """
 
     entry_point: str
     template: str | None
@@ -67,7 +69,7 @@ class WeightsSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inputs:
-    """The user's own files, as bytes; empty where there is none."""
+    """The user's own files, as bytes; empty if there are none."""
 
     model_py: bytes
     requirements: bytes

@@ -15,7 +15,7 @@ class LocalPlace:
     host: str
     port: int
     device_memory: int
-    """Bytes that the model can live in: the accelerator's, else the machine's."""
+    """Bytes available to the model: of the accelerator, else of the machine."""
     device: str
     startup_timeout: int
     """Seconds."""
@@ -31,7 +31,7 @@ class Placement:
 
     instance: str
     volume_gb: int
-    """0: the instance has a disk of its own, or SageMaker's default volume is large enough."""
+    """0: the instance has a local disk, or SageMaker's default volume is large enough."""
     host_ami: str
     """Empty: SageMaker's default."""
 
@@ -65,7 +65,7 @@ class SageMakerPlace:
     placements: tuple[Placement, ...]
     count: int
     environment: Pairs
-    """All that the container's environment holds, ours included, sorted by name."""
+    """The container's complete environment, lmi's variables included, sorted by name."""
     delivery: Delivery
     model_download: int
     """Seconds."""
@@ -79,7 +79,7 @@ class SageMakerPlace:
     tags: Pairs
     """The user's own."""
     ttl: int
-    """Seconds; 0: lives until it is taken down."""
+    """Seconds; 0: no expiry."""
     travel: Travel
     token_secret: str
     job: JobPlace | None = None

@@ -14,7 +14,7 @@ from lmi_deploy.domain.spec import ProbeSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MakeBucket:
-    """The account's default bucket: private, encrypted, tagged. Before the lock, which lies in it."""
+    """The account's default bucket: private, encrypted, tagged. Before the lock, which is stored in it."""
 
     bucket: str
     region: str
@@ -35,7 +35,7 @@ class PushWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunTransferJob:
-    """The same by a processing job near the bucket. What it is handed through the bucket is added when it starts."""
+    """The same by a processing job near the bucket. Its input in the bucket is added when it starts."""
 
     job: str
     weights: str
@@ -104,7 +104,7 @@ class RemoveScaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagEndpoint:
-    """Tags that differ from what is live: the user's, and the spec's digest."""
+    """Tags that differ from the live ones: the user's, and the spec's digest."""
 
     endpoint: str
     tags: Pairs
@@ -129,7 +129,7 @@ class SetExpiry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteEndpoint:
-    """Deleted and seen gone: from here on it costs nothing."""
+    """Delete it and wait until it is gone: from then on it costs nothing."""
 
     endpoint: str
 

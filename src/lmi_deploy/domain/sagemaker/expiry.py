@@ -1,4 +1,4 @@
-"""Until when a deployment may live: the text of its tag `lmi:expires-at`, and a time to live in words."""
+"""The expiry of a deployment: the text of its tag `lmi:expires-at`, and a time to live in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A transfer that runs inside AWS: what its instances are told, and who carries which file."""
+"""A transfer that runs inside AWS: the input of its instances, and which instance transfers which file."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ObservedJob:
 
 RUNNING: Final = frozenset({"InProgress", "Stopping"})
 UNREADABLE: Final = "unreadable"
-"""In place of a status, where nobody may ask for it."""
+"""In place of a status that may not be read."""
 
 
 def attempt_name(job: str, number: int) -> str:
@@ -69,12 +69,12 @@ def is_attempt(name: str, job: str) -> bool:
 
 
 def job_prefix(job: str) -> str:
-    """What a job is handed and what it notes; gone once its manifest is written."""
+    """The input and the notes of a job; deleted once its manifest is written."""
     return f"{JOBS}{job}/"
 
 
 def shard_key(job: str, number: int) -> str:
-    """Where one instance notes the files that it has brought, for whoever finishes last."""
+    """Where one instance lists the files that it has transferred, for the instance that finishes last."""
     return f"{job_prefix(job)}shards/{number}.json"
 
 
