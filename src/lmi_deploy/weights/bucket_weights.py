@@ -44,8 +44,9 @@ class BucketWeights:
     where: str
     advise: Callable[[], str] = lambda: ""
     served: Callable[[Container[str]], Mapping[str, str]] = lambda recorded: {}
-    """Weights that live endpoints serve from, by name, and whose deployment each endpoint is. It is told the
-    deployments whose record names weights."""
+    """Weights that live endpoints serve from, by name, with the deployment of each endpoint. The argument: the
+    deployments whose record names weights.
+    """
     carriers: Mapping[str, ExternalUploader] = field(default_factory=dict)
     """Outside engines, by what `weights.engine` calls them."""
     _completed: set[str] = field(default_factory=set)
@@ -99,7 +100,7 @@ class BucketWeights:
                 )
             )
         except IntegrityError:
-            # A disk may have changed what was right when it came: what this machine keeps is looked at again.
+            # The disk may have damaged a correct file since: files on this machine are checked again.
             if not (yield from hub.recheck(listing, files, key=key)):
                 raise
         return (
@@ -209,7 +210,7 @@ class BucketWeights:
         return _orphans(maintenance.orphans(self.store, before=before), self._unfinished(before))
 
     def clear(self, *, before: datetime) -> tuple[Orphan, ...]:
-        # The objects are judged first: by their uploads, too, which are gone afterwards.
+        # The objects are checked first: the check uses their uploads, too, which no longer exist afterwards.
         unfinished, uploads = self._unfinished(before), maintenance.orphans(self.store, before=before)
         maintenance.give_up(self.store, uploads)
         for one in unfinished:

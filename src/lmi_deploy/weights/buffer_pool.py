@@ -11,7 +11,7 @@ HUGE: Final = 2 << 20
 
 
 class PoolStopped(Exception):
-    """Somebody ended the transfer: whoever waits, waits no more."""
+    """The transfer was stopped: waiting workers return."""
 
 
 class Buffer:
@@ -81,6 +81,6 @@ def _allocate(size: int) -> memoryview:
         return memoryview(bytearray(size))
     pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANON)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with suppress(OSError):  # a kernel without them says so
+        with suppress(OSError):  # a kernel without them raises an error
             pages.madvise(mmap.MADV_HUGEPAGE)
     return memoryview(pages)

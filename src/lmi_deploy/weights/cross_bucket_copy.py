@@ -36,9 +36,9 @@ class CopyRoute:
 
 
 def copy_weights(name: str, *, route: CopyRoute, key: str) -> Generator[Event, None, Manifest]:
-    """Bring complete weights into another bucket under their own name, the manifest last.
+    """Copy complete weights into another bucket under the same name, the manifest last.
 
-    Each copy's size and checksum are held to the manifest; what lies there right is not copied again.
+    Size and checksum of each copy are compared with the manifest; correct existing files are not copied again.
     """
     manifest = read_manifest(route.origin, name)
     if manifest is None:

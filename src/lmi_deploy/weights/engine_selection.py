@@ -18,7 +18,7 @@ EngineSetting = Literal["auto", "own", "s5cmd", "obstore"]
 
 
 class EngineChoice(NamedTuple):
-    """`why` is empty where the recipe said it."""
+    """`why` is empty if the recipe names the engine."""
 
     engine: str
     why: str = ""
@@ -27,7 +27,7 @@ class EngineChoice(NamedTuple):
 def choose_engine(
     engine: EngineSetting | None, files: Sequence[FileEntry], *, is_local: bool, present: Collection[str]
 ) -> EngineChoice:
-    """`is_local`: the files lie on this machine. `present`: outside engines that are installed."""
+    """`is_local`: the files are on this machine. `present`: installed external engines."""
     if engine in (None, "auto"):
         return _fastest(files, present) if is_local else EngineChoice(OWN)
     if engine != OWN and not is_local:

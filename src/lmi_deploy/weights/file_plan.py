@@ -66,7 +66,9 @@ def _shortened(
     existing: StoredObject | None,
     other_location: Mapping[tuple[str, int], CopySource],
 ) -> UploadTask:
-    """A copy by S3 where the bytes are known to lie elsewhere; else what is there is hashed before it is sent again."""
+    """A copy inside S3 if the bytes exist in another place; else the existing object is hashed before it is sent
+    again.
+    """
     entry = task.entry
     known = other_location.get((entry.oid, entry.size)) or _at_its_source(context, entry)
     if known is not None:
@@ -129,7 +131,7 @@ def _by_key(uploads: Iterable[MultipartUpload]) -> dict[str, tuple[MultipartUplo
 
 
 def _copies_in_bucket(context: TransferContext) -> dict[tuple[str, int], CopySource]:
-    """Files of the same model that lie whole in the bucket, from other commits and selections, by their hash."""
+    """Complete files of the same model in the bucket, from other commits and selections, by their hash."""
     model = context.prefix.split("/")[1]
     return {
         (oid, file.size): CopySource(weights_prefix(manifest.name) + file.path, file)

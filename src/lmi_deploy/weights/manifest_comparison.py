@@ -13,7 +13,7 @@ AT_ONCE = 8
 
 
 def listed_weights(store: ObjectStore, name: str) -> tuple[Manifest | None, dict[str, StoredObject]]:
-    """The manifest, where there is one, and whatever lies under the prefix. Two calls."""
+    """The manifest, if there is one, and all objects under the prefix. Two calls."""
     manifest = read_manifest(store, name)
     return manifest, {stored.key: stored for stored in store.list(weights_prefix(name))}
 
@@ -21,9 +21,10 @@ def listed_weights(store: ObjectStore, name: str) -> tuple[Manifest | None, dict
 def compare_listing(
     store: ObjectStore, manifest: Manifest, listed: Mapping[str, StoredObject]
 ) -> tuple[IntegrityIssue, ...]:
-    """What is absent, too much, of another size, or replaced; sorted by path.
+    """What is missing, additional, of another size, or replaced; sorted by path.
 
-    An ETag that is not the manifest's is asked about: two pushes at once leave another version of the same bytes.
+    If an ETag differs from the manifest's, the object is checked: two simultaneous pushes leave another version of
+    the same bytes.
     """
     prefix = weights_prefix(manifest.name)
     files = {prefix + file.path: file for file in manifest.files}

@@ -1,4 +1,6 @@
-"""Manifests: what lies complete in a bucket. Written last, by a conditional write; without one there are no weights."""
+"""Manifests: the list of complete weights in a bucket. Written last, by a conditional write; without one there are no
+weights.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,12 @@ def as_bytes(manifest: Manifest) -> bytes:
 
 
 def _fields(one: Manifest | StoredFile) -> dict[str, Any]:
-    # Not dataclasses.asdict, which copies whatever it meets, deeply.
+    # Not dataclasses.asdict, which makes deep copies.
     return {field.name: getattr(one, field.name) for field in dataclasses.fields(one)}
 
 
 def parse_manifest(content: bytes, key: str) -> Manifest:
-    """Refused when a newer lmi wrote it, IntegrityError when nobody can have."""
+    """Refused if a newer lmi wrote it, IntegrityError if it is not a manifest."""
     try:
         found = json.loads(content)
         schema = int(found["schema"])
@@ -71,7 +73,9 @@ def manifests(store: ObjectStore, model: str = "") -> Iterator[Manifest]:
 
 
 def write_manifest(store: ObjectStore, manifest: Manifest) -> Manifest:
-    """The one that lies in the bucket now: ours, or that of somebody who pushed the same at the same time."""
+    """The manifest that is now in the bucket: ours, or that of another process that pushed the same at
+    the same time.
+    """
     key = manifest_key(manifest.name)
     try:
         store.put(key, as_bytes(manifest), if_absent=True)

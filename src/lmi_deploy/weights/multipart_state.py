@@ -34,7 +34,7 @@ class MultipartState:
         self._lock = threading.Lock()
 
     def hash_in_turn(self, span: Span, buffer: Buffer, crc: str) -> None:
-        """Line a part up, and hash what is next in line, unless somebody is at it."""
+        """Queue a part, and hash the parts that are next in order, unless another thread is doing it."""
         with self._lock:
             self._crcs[span.number] = (crc, span.size)
             if self.failed:
@@ -81,7 +81,7 @@ class MultipartState:
         return crc32_joined(self._crcs[number] for number in sorted(self._crcs))
 
     def abandon(self) -> bool:
-        """Let every buffer go; false where somebody was first."""
+        """Release every buffer; false if another thread was first."""
         with self._lock:
             first, self.failed = not self.failed, True
             filled, self._filled = self._filled, {}

@@ -21,11 +21,11 @@ from lmi_deploy.weights.single_put import stored_file
 from lmi_deploy.weights.upload_task import Job
 
 LOST = 3
-"""Readings that may lose their upload to somebody else's hands."""
+"""How often an upload may be lost to another process."""
 
 
 class LargeFile:
-    """`uploads` are those that somebody began for its key and did not complete: the fullest one goes on."""
+    """`uploads` are the incomplete ones for its key: the most complete one is resumed."""
 
     def __init__(
         self, entry: FileEntry, context: TransferContext, *, uploads: tuple[MultipartUpload, ...] = ()
@@ -103,7 +103,7 @@ class LargeFile:
                     store.abort(other)
 
     def _upload_missing(self, reading: MultipartState, missing: NotFound) -> None:
-        """Somebody completed or aborted our upload: another push of the same weights, which may be done with it."""
+        """Another process completed or aborted our upload: a push of the same weights, which may have finished."""
         if not reading.abandon():
             return
         self._ends.board.add(safe=-reading.safe)

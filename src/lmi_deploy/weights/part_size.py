@@ -11,7 +11,7 @@ MIB = 1 << 20
 LEAST, MOST, COUNT = 5 * MIB, 5 << 30, 10_000
 """S3: bytes of a part (but the last), and parts of an object."""
 USUAL = 8 * MIB
-"""Small, so that the same memory holds more of them: servers cap each connection, and more are open at once."""
+"""Small, so that the same memory contains more of them: servers limit each connection, and more are open at once."""
 SMALL = 8 * MIB
 """Below this a file goes in one piece."""
 LARGEST = MOST * COUNT

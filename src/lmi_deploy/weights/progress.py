@@ -1,4 +1,4 @@
-"""What a transfer tells about itself: bytes that are safe, files that are done, why it waits."""
+"""The progress of a transfer: bytes that are safe, files that are done, why it waits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class TransferProgress:
 
     total: int
     safe: int = 0
-    """Bytes that are in the bucket and right, as far as is known."""
+    """Bytes that are in the bucket and correct, as far as is known."""
     sent: int = 0
     """Bytes that this run sent there."""
     retries: int = 0

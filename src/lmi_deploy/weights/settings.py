@@ -19,7 +19,7 @@ class TransferSettings:
     memory: int = 256_000_000
     streams: int = 16
     lanes: int = 4
-    """Large files whose parts take turns: each file is hashed in order, so several keep several cores busy."""
+    """Large files whose parts alternate: each file is hashed in order, so several keep several cores busy."""
     resident: int = RESIDENT
 
     def buffers(self, buffer: int) -> int:
