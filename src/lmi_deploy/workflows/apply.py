@@ -13,7 +13,7 @@ from lmi_deploy.targets.target import Perform
 
 
 def apply(plan: Plan, perform: Perform, journal: Journal, clock: Clock) -> Iterator[Event]:
-    """Carry out the plan in its order; an error ends it where it happens, with everything before it recorded."""
+    """Carry out the plan in order; the first error stops it, and all actions before it are recorded."""
     for action in plan.actions:
         yield from _execute(action, perform, journal, clock)
 

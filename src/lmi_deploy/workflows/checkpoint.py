@@ -1,4 +1,4 @@
-"""What is known of a model's weights without downloading any: its config.json and the headers of its safetensors."""
+"""What is known of a model's weights without a download: its config.json and the headers of its safetensors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Unreadable(Exception):
 
 
 def read_checkpoint(model_id: str, revision: str, hub: Hub) -> Checkpoint:
-    """NotFound and AccessError where there is no such model; what is wrong with its files is `trouble`."""
+    """NotFound and AccessError if there is no such model; `trouble` describes errors in its files."""
     listing = hub.list_sizes(model_id) if isinstance(hub, ListsSizes) else hub.listing(model_id, revision)
     files = {entry.path: entry for entry in listing.files if "/" not in entry.path}
     try:

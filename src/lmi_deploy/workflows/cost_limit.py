@@ -1,4 +1,4 @@
-"""A bound on what a deployment may cost an hour, held before anything is made."""
+"""A limit on the hourly cost of a deployment, checked before anything is created."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lmi_deploy.workflows.deployment_plan import DeploymentPlan
 
 
 def is_free(deployment: DeploymentPlan) -> bool:
-    """Whether nobody bills for it: a price that nobody could tell is one all the same."""
+    """Whether it is not billed: an unknown price does not count as free."""
     return not isinstance(deployment.spec.place, SageMakerPlace)
 
 
@@ -79,7 +79,7 @@ def _serving_cost(deployment: DeploymentPlan, inventory: CloudInventory) -> floa
 def require_affordable_generation(
     generation: Generation, ref: DeploymentRef, deps: Dependencies, most: float | None
 ) -> str:
-    """What a generation costs an hour, in words; Refused where that may be more, or nobody can tell."""
+    """The hourly cost of a generation, in words; Refused if that may be above the limit, or is unknown."""
     price = deps.cloud(ref.region).prices.hourly(generation.instance) if generation.instance else None
     cost = generation_cost(generation, price)
     if most is not None and cost is None:

@@ -22,12 +22,14 @@ from lmi_deploy.workflows.running_costs import interrupted, remaining_cost
 
 _WAITS = (AwaitService, AwaitReady)
 _OBSERVED_ACTIONS = (AwaitReady, ProbeServer, TakeAddress)
-"""Target local: `lmi wait` knows these by what is there; a probe that was begun and not ended would mean silence."""
+"""Target local: `lmi wait` observes the state of these; a probe that was started and not finished would mean no
+response.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployOptions:
-    """`detach`: end once the server is on its way; `lmi wait` does the rest."""
+    """`detach`: return once the server is starting; `lmi wait` does the rest."""
 
     probe: bool = True
     detach: bool = False
@@ -95,7 +97,7 @@ class _Attempt:
         yield from apply(after, perform, journal, deps.clock)
 
     def _raise(self, plan: Plan, perform: Perform, journal: Journal) -> Generator[Event, None, bool]:
-        """Whether it ended before the wait for service, which was wished."""
+        """Whether it stopped before the wait for service, as requested."""
         waits = next((n for n, a in enumerate(plan.actions) if isinstance(a, _WAITS)), len(plan.actions))
         now, later = plan.actions[:waits], plan.actions[waits:]
         yield from apply(replace(plan, actions=now), perform, journal, self.deps.clock)
@@ -117,7 +119,9 @@ class _Attempt:
 
     @property
     def _probe_failed(self) -> bool:
-        """Whether it serves what nobody asked yet: an earlier `up` ended before it did, and this one has no probe."""
+        """Whether the current generation was never probed: an earlier `up` stopped before, and this one
+        has no probe.
+        """
         record = self.case.observed.record
         probed = any(isinstance(action, PROBES) for action in self.case.plan.actions)
         return self.case.plan.empty or (not probed and record is not None and record.coming is not None)
@@ -136,7 +140,7 @@ class _Attempt:
         return replace(deployed, took=self.took or known)
 
     def _observed(self) -> Observed | None:
-        """The world after trouble; None where it cannot be looked at either."""
+        """The observed state after an error; None if it cannot be read either."""
         try:
             return self._target.observe(self.case.ref)
         except LmiError:

@@ -31,9 +31,9 @@ _STOPPING = (DeleteEndpoint, StopServer)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TeardownScope:
-    """How far it goes: `purge` takes weights that nobody else uses, `logs` what the containers printed.
+    """How much is deleted: `purge` includes weights that no other deployment uses, `logs` the containers' logs.
 
-    `unattended`: only what has expired or was left by an interrupted run, which is looked at again under the lock.
+    `unattended`: only what has expired or was left by an interrupted run; this is checked again under the lock.
     """
 
     purge: bool = False
@@ -48,13 +48,13 @@ class TeardownPlan:
     extent: TeardownScope
     notices: tuple[str, ...] = ()
     recorded: bool = True
-    """False: the bucket is gone, and lock and record with it."""
+    """False: the bucket is deleted, and lock and record with it."""
     created: str = ""
-    """When the endpoint was made, which tells it from a later one of its name."""
+    """When the endpoint was created; distinguishes it from a later one of its name."""
 
 
 def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None = None) -> TeardownPlan:
-    """What would be taken away; an empty plan when there is nothing. Refused where what is there is not ours."""
+    """What would be deleted; an empty plan if there is nothing. Refused if the existing resources are not ours."""
     scope = scope or TeardownScope()
     observed = deps.targets[ref.target].observe_all(ref)
     if scope.unattended and not unattended(observed):
@@ -140,7 +140,7 @@ def _require_same(shown: TeardownPlan, found: TeardownPlan) -> None:
 
 
 def _kept_notices(observed: Observed, scope: TeardownScope) -> TeardownPlan:
-    """Somebody wants it after all: it was extended, or brought up again."""
+    """The deployment is in use after all: it was extended, or deployed again."""
     until = f" until {observed.expires}" if isinstance(observed, CloudObserved) and observed.expires else ""
     notice = f"{observed.ref.name} stays: it may live{until or ' on'}"
     plan = Plan(deployment=observed.ref.name, actions=())
@@ -174,7 +174,7 @@ def _remove(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
 
 
 def _is_last(action: Action) -> bool:
-    """The record tells what is left; it goes when nothing is."""
+    """The record lists what is left; it is deleted when nothing is."""
     return isinstance(action, RemoveDeployment)
 
 

@@ -1,4 +1,4 @@
-"""Does a model fit: what a recipe or a command line asks, put to `sizing`."""
+"""Check whether a model fits: passes the question of a recipe or a command line to `sizing`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SEEN_BY_TORCH: Final = 0.97
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRequest:
-    """What is asked; None and empty leave a choice to the recipe, then to the engine."""
+    """The question; None and empty leave a choice to the recipe, then to the engine."""
 
     model_id: str
     revision: str = "main"
@@ -42,7 +42,7 @@ class FitRequest:
     sequences: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     machine: Machine | None = None
-    """Asked about this machine."""
+    """This machine, if the question is about it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def question_of(recipe: Recipe, deps: Dependencies) -> FitRequest:
-    """What a recipe asks; of one for this machine also what this machine has."""
+    """The question of a recipe; if it is for this machine, with this machine's devices."""
     model_id = recipe.model_id
     if model_id.startswith(("./", "../")):
         model_id = str((Path(recipe.origin).parent / model_id).resolve())
@@ -99,7 +99,9 @@ def judge(prompt: FitRequest, checkpoint: Checkpoint, *, help_tight: bool = True
 
 
 def holders(prompt: FitRequest, deps: Dependencies, region: str) -> tuple[Placement, ...]:
-    """The instance types that hold the model at the length asked, else at the usual one. LmiError with the reason."""
+    """The instance types that can run the model at the requested length, else at the usual one. LmiError with the
+    reason.
+    """
     checkpoint = read_checkpoint(prompt.model_id, prompt.revision, deps.hub(prompt.model_id))
     try:
         request = _request(prompt)
@@ -115,7 +117,7 @@ def _usual_context(checkpoint: Checkpoint) -> int:
 
 
 def require_fit(recipe: Recipe, facts: Facts, deps: Dependencies, *, force: bool) -> str:
-    """In a few words for the plan. Unresolvable, with the sum, where the model does not fit and nobody insists."""
+    """In a few words for the plan. Unresolvable, with the sum, if the model does not fit, unless forced."""
     prompt = question_of(recipe, deps)
     if prompt.machine is not None and prompt.degree is None:
         prompt = replace(prompt, degree=1)  # as `decide.degree` has it for this machine

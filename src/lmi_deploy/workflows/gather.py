@@ -1,4 +1,4 @@
-"""What must be known before anything is decided: reads only."""
+"""Collect the facts for all decisions: reads only."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def gather(recipe: Recipe, deps: Dependencies) -> Facts:
 
 
 def _around(recipe: Recipe, deps: Dependencies) -> dict[str, Any]:
-    """What the place of the deployment is like."""
+    """The facts about the deployment's target."""
     match recipe.endpoint.target:
         case "local":
             return {
@@ -63,7 +63,7 @@ def _cloud_facts(recipe: Recipe, deps: Dependencies) -> CloudFacts:
 
 
 def model_listing(recipe: Recipe, hub: Hub) -> ModelListing:
-    """The repository of a recipe. A path starts at the recipe's own folder, wherever the command is run."""
+    """The repository of a recipe. A path is relative to the recipe's folder, not to the current one."""
     model_id = recipe.model_id
     if model_id.startswith(("./", "../")):
         model_id = str(Path(recipe.origin).parent / model_id)
@@ -71,7 +71,7 @@ def model_listing(recipe: Recipe, hub: Hub) -> ModelListing:
 
 
 def tensors(hub: Hub, listing: ModelListing) -> Tensors | None:
-    """Parameters by dtype from the safetensors headers at the top of the repository; None where there are none."""
+    """Parameters by dtype from the safetensors headers at the top of the repository; None if there are none."""
     found = [
         entry for entry in listing.files if entry.path.endswith(".safetensors") and "/" not in entry.path
     ]

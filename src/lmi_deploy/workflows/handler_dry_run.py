@@ -1,7 +1,7 @@
-"""A handler's warm-up call, made in a worker on this machine before anything is paid for.
+"""A handler's warm-up call, made in a worker on this machine before anything costs money.
 
-The very artifact that would ship is started here by target local's own actions, waited for until it has loaded the
-model, and taken away again. What the worker says of a handler is what it would say in the cloud.
+The same artifact that would be deployed is started here by target local's own actions, run until it has loaded the
+model, and removed again. The worker's messages about a handler are the same as on SageMaker.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def missing(spec: Spec, deps: Dependencies) -> str:
 
 
 def is_due(deployment: DeploymentPlan, deps: Dependencies, *, requested: bool) -> bool:
-    """Whether the handler is tried here: as asked, or where somebody's own code is new and trying it builds nothing."""
+    """Whether to try the handler here: if requested, or if custom code is new and the try builds nothing."""
     return requested or (_is_promised(deployment) and not missing(deployment.spec, deps))
 
 
 def skipped_reason(deployment: DeploymentPlan, deps: Dependencies, *, requested: bool) -> str:
-    """What is said where the warm-up call that `plan` speaks of is not made; empty where it is, or was never due."""
+    """The message if the warm-up call that `plan` announces is not made; empty if it is, or was never planned."""
     why = missing(deployment.spec, deps) if _is_promised(deployment) and not requested else ""
     if not why:
         return ""

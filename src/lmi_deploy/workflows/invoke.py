@@ -66,7 +66,7 @@ def invoke(
 def invoke_raw(
     ref: DeploymentRef, request: InferenceRequest, deps: Dependencies, *, timeout: float
 ) -> Iterator[bytes]:
-    """The body as it came, whatever it is; the head's status decides success, after the last byte."""
+    """The unchanged body; the head's status decides success, after the last byte."""
     codec = codec_of(_summary(ref, deps))
     response = deps.targets[ref.target].invoke(ref, _request(codec, request), timeout=timeout)
     head = next(response)

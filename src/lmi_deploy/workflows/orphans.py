@@ -1,4 +1,4 @@
-"""Deployments in an account: all that carry our tag, and those among them that nobody looks after any more."""
+"""Deployments in an account: all with our tag, and which of them are orphans."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class OrphanedDeployment:
 
 
 def tagged(deps: Dependencies, region: str) -> tuple[DeploymentRef, ...]:
-    """Every deployment of the account's region that has anything at all, whoever brought it up."""
+    """Every deployment in the account's region that has any resources, from any machine."""
     return tuple(_ref(name, found, deps, region) for name, found in _groups(deps, region))
 
 

@@ -28,7 +28,7 @@ class SavedPlan:
     spec: Spec
     artifact: Artifact
     seen: str
-    """Digest of the world that the plan was made for, and of what it would do there."""
+    """Digest of the observed state for which the plan was made, and of the plan's actions."""
     recipe: str = "RECIPE"
     """What names the recipe in a command."""
     prices: dict[str, float] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def _no_plan(origin: str, wrong: str) -> UsageRefused:
 
 
 def resume(saved: SavedPlan, deps: Dependencies, *, probe: bool) -> DeploymentPlan:
-    """The plan again, against the world as it is now. Refused where that is another one."""
+    """The plan again, for the current observed state. Refused if that has changed."""
     deployment = make_plan(saved.spec, saved.artifact, deps, probe=True)
     if fingerprint(deployment) != saved.seen:
         raise Refused(

@@ -49,9 +49,10 @@ def render_only(recipe: Recipe, deps: Dependencies) -> Artifact:
 def prepare(
     recipe: Recipe, deps: Dependencies, *, probe: bool = True, priced: bool = False, force_fit: bool = False
 ) -> DeploymentPlan:
-    """Everything up to the plan: reads only. `priced`: it tells what it costs though nothing is to be done.
+    """Everything up to the plan: reads only. `priced`: with costs even if nothing is to be done.
 
-    A plan that loads a model is refused where the model does not fit, unless `force_fit`."""
+    A plan that loads a model is refused if the model does not fit, unless `force_fit`.
+    """
     facts = gather(recipe, deps)
     spec = resolve(recipe, facts)
     of_code = check_own_code(recipe, spec)
@@ -94,7 +95,7 @@ def execute(
             yield from send_probe(deployment, target, deps)
         return
     target.remember(deployment.ref)
-    # The lock and the record lie in the bucket: it comes before them.
+    # The lock and the record are stored in the bucket: it is created before them.
     bootstrap = tuple(action for action in deployment.plan.actions if isinstance(action, BOOTSTRAP))
     perform = target.deploy_actions(
         deployment.spec, deployment.artifact, deps.hub(deployment.spec.model.model_id)
@@ -109,7 +110,7 @@ def execute(
 
 
 def _record_matches(deployment: DeploymentPlan) -> bool:
-    """Whether the record already says of the serving generation what the recipe does now, and of no other to come."""
+    """Whether the record of the current generation matches the recipe, and no other generation is pending."""
     record = deployment.observed.record
     if record is None or record.current is None or record.coming is not None:
         return False

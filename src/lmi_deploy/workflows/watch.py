@@ -26,7 +26,7 @@ _KEY = "server"
 
 
 def watch(options: ServeOptions, deps: Dependencies) -> Iterator[Event]:
-    """Serve until the caller stops. Every start says why; a server that failed waits for the next change."""
+    """Serve until the caller stops. Every start gives its reason; after a failure the next change is awaited."""
     server = deps.servers[options.runtime]
     python = options.python.absolute() if options.python else None
     options = replace(
@@ -48,7 +48,7 @@ def watch(options: ServeOptions, deps: Dependencies) -> Iterator[Event]:
 def _start(
     options: ServeOptions, home: Path, server: ModelServer, deps: Dependencies
 ) -> Generator[Event, None, Launch | None]:
-    """None where it is known beforehand that it would not come up."""
+    """None if it is already known that the start would fail."""
     found = folder_findings(options.folder)
     for finding in found:
         yield Notice(text=f"model.py:{finding.line}: {finding.what}; {finding.hint}")
@@ -81,7 +81,7 @@ def _until_changed(
 
 @dataclass(slots=True, kw_only=True)
 class _ServerRun:
-    """One server, and how much of it was told."""
+    """One server, and how much of its log was shown."""
 
     server: ModelServer
     home: Path

@@ -1,4 +1,4 @@
-"""A recipe's weights into a bucket ahead of time: a CI step of its own."""
+"""Push a recipe's weights into a bucket in advance: a separate step for CI."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class WeightsSelection:
 
 
 def bucket_of(recipe: Recipe, bucket_request: BucketRequest) -> BucketRequest:
-    """What the command line says, else the recipe."""
+    """The bucket on the command line, else the recipe's."""
     return BucketRequest(
         bucket=bucket_request.bucket or recipe.endpoint.bucket or "",
         region=bucket_request.region or recipe.endpoint.region or "",
