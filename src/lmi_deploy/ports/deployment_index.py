@@ -8,7 +8,7 @@ from lmi_deploy.domain.record import DeploymentRef
 
 
 class DeploymentIndex(Protocol):
-    """A convenience: what it has lost is found again by its tags."""
+    """A convenience: entries that it lost are found again by their tags."""
 
     def all(self) -> tuple[DeploymentRef, ...]:
         """By name, region and account. One that an older lmi kept may name no account."""

@@ -14,7 +14,8 @@ from lmi_deploy.ports.source import Source
 class Hub(Source, Protocol):
     """A model repository, and the source of its bytes.
 
-    Absence, refusal and silence are told apart: NotFound, AccessError, TransferFailed, each with its remedy.
+    Absence, refusal and failed connections have different errors: NotFound, AccessError, TransferFailed, each with
+    its remedy.
     """
 
     def listing(self, model_id: str, revision: str) -> ModelListing:
@@ -46,17 +47,18 @@ class Hub(Source, Protocol):
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Event, None, Path]:
-        """Bring `files` into the user's cache, each verified against its oid before it gets its final name.
+        """Download `files` into the user's cache, each verified against its oid before it gets its final name.
 
         Yields Progress (`key` is copied into it) and returns the snapshot folder. Raises IntegrityError,
-        TransferFailed or AccessError; what is whole is kept, and the next call goes on from there.
+        TransferFailed or AccessError; complete data stays, and the next call resumes there.
         """
 
     def recheck(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Event, None, bool]:
-        """Hash again what this machine keeps of `files`, whatever was found of it before: what is damaged is missing.
+        """Hash the local copies of `files` again, even if they were verified before; a damaged file counts as
+        missing.
 
-        Whether anything was; it is told and put out of the way. IntegrityError, and all is left as it lies, where it
-        could not be fetched again.
+        Whether any was damaged; it is reported and moved away. IntegrityError, and nothing is changed, if it could
+        not be downloaded again.
         """

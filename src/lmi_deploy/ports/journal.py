@@ -19,7 +19,9 @@ class Journal(Protocol):
         """This generation is being brought, until it is settled."""
 
     def commit(self, generation: Generation) -> None:
-        """This generation serves now; the intents are history, but for what was made and is of no generation."""
+        """This generation is now current; the intents become history, except for created resources that belong to no
+        generation.
+        """
 
 
 class Records(Protocol):
@@ -29,7 +31,7 @@ class Records(Protocol):
         """Every deployment of which anything is kept."""
 
     def read(self, name: str) -> Record | None:
-        """None where there is none, or one that cannot be read."""
+        """None if there is none, or it cannot be read."""
 
     def journal(self, ref: DeploymentRef) -> Journal:
         """What writes this deployment's record."""

@@ -17,7 +17,7 @@ class State(Protocol):
         """Whether anything of this deployment is kept."""
 
     def read(self, name: str) -> Record | None:
-        """Its record; None where there is none. Refused when it is of a newer schema."""
+        """Its record; None if there is none. Refused if it has a newer schema."""
 
     def artifacts(self, name: str) -> tuple[str, ...]:
         """Digests of the artifacts that are whole."""

@@ -35,9 +35,10 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part that S3 has: its number from 1, its size, and its CRC32 (base64) as S3 keeps it.
+    """A part in S3: its number from 1, its size, and its CRC32 (base64) as stored by S3.
 
-    `crc32` is empty in what `parts` tells of a server that keeps none (moto; S3 does)."""
+    `crc32` is empty in the result of `parts` for a server that stores none (moto; S3 does).
+    """
 
     number: int
     size: int
@@ -49,7 +50,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MultipartUpload:
-    """A multipart upload that was begun and neither completed nor aborted."""
+    """A multipart upload that was started and neither completed nor aborted."""
 
     key: str
     upload_id: str
@@ -66,10 +67,10 @@ class ObjectStore(Protocol):
         """The endpoint in use, for people: the environment may have set it."""
 
     def head(self, key: str) -> StoredObject | None:
-        """The object, with its checksum; None when there is none."""
+        """The object, with its checksum; None if it does not exist."""
 
     def get(self, key: str) -> tuple[bytes, StoredObject] | None:
-        """A small object whole, with what is known of it, in one call; None when there is none."""
+        """A small object with its metadata, in one call; None if it does not exist."""
 
     def list(self, prefix: str) -> Iterator[StoredObject]:
         """Every object under a prefix, by key."""
@@ -91,21 +92,21 @@ class ObjectStore(Protocol):
     def copy(
         self, source: str, key: str, *, size: int, bucket: str = "", owner: str = "", etag: str = ""
     ) -> StoredObject:
-        """Server side, in parts where it is large; the object carries a full-object checksum, and no metadata: what the
-        source's writer noted was not verified for the copy.
+        """Server side, in parts if it is large; the object gets a full-object checksum, and no metadata: the notes of
+        the source's writer were not verified for the copy.
 
-        From this bucket unless `bucket` says another one (in any region), which `owner` must own (empty: the owner of
-        this one). With `etag`, Conflict when the source was replaced meanwhile.
+        From this bucket unless `bucket` names another one (in any region), which `owner` must own (empty: the owner
+        of this one). With `etag`, Conflict if the source was replaced in the meantime.
         """
 
     def create_multipart(self, key: str, *, metadata: Mapping[str, str] | None = None) -> MultipartUpload:
-        """A multipart upload whose object will carry a full-object CRC32, and this metadata."""
+        """A multipart upload whose object will have a full-object CRC32, and this metadata."""
 
     def put_part(self, upload: MultipartUpload, number: int, body: memoryview, *, crc32: str) -> Part:
         """One part; S3 verifies `crc32` (base64)."""
 
     def parts(self, upload: MultipartUpload) -> tuple[Part, ...]:
-        """What S3 has of an upload; NotFound when it is gone."""
+        """The parts of an upload in S3; NotFound if it no longer exists."""
 
     def complete(
         self, upload: MultipartUpload, parts: Sequence[Part], *, crc32: str, size: int
@@ -116,4 +117,4 @@ class ObjectStore(Protocol):
         """Give an upload up; its parts are no longer stored or paid for."""
 
     def uploads(self, prefix: str) -> tuple[MultipartUpload, ...]:
-        """Multipart uploads under a prefix that nobody completed."""
+        """Incomplete multipart uploads under a prefix."""

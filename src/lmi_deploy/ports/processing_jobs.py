@@ -17,7 +17,7 @@ class Jobs(Protocol):
         """Conflict where a job of this name exists; RoleNotAssumable as in the port Hosting."""
 
     def stop(self, name: str) -> None:
-        """What has ended already is no error."""
+        """Stopping a finished job is no error."""
 
     def lines(self, name: str) -> Iterator[str]:
         """What its containers printed, so far."""

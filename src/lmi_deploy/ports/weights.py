@@ -45,7 +45,7 @@ class Weights(Protocol):
     def upload_files(
         self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, engine: str, key: str
     ) -> Generator[Event, None, Manifest]:
-        """The same, out of a folder by an outside engine; held to S3's word when it is there."""
+        """The same, from a folder by an external uploader; compared with S3's checksums afterwards."""
 
     def upload(
         self,
@@ -57,8 +57,9 @@ class Weights(Protocol):
         local: Callable[[Path], Source],
         key: str,
     ) -> Generator[Event, None, Manifest]:
-        """Push or carry, as `transfer_options` says: streamed from `hub`, or fetched to this machine first
-        and read by `local`."""
+        """Push or carry, by `transfer_options`: streamed from `hub`, or downloaded to this machine first and read by
+        `local`.
+        """
 
     def push_shard(
         self, order: JobRequest, source: Source, *, number: int, count: int, key: str
@@ -69,18 +70,19 @@ class Weights(Protocol):
         """Every model that is complete."""
 
     def find(self, name: str) -> Manifest:
-        """One of them, by its name or by what only it begins with; NotFound names those there are."""
+        """One of them, by its name or a unique prefix of it; NotFound lists the existing ones."""
 
     def flaws(self, name: str) -> tuple[IntegrityIssue, ...] | None:
-        """What the bucket lists otherwise than the manifest of these weights says; None where there is no manifest.
+        """Differences between the bucket's listing and the manifest of these weights; None without a manifest.
 
-        Two requests; `verify` looks at each file."""
+        Two requests; `verify` checks each file.
+        """
 
     def exists(self, name: str) -> bool:
         """Whether anything of these weights is stored, as much or as little as an interrupted push or removal left."""
 
     def references(self, *, but: str = "") -> dict[str, str]:
-        """Names of weights to the deployment whose record names them; the record of `but` is passed over."""
+        """Names of weights to the deployment whose record names them; the record of `but` is skipped."""
 
     def verify(
         self, manifest: Manifest, *, deep: bool, key: str
@@ -96,7 +98,7 @@ class Weights(Protocol):
         """Server-side copies from another bucket, in any region, the manifest last."""
 
     def orphans(self, *, before: datetime) -> tuple[Orphan, ...]:
-        """What broken pushes left, begun before then."""
+        """What interrupted pushes left, if they started before then."""
 
     def clear(self, *, before: datetime) -> tuple[Orphan, ...]:
         """Free them."""
