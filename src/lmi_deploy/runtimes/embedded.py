@@ -1,4 +1,4 @@
-"""Runtime `embedded`: our own front end before DJL's Python engine, started as a program of its own."""
+"""Runtime `embedded`: our own front end with DJL's Python engine, started as a separate program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PHASES: dict[str, Phase] = {
 }
 _RESPONSE_TIMEOUT = 5.0
 _STATUS_TIMEOUT = 2.0
-"""Seconds for the question how it is, which its front end answers beside whatever else it does."""
+"""Seconds for a status request, which its front end answers even while it is busy."""
 
 
 class Embedded:
@@ -86,7 +86,7 @@ class Embedded:
         timeout = min(_RESPONSE_TIMEOUT, grace)
         response = _send_request(home, {"do": "stop"}, timeout=timeout)
         if process is not None:
-            # One that did not hear it (it has only just started, or hangs) is told by a signal, not waited for.
+            # A server that does not respond (it has only just started, or hangs) gets a signal instead.
             if response is not None:
                 self._wait(process, grace)
             self._processes.end(process, grace=timeout)
@@ -142,7 +142,7 @@ class Embedded:
 
 
 def _send_request(home: Path, request: dict[str, Any], *, timeout: float) -> dict[str, Any] | None:
-    """None where nobody answers, or where another user could have put the socket there."""
+    """None if no server responds, or if another user could have created the socket."""
     run = run_folder(home)
     return send_request(run / "control.sock", request, timeout=timeout) if is_private(run.parent) else None
 

@@ -19,7 +19,7 @@ from lmi_deploy.ports.model_server import Launch
 
 LAST_LINES = 40
 REQUESTED_STOPS = frozenset({0, 130, 143})
-"""Exit codes of an end that somebody asked for."""
+"""Exit codes of a requested stop."""
 _FAILURE = "failure.json"
 _WORKER = re.compile(r"^.*?\bW-\d+-\S+-std(?:out|err): ")
 """What DJLServing's log puts before a line of its worker."""
@@ -53,7 +53,7 @@ def fresh_run_folder(home: Path) -> Path:
 
 
 def _close(folder: Path) -> None:
-    """Take away what others may do with a folder of ours."""
+    """Remove the permissions of other users on a folder of ours."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         what = "is a link" if stat.S_ISLNK(found.st_mode) else "belongs to another user or is no folder"
@@ -73,7 +73,7 @@ def write_note(path: Path, value: dict[str, Any]) -> None:
 
 
 def read_note(path: Path) -> dict[str, Any]:
-    """Empty where there is none."""
+    """Empty if there is none."""
     try:
         value = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -82,7 +82,7 @@ def read_note(path: Path) -> dict[str, Any]:
 
 
 def last_lines(log: Path) -> list[str]:
-    """The end of a log, its worker's lines as the worker wrote them; empty where there is none."""
+    """The end of a log, its worker's lines as the worker wrote them; empty without a log."""
     try:
         lines = log.read_text(errors="replace").splitlines()[-LAST_LINES:]
     except OSError:
@@ -105,7 +105,7 @@ def failure_at_start(home: Path) -> str:
 
 
 def failure_of(home: Path, problem: str, log: Path) -> str:
-    """`problem`, and what the log ends with; that of a start that did not come to one stands for itself."""
+    """`problem`, and the last lines of the log; for a start that failed before it, `problem` alone."""
     return "\n".join([problem, *last_lines(log)]) if problem and not failure_at_start(home) else problem
 
 
@@ -120,9 +120,9 @@ def delete_notes(home: Path, *notes: str) -> None:
 
 
 def chosen_port(host: str, port: int) -> int:
-    """The port itself, or a free one for 0. OSError where somebody listens there."""
+    """The port itself, or a free one for 0. OSError if the port is in use."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As the servers do: an address whose last connections are only just closed is free.
+        # As the servers do: an address whose last connections were only just closed counts as free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((host, port))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""What a container is started with: mounts, variables and port as on SageMaker."""
+"""How a container is started: mounts, variables and port as on SageMaker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmi_deploy.runtimes.container.engine_cli import DEVICES, ContainerEngine
 
 MODEL_FOLDER = "/opt/ml/model"
 PORT = 8080
-"""Where SageMaker asks; the image listens there."""
+"""The port that SageMaker uses; the image listens on it."""
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 """Weights are on this machine; and no container is given a token to fetch any."""
 

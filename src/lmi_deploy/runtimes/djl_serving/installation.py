@@ -1,4 +1,4 @@
-"""Where an installed DJLServing lies, and the files and variables that it is started with."""
+"""Where an installed DJLServing is, and the files and variables for its start."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class DjlInstallation:
 
 
 def find_installation(environ: Mapping[str, str]) -> DjlInstallation | str:
-    """DJL_SERVING_HOME, else PATH; why there is none, in words."""
+    """DJL_SERVING_HOME, else PATH; else the reason why there is none."""
     named = environ.get("DJL_SERVING_HOME")
     if not named:
         found = shutil.which("djl-serving", path=environ.get("PATH", ""))

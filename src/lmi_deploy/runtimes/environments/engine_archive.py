@@ -40,7 +40,7 @@ def unpack(jar: Path, folder: Path) -> None:
 
 @contextmanager
 def scratch_folder(folder: Path) -> Iterator[Path]:
-    """A folder on the same disk, gone at the end unless it was renamed."""
+    """A folder on the same disk, deleted at the end unless it was renamed."""
     with on_disk(folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=folder.parent))

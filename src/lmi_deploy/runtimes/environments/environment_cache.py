@@ -41,7 +41,8 @@ _GRACE = 2.0
 class LocalEnvironments:
     """`<cache>/environments/<environment>/`, `<cache>/engines/djl-python-<version>/`, `<cache>/samples/<name>/`.
 
-    Models out of a bucket lie beside them, in `<cache>/models/<label>/<commit>/`: listed and freed here, too.
+    Models downloaded from a bucket are beside them, in `<cache>/models/<label>/<commit>/`: they are listed and freed
+    here, too.
     """
 
     def __init__(self, cache: Path, environ: Mapping[str, str], wheelhouse: Path | None) -> None:

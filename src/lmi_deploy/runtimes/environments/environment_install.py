@@ -1,4 +1,4 @@
-"""What is to be said and seen to before and while an environment is installed: builds of torch, room, progress."""
+"""Checks and messages before and during the installation of an environment: builds of torch, disk space, progress."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def from_wheelhouse(wheelhouse: Path) -> TorchBuild:
 
 
 def require_space(expected: int, *places: Path, linked: Callable[[], bool]) -> None:
-    """Refuse to begin what the disk cannot hold; `linked` says whether the files are on that disk already."""
+    """Refuse to start without enough disk space; `linked` says whether the files are on that disk already."""
     for place in places:
         if (free := free_space(place)) < expected and not linked():
             raise DeployFailed(
@@ -86,7 +86,7 @@ def on_one_disk(first: Path, second: Path) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class EnvironmentInstall:
-    """One run of the installer, as events; what it said stays in `lines` and in the log."""
+    """One run of the installer, as events; its output is in `lines` and in the log."""
 
     key: str
     expected: int

@@ -26,7 +26,7 @@ _PROBE_SECONDS = "3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Install:
-    """`backend` is uv's word for the builds of torch to take; empty for whatever the registry has."""
+    """`backend` is uv's name for the builds of torch; empty for those of the registry."""
 
     requirements: Path
     backend: str = ""
@@ -60,17 +60,17 @@ class Uv:
             )
 
     def install(self, venv: Path, install: Install) -> ProcessOutput:
-        """The running installation; it prints what it does, and its exit code says how it ended."""
+        """The running installation; it prints its progress, and its exit code is the result."""
         argv = [self._binary, *_install(venv, install), "--no-progress", "--color", "never"]
         return ProcessOutput(argv, environ=self._environ, cwd=self._folder)
 
     def has_all(self, venv: Path, install: Install) -> bool:
-        """Whether uv's cache holds every file of it: nothing would be fetched."""
+        """Whether uv's cache contains every file of it: nothing would be downloaded."""
         done = self._run(*_install(venv, install), "--dry-run")
         return done.returncode == 0 and "Would download" not in done.stderr
 
     def is_torch_index_reachable(self, backend: str) -> bool:
-        """Whether PyTorch's own index can be reached: asked once, of uv itself, so that its proxies count."""
+        """Whether PyTorch's own index can be reached: tested once, by uv itself, so that its proxies apply."""
         interval = {
             "UV_HTTP_TIMEOUT": _PROBE_SECONDS,
             "UV_HTTP_CONNECT_TIMEOUT": _PROBE_SECONDS,
@@ -88,7 +88,8 @@ class Uv:
     def sweep(self) -> None:
         """Remove what a killed uv left half fetched in its cache, unless another uv is at work there."""
         cache = self.cache()
-        # Every uv holds this lock, shared, while it uses the cache: alone, all temporary folders are orphans.
+        # Every uv holds this lock, shared, while it uses the cache: if we get it alone, all temporary folders are
+        # orphans.
         with suppress(OSError), (cache / ".lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for left in cache.glob(".tmp*/"):
