@@ -91,7 +91,7 @@ def _files(model_id: str) -> tuple[Path, list[Path]]:
 
 
 class LocalModelFiles:
-    """The files of a listing where they lie in one folder, whatever model the listing is of: the port Source."""
+    """The files of a listing in one local folder, for a listing of any model: the port Source."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

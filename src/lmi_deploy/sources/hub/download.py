@@ -29,11 +29,11 @@ Report = Callable[[int], None]
 GO_ON = "run the same command again: it goes on from what is kept"
 BAD_BYTES = "something between here and the Hub changes bytes (a proxy?), or the Hub's own copy is bad"
 SEGMENT = 8 << 30
-"""Bytes asked for at once: the stores behind the Hub refuse answers of more than 50 GB."""
+"""Bytes per request: the stores behind the Hub refuse responses of more than 50 GB."""
 
 
 class PartialFile:
-    """The file on its way, under a name that says so. What is written to it survives a kill."""
+    """An incomplete download, under a name that says so. Its bytes survive a kill."""
 
     def __init__(self, path: Path, entry: FileEntry) -> None:
         self.path = path
@@ -111,9 +111,9 @@ class HubDownloader:
             raise self.disk_error(exc, entry) from exc
 
     def _completed_meanwhile(self, entry: FileEntry, report: Report) -> bool:
-        """Whether another program made the blob while this one waited for its lock, and the bytes are right.
+        """Whether another program completed the blob while this one waited for its lock, and the bytes are correct.
 
-        huggingface_hub hashes none of what it completes. What is wrong is put aside.
+        huggingface_hub does not hash what it completes. A wrong file is moved away.
         """
         while (path := self.cache.complete_file(self.listing.commit, entry)) is not None:
             if self.recheck(entry, path, report) == entry.oid:
@@ -139,7 +139,7 @@ class HubDownloader:
         try:
             self._complete(partial, entry, report)
         except HashMismatch:
-            # Whatever lies there may be what is wrong: once more, from nothing.
+            # The existing bytes may be wrong: try once more, from the start.
             partial.restart()
             self._again(partial, entry, report)
 

@@ -1,4 +1,4 @@
-"""The Hub's refusals as errors of ours: what, why, and the address to act on."""
+"""The Hub's refusals as errors of lmi: what, why, and the address where to act."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RETRIED = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class HubResource:
-    """What was asked for, in the user's words."""
+    """The requested resource, in the user's terms."""
 
     model_id: str
     revision: str

@@ -1,4 +1,4 @@
-"""Part of one file, from the Hub into a buffer: resumed inside of it, every header checked, never more than asked."""
+"""Part of one file, from the Hub into a buffer: resumed inside it, every header checked, never more than requested."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RangeReader:
     def read_into(
         self, listing: ModelListing, entry: FileEntry, buffer: memoryview, *, start: int
     ) -> Iterator[BytesRead]:
-        """Raises GaveUp once attempts in a row have brought nothing."""
+        """Raises RetriesExhausted after too many attempts in a row without a new byte."""
         attempts = Attempts(self.rate_limiter)
         done = 0
         while done < len(buffer):
@@ -115,7 +115,7 @@ class RangeReader:
     def _open(
         self, listing: ModelListing, entry: FileEntry, span: ByteSpan, *, refresh: bool = False
     ) -> tuple[OpenResponse, HubResponse]:
-        """The answer that has the bytes; a signed address that is fresh is asked first, but for `refresh`."""
+        """The response with the bytes; a valid signed address is used first, unless `refresh`."""
         own = f"{self.connection.settings.endpoint}/{listing.model_id}/resolve/{listing.commit}/{quote(entry.path)}"
         known = None if refresh else self._known(own)
         url, opened, first = self._followed(known or own, span)

@@ -19,7 +19,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, slots=True)
 class ByteSpan:
-    """Bytes from `start` up to `stop`; `is_full` when that is the file and no range need be asked for."""
+    """Bytes from `start` up to `stop`; `is_full` if that is the whole file and no range header is needed."""
 
     start: int
     stop: int

@@ -1,4 +1,4 @@
-"""What the environment says about the Hub, in the names that its users know."""
+"""The Hub's settings in the environment, by the names that its users know."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STALL_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubSettings:
-    """`token_from` says where the token was found, so that an error can name the place."""
+    """`token_from` is the origin of the token, for error messages."""
 
     endpoint: str
     cache: Path

@@ -18,7 +18,7 @@ from typing import Any, Final
 from lmi_deploy.sources.hub.retry import RetryableError
 
 STEP: Final = 1 << 20
-"""Bytes of one turn at most: whoever sums what came still finds it in the processor's cache."""
+"""Maximum bytes per step: small, so that the hasher reads data still in the CPU cache."""
 _BUFFER_SIZE: Final = 4 * STEP
 _TURNS: Final = 2
 """More threads than these bring no more bytes (measured: `python -m benchmarks transfer`)."""
@@ -70,10 +70,10 @@ class SocketReader:
                 received = _receive(sock, buffer[done : done + STEP])
             done += received
             yield received
-        sock.settimeout(before)  # else nobody uses the connection again
+        sock.settimeout(before)  # else the connection is not reused
 
     def chunks(self, line: Line, response: Response) -> Iterator[memoryview]:
-        """The whole body; each piece is good until the next is asked for. Where chunks end it, it may end early."""
+        """The whole body; each piece is valid until the next is requested. With chunked encoding it may end early."""
         buffer = memoryview(bytearray(min(_BUFFER_SIZE, response.length or 0)))
         while (left := response.length) is not None and left > 0:
             part, done = buffer[:left], 0
@@ -91,7 +91,7 @@ def _receive_some(count: int) -> int:
 
 
 def _buffered_bytes(response: Response, buffer: memoryview) -> int:
-    """What was read with the headers lies in the answer."""
+    """The bytes that were read together with the headers are buffered in the response."""
     return response.readinto(buffer[: min(len(response.peek(1)), len(buffer) - 1)])
 
 
