@@ -43,7 +43,9 @@ From Python:
 
 
 def aws_cli_command(name: str, region: str, content_type: str, body: str) -> str:
-    """For a shell. `fileb://` is the one form of a body that versions 1 and 2 of the AWS CLI read alike: as it is."""
+    """For a shell. `fileb://` is the one form of a body that versions 1 and 2 of the AWS CLI treat the same:
+    unchanged.
+    """
     return (
         f"printf %s {_quoted(body)} |\n"
         f"  aws sagemaker-runtime invoke-endpoint --region {region} --endpoint-name {name} \\\n"

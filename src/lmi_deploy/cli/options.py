@@ -20,7 +20,7 @@ def json_option(command: F) -> F:
 
 
 def recipe_argument(command: F) -> F:
-    """A recipe; it may be left out where exactly one lies in the folder."""
+    """A recipe; optional if the folder contains exactly one."""
     return click.argument("recipe", required=False, type=click.Path(dir_okay=False), metavar="[RECIPE]")(
         command
     )

@@ -63,7 +63,7 @@ class CleanupResult:
 
     count: int = 0
     skipped: list[str] = field(default_factory=list)
-    """Those that turned out to be wanted."""
+    """Those that are in use after all."""
     failed: dict[str, LmiError] = field(default_factory=dict)
 
     def require_all(self, freed: int) -> None:
@@ -104,7 +104,7 @@ def _deployments(context: CommandContext, region: str, *, yes: bool) -> CleanupR
 
 
 def _end(context: CommandContext, ref: DeploymentRef, ended: CleanupResult) -> None:
-    """Whether it is wanted after all is looked at again, by its own tags, under its lock."""
+    """Its own tags are checked again under its lock: it may be in use after all."""
     teardown = down.prepare(ref, context.deps, down.TeardownScope(unattended=True))
     for notice in teardown.notices:
         context.view.note(f"  {notice}")

@@ -100,7 +100,7 @@ def _read_request(
         raise UsageRefused(f"{' and '.join(given)}: one of them at a time", hint="lmi invoke --help")
     if body is not None:
         raw = _bytes(body[1:]) if body.startswith("@") else body.encode()
-        # What is in the body decides; only who asked for a stream gets one.
+        # The body decides, except that only `--stream` requests a stream.
         return InferenceRequest(body=raw, content_type=content_type, stream=bool(stream))
     text = prompt if prompt is not None else _bytes(file or "-").decode("utf-8", "replace")
     if not text.strip():
