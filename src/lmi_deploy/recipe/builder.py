@@ -21,9 +21,10 @@ def build(group: Group, partial: ParsedFields, path: str = "") -> Any:
 
 
 def build_partial(group: Group, partial: ParsedFields, path: str = "") -> Any:
-    """The same from a recipe with mistakes: what is bad or missing is as if left out. None: a group that cannot be.
+    """The same from a recipe with errors: invalid or missing values count as left out. None: the group cannot be
+    built.
 
-    Only for cross-checks, which ask `ParsedFields.sound` before they complain.
+    Only for cross-checks, which call `ParsedFields.sound` before they report.
     """
     filled: dict[str, Any] = {}
     for key in group.keys:

@@ -29,7 +29,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def default(group: Group, key: Key) -> Any:
-    """What core's noun holds where the key is left out; None where that is for resolve to find."""
+    """The default of the dataclass if the key is left out; None if `resolve` determines it."""
     field = next(f for f in dataclasses.fields(group.dataclass_type) if f.name == key.name)
     return None if field.default is dataclasses.MISSING or field.default == () else field.default
 
@@ -86,5 +86,5 @@ def _closed(schema: dict[str, Any]) -> None:
 
 
 def _no_default(schema: dict[str, Any]) -> None:
-    """pydantic states `default: null` for everything that may be left out, which tells an editor's user nothing."""
+    """pydantic states `default: null` for every optional key, which does not help the user of an editor."""
     schema.pop("default", None)

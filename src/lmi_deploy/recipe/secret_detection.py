@@ -51,7 +51,7 @@ _QUERY: Final = re.compile(
 
 
 def names_secret(name: str) -> bool:
-    """Whether a variable, option or tag of this name holds a secret itself, and not a place or a number."""
+    """Whether a variable, option or tag of this name contains a secret itself, not a location or a number."""
     words = [word.upper() for word in _WORD.findall(name)]
     while len(words) > 1 and (words[-1] in _ENCODED or words[-1].isdigit()):
         words.pop()

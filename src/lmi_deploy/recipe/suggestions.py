@@ -1,4 +1,4 @@
-"""Which known name somebody may have meant."""
+"""Suggest the known name that a mistyped one is closest to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FEW = 12
 
 
 def nearest(text: str, known: Sequence[str]) -> str:
-    """The known name that `text` may have been meant to be, or nothing where none is near."""
+    """The known name most similar to `text`, or nothing if none is."""
     if len(text) > 80:
         return ""
     lowered = {name.lower(): name for name in known}

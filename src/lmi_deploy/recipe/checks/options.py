@@ -42,7 +42,8 @@ def lint(partial: ParsedFields) -> Iterator[Problem]:
 
 
 def _handlers(partial: ParsedFields) -> tuple[str, ...]:
-    """Whose options engine accelerate may be given: a template's, the built-in handler's, or anybody's (none).
+    """The handlers whose options engine accelerate may have: a template's, the built-in handler's, or any (none
+    given).
 
     Without a handler and a task the model decides, so that both are possible.
     """
@@ -96,7 +97,7 @@ def _of_server(
 
 
 def _server_version(partial: ParsedFields) -> str:
-    """The server of the recipe's image as the table of options writes it; empty where nothing tells."""
+    """The server version of the recipe's image as in the table of options; empty if unknown."""
     number, image = server_version(partial.value("container.version"), partial.value("container.image"))
     return f"{number}/lmi{image}" if image else number
 

@@ -1,4 +1,4 @@
-"""What may stand under a key: one value, a list, one or a list, free pairs, or a group of further keys."""
+"""The types of a key's value: one value, a list, one or a list, free pairs, or a group of further keys."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST = 32_768
 
 
 class InvalidMarker:
-    """Stands for a value that was complained about."""
+    """The type of the mark for a value that was already reported."""
 
 
 INVALID = InvalidMarker()
@@ -41,7 +41,7 @@ class FieldType(Protocol):
         """Whether nothing at all is as good as an empty list or mapping."""
 
     def read(self, node: Node, tell: Report) -> Any:
-        """The typed value, or BAD after the reason was told; each mistake once."""
+        """The typed value, or INVALID after the error was reported; each mistake once."""
 
     def schema(self) -> Schema: ...
 
@@ -201,7 +201,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Keys that stand together; `dataclass_type` is the dataclass of core that they fill."""
+    """A group of keys; `dataclass_type` is the dataclass of `domain` that they fill."""
 
     dataclass_type: type[Any]
     keys: tuple[Key, ...]

@@ -1,4 +1,6 @@
-"""How one written value becomes a typed one: a Word reads text, and says in words and JSON Schema what it takes."""
+"""Convert one written value to a typed one: a ScalarType parses text, and describes its values in words and JSON
+Schema.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ class InvalidValue(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ScalarType:
-    """Reads one scalar. `schema` is a function so that no table is loaded before somebody asks."""
+    """Reads one scalar. `schema` is a function so that no table is loaded before it is needed."""
 
     label: str
     read: Callable[[str], Any]

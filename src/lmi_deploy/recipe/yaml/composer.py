@@ -28,7 +28,7 @@ LOADER: type[yaml.CLoader] | type[yaml.Loader] = getattr(yaml, "CLoader", yaml.L
 
 
 class Composer:
-    """Collects the problems of one text; `tree` is None where nothing usable was found."""
+    """Collects the problems of one text; `tree` is None if it contains nothing usable."""
 
     def __init__(self, source: Source, loader: type[yaml.CLoader] | type[yaml.Loader] = LOADER) -> None:
         self._loader = loader
@@ -139,7 +139,7 @@ class Composer:
 
 
 class _Frame:
-    """A list or mapping whose end has not come yet."""
+    """A list or mapping that is not yet complete."""
 
     def __init__(
         self, notify: Callable[[SourcePosition, str, str], None], place: SourcePosition, *, listing: bool

@@ -1,4 +1,4 @@
-"""The text of a recipe before it is YAML: decoded, bounded, and able to say where a character stands."""
+"""The text of a recipe before YAML: decoded, limited in size, with the position of each character."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Source:
         return SourcePosition(self.origin, line + 1, column + 1)
 
     def tab_before(self, mark: YamlMark) -> bool:
-        """Whether the indentation in front of `mark` holds a tab."""
+        """Whether the indentation before `mark` contains a tab."""
         before = self.text[mark.index - mark.column : mark.index]
         return "\t" in before and not before.strip(" \t")
 
