@@ -41,7 +41,7 @@ def select(listing: ModelListing, files: Files, *, remote_code: bool) -> Weights
 
 
 def require_model(listing: ModelListing) -> None:
-    """Unresolvable where no file could be a model's weights, whatever a recipe would say of them."""
+    """Unresolvable if no file can be a model's weights, whatever the recipe selects."""
     if any(entry.path.endswith(_WEIGHTS) for entry in listing.files):
         return
     what = "none of its files" if listing.files else "it is empty: no file"

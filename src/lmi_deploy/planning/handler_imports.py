@@ -51,7 +51,7 @@ _NAME = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^]]*\])?\s*([<>=!~;@
 def missing_imports(
     tree: ast.Module, packages: Sequence[str], requirements: str
 ) -> Iterator[tuple[str, int]]:
-    """Each missing module once, with its line; nothing where the requirements cannot be told (a URL, a file)."""
+    """Each missing module once, with its line; nothing if the requirements are unknown (a URL, a file)."""
     provided = _provided([*packages, *requirements.splitlines()])
     if provided is None:
         return
@@ -78,7 +78,7 @@ def _provided(lines: Sequence[str]) -> set[str] | None:
 
 
 def _imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Top-level names of absolute imports, but for those whose absence the code expects."""
+    """Top-level names of absolute imports, except those that the code expects to be missing."""
     expected = {
         id(node)
         for attempt in ast.walk(tree)

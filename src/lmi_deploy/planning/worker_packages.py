@@ -1,4 +1,4 @@
-"""What the environment of a worker needs for a model folder that no recipe of ours describes."""
+"""The packages that a worker needs for a model folder without a recipe."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _imports(source: bytes) -> set[str]:
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return set()  # the server says what is wrong with it, with the line
+        return set()  # the server reports the error, with the line
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
