@@ -85,7 +85,7 @@ class Architecture:
 
 
 def read_architecture(table: Mapping[str, Any]) -> Architecture:
-    """CannotTell says what is missing in config.json, or which model_type lmi does not know."""
+    """CannotTell names the missing field of config.json, or the unknown model_type."""
     if not table:
         raise CannotTell("there is no config.json")
     text = _language_part(table)

@@ -16,7 +16,7 @@ from lmi_deploy.sizing.tensors import Tensor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A model and what is asked of it. `tensors` are empty where only `file_bytes` of its weights are known."""
+    """A model and the question about it. `tensors` are empty if only `file_bytes` of its weights are known."""
 
     shape: Architecture
     tensors: Sequence[Tensor]
@@ -49,7 +49,7 @@ class Demand:
     grows_with_context: bool = False
     """Whether buffers depend on the length of a sequence, and not on a step of fixed size."""
     cache_limit: int | None = None
-    """The engine keeps no more cache than this, whatever is left."""
+    """The engine limits the cache to this, even if more memory is left."""
     most_sequences: int | None = None
     """What the engine runs at once."""
 

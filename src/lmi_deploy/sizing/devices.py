@@ -10,8 +10,9 @@ from lmi_deploy.sizing.tensors import CannotTell
 
 GIB: Final = 2**30
 LEAST_SHARE: Final = 0.91
-"""Of the stated memory, where nobody has said what torch sees: the least share of any GPU of the table (a T4 has
-14.56 of its 16 GiB; the others 0.98 and more)."""
+"""Of the stated memory, if the memory that torch sees is unknown: the smallest share of any GPU of the table (a T4
+has 14.56 of its 16 GiB; the others 0.98 and more).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ def instance_devices(name: str) -> Devices:
 
 
 def named_devices(name: str, count: int) -> Devices:
-    """CannotTell for a name that is unknown or stands for several sizes."""
+    """CannotTell for an unknown name, or one of several sizes."""
     found = accelerators.accelerator(name)
     if isinstance(found, str):
         raise CannotTell(found)

@@ -99,7 +99,7 @@ def _kinds(shape: Architecture) -> list[CacheKind]:
 
 
 def _is_windowed(shape: Architecture) -> bool:
-    """Qwen writes a window and says beside it that it is not used."""
+    """Qwen sets a window and a separate field that disables it."""
     return shape.text.get("use_sliding_window") is not False
 
 
@@ -134,7 +134,7 @@ def _chunk_kinds(shape: Architecture, every: int) -> list[CacheKind]:
 
 
 def _state_kinds(shape: Architecture) -> list[CacheKind]:
-    """Where attention stands among layers that keep a state."""
+    """The positions of attention layers among layers with a state."""
     layers = range(shape.layers)
     pattern = shape.text.get("hybrid_override_pattern")
     if isinstance(pattern, str) and pattern:  # Nemotron-H: M mamba, * attention, - MLP

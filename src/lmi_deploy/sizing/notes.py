@@ -1,4 +1,4 @@
-"""What changes no verdict and should be known: estimates, slow links, host memory and disk."""
+"""Notes that do not change the verdict: estimates, slow links, host memory and disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PROCESS: Final = 3 * GIB
 
 
 def notes(checkpoint: Checkpoint, fit: Fit, devices: Devices | None) -> tuple[str, ...]:
-    """Empty where nothing is to be said, or nothing can be."""
+    """Empty if there is nothing to note, or if that is unknown."""
     return tuple(_notes(checkpoint, fit, devices)) if devices is not None and fit.verdict != "unknown" else ()
 
 

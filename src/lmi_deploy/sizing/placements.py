@@ -13,7 +13,7 @@ from lmi_deploy.sizing.tensors import CannotTell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """An instance type that holds the model; a price is None where nobody has said one."""
+    """An instance type that can run the model; a price is None if unknown."""
 
     instance: str
     fit: Fit

@@ -1,4 +1,4 @@
-"""What a model is asked to do: engine, version, degree, length, sequences, and the options that change memory."""
+"""The question about a model: engine, version, degree, length, sequences, and the options that change memory."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Request:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def number(self, key: str, *, least: float = 0, most: float = 2**40) -> float | None:
-        """An option as a number; CannotTell where it is none, or out of range."""
+        """An option as a number; CannotTell if it is not a number, or out of range."""
         text = self.text(key)
         if not text:
             return None

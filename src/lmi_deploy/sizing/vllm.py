@@ -116,7 +116,7 @@ def _batched_tokens(subject: Subject, *, large: bool) -> int:
 
 
 def layout(subject: Subject, tokens: int) -> CacheLayout:
-    """How this version lays out the cache."""
+    """This version's layout of the cache."""
     shape, request = subject.shape, subject.request
     layers = cache_layers(shape)
     if shape.latent and request.vllm < _LATENT_SINCE:
