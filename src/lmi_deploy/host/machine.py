@@ -46,7 +46,7 @@ def accelerators(environ: Mapping[str, str], *, limit: float = 10.0) -> tuple[tu
 
 
 def free_port(host: str, *, start: int = 8080, used: frozenset[int] = frozenset()) -> int:
-    """The first port from `start` upward on which `host` can be bound and that nobody spoke for."""
+    """The first port from `start` upward on which `host` can be bound and that is not in `used`."""
     for port in range(start, _LAST_PORT + 1):
         if port not in used and _can_bind(host, port):
             return port

@@ -19,7 +19,7 @@ _TIMEOUT = 5.0
 
 
 class ProcessOutput:
-    """A context: leaving it ends the program and all that it started."""
+    """A context manager: at its end the program and all its child processes are killed."""
 
     def __init__(self, argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path) -> None:
         self._child = subprocess.Popen(
@@ -65,7 +65,7 @@ class ProcessOutput:
         return self._child.wait()
 
     def written(self) -> int | None:
-        """Bytes it has written so far, to files and pipes; None where the system does not tell."""
+        """Bytes it has written so far, to files and pipes; None if the system does not report it."""
         import psutil
 
         try:
@@ -87,6 +87,6 @@ class ProcessOutput:
                     return
 
     def _signal_all(self, number: signal.Signals) -> None:
-        # EPERM is what macOS says of a group of zombies.
+        # macOS returns EPERM for a group of zombies.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._child.pid, number)
