@@ -30,7 +30,7 @@ _ENDED: Final = {
     "djl-neuronx": "the SDK knows no newer one, and DJLServing 0.35 removed Neuron",
     "djl-tensorrtllm": "of 0.31 there is no image, and the SDK knows no newer one",
 }
-"""Why a family has gaps or an end: server versions that people ask for in vain."""
+"""Why a family has gaps or an end: server versions that users request and that do not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,10 +80,10 @@ def aliases(family: str) -> Mapping[str, str]:
 
 
 def image(family: str, version: str, region: str, *, device: str = "gpu") -> Image:
-    """The family's image; its latest where `version` is empty. Raises Unresolvable, saying what there is.
+    """The family's image; its latest if `version` is empty. Raises Unresolvable with the existing versions.
 
-    `version` may be an alias, or a tag (or the start of one, up to a dot) that AWS published beside those of the SDK:
-    `0.36.0-lmi20`. `device` matters only for a family that has images for several.
+    `version` may be an alias, or a tag (or the start of one, up to a dot) that AWS published in addition to those of
+    the SDK: `0.36.0-lmi20`. `device` matters only for a family that has images for several.
     """
     found, existing = _entry(family, version)
     tags: Mapping[str, str] = existing["tags"]

@@ -1,4 +1,4 @@
-"""What SageMaker's instance types are made of. Every type that an endpoint may name is known, of some only the name."""
+"""The hardware of SageMaker's instance types. Every type that an endpoint can have is listed, some only by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ are younger than it. SageMaker refuses a volume size for them (aws/sagemaker-pyt
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerators:
-    """All of one instance; they are alike."""
+    """All of one instance; they are identical."""
 
     kind: Literal["gpu", "neuron"]
     name: str
@@ -32,7 +32,7 @@ class Accelerators:
     memory: int
     """Bytes of one, as EC2 states them."""
     usable: int | None
-    """Bytes of one that torch sees in all, the least over drivers. None: nobody has said."""
+    """Bytes of one device that torch sees in all, the minimum over drivers. None: unknown."""
     compute_capability: float | None
     """Of a GPU."""
     cores: int | None
@@ -41,7 +41,7 @@ class Accelerators:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """None stands for what the table does not know; `known` tells whether it knows anything but the name."""
+    """None means unknown; `known` says whether the table has more than the name."""
 
     name: str
     kind: Kind
@@ -66,7 +66,7 @@ class Instance:
 
     @property
     def refuses_volume(self) -> bool:
-        """Whether SageMaker refuses VolumeSizeInGB, as for every type with disks of its own."""
+        """Whether SageMaker refuses VolumeSizeInGB, as for every type with local disks."""
         return bool(self.nvme) or has_local_disks(self.name)
 
 

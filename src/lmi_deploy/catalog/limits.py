@@ -45,7 +45,7 @@ def text_error(kind: str, text: str) -> str:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    r"""Java's \p{L}, \p{Z} and \p{N}, which `re` lacks, stand for letters, separators and numbers."""
+    r"""`re` lacks Java's \p{L}, \p{Z} and \p{N}, for letters, separators and numbers."""
     if r"\p{" in pattern:
         text = "".join("a" if unicodedata.category(char)[0] in "LZN" else char for char in text)
         pattern = pattern.replace(r"\p{L}\p{Z}\p{N}", "a")

@@ -142,7 +142,7 @@ def template_names() -> tuple[str, ...]:
 
 
 def server_names() -> tuple[str, ...]:
-    """What the server itself reads, whatever the handler."""
+    """The settings that the server itself reads, for any handler."""
     return tuple(sorted(_server()))
 
 
@@ -190,7 +190,7 @@ def _plain(kinds: list[str]) -> str:
 
 @cache
 def _order(version: str) -> tuple[int, ...]:
-    """`0.36.0/lmi27` after `0.36.0/lmi18`; a bare `0.36.0` stands for its newest image."""
+    """`0.36.0/lmi27` after `0.36.0/lmi18`; a bare `0.36.0` means its newest image."""
     number, _, image = version.partition("/lmi")
     parts = [int(part) for part in re.findall(r"[0-9]{1,6}", number)[:3]]
     return (*parts, *([0] * (3 - len(parts))), int(image) if image else 9999)

@@ -1,4 +1,4 @@
-"""What hosting on an instance cost when somebody last wrote it down: for those who may not ask AWS's price list."""
+"""Recorded hosting prices of instances: for users without permission to read AWS's price list."""
 
 from __future__ import annotations
 
