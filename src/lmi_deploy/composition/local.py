@@ -78,7 +78,8 @@ def run_emulator(flags: list[str]) -> int:
     for package, extra in EXTRAS.items():
         if extra in ("emulator", "local") and find_spec(package) is None:
             raise NotInstalled(package, extra="emulator")
-    # The last of a flag counts: without one of the user's, it ends with this process, however that ends.
+    # The last occurrence of a flag counts: unless the user sets it, the emulator exits with this process, however
+    # that exits.
     argv = [sys.executable, "-m", "lmi_deploy.emulator", "--parent-pid", str(os.getpid()), *flags]
     return LocalProcesses(SystemClock()).foreground(argv, environment=os.environ)
 
@@ -133,7 +134,7 @@ def _state(environ: Mapping[str, str]) -> StateDir:
 
 
 def servers_at(environ: Mapping[str, str]) -> dict[str, ModelServer]:
-    """The runtimes by name. What an installation or a container engine is needed for is asked of it when needed."""
+    """The runtimes by name. An installation or a container CLI is looked up when it is needed."""
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.runtimes.container.engine_cli import find_engine
@@ -208,7 +209,7 @@ def port_of(
 ) -> int:
     """The port that the deployment has already, else one that is free and that no other was promised."""
     record = state.read(name)
-    # A record may be lost; what it said is seen still.
+    # A record may be lost; the servers that it listed are still found.
     observed = () if record else (observe(home) for home in state.servers(name))
     own = reserved_port(record) or next((s.port for s in observed if s.phase == "ready" and s.port), None)
     if own is not None:

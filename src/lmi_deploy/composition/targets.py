@@ -72,7 +72,7 @@ def sagemaker(clouds: CloudFactory, remembered: Path) -> SageMakerTarget:
 
 
 def journals(state: StateDir, target: SageMakerTarget) -> Callable[[DeploymentRef], Journal]:
-    """Where a deployment's record is written: beside what it is made of."""
+    """Where a deployment's record is written: next to its resources."""
     from lmi_deploy.state.state_dir import FileJournal
 
     places: Mapping[str, Callable[[DeploymentRef], Journal]] = {

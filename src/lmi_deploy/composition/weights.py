@@ -34,7 +34,7 @@ _AWS = ".amazonaws.com"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketContext:
-    """What a bucket is opened with: credentials and region in the session, who we are in the account."""
+    """The context in which a bucket is opened: credentials and region in the session, and the account of the caller."""
 
     session: SessionFactory
     account: Account
@@ -52,7 +52,9 @@ def open_weights(
     *,
     notify: Notify = ignore,
 ) -> Weights:
-    """Looks who we are and whose the bucket is before a byte moves; NotFound where there is none and none is wished."""
+    """Check the caller and the bucket's owner before any transfer; NotFound if there is no bucket and none may be
+    created.
+    """
     from lmi_deploy.aws.account import AwsAccount
     from lmi_deploy.aws.client import AwsConnection
     from lmi_deploy.aws.resource_tags import AwsResourceTags
@@ -117,7 +119,7 @@ def open_bucket(
         advise=lambda: bucket_context.account.upload_rule_advice(place.bucket),
         carriers={
             "s5cmd": S5cmd(bucket_context.session, target, bucket_context.environ),
-            # Its own idea of AWS's addresses knows no FIPS and no dual stack: it is told ours.
+            # obstore's own AWS addresses support neither FIPS nor dual stack: ours are passed to it.
             "obstore": Obstore(
                 bucket_context.session, replace(target, endpoint=store.where), bucket_context.environ
             ),
