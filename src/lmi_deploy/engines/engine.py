@@ -1,4 +1,4 @@
-"""What the rest of the house asks of an inference engine; one module each, in the registry."""
+"""The interface of an inference engine; one module each, in the registry."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ class Decoder(Protocol):
     """Turns the bytes of one answer, however they were cut, into pieces."""
 
     def feed(self, data: bytes) -> list[Chunk]:
-        """What can be said now that `data` has come."""
+        """The chunks that can be decoded after `data`."""
 
     def close(self) -> list[Chunk]:
         """What only the end of the answer makes clear."""
 
 
 class EngineModule(Protocol):
-    """A module with these names; all of them pure. `handler` in is the recipe's wish, out the choice."""
+    """A module with these names; all of them pure. The `handler` argument is the recipe's request, the result is the
+    choice.
+    """
 
     @property
     def name(self) -> Engine: ...
@@ -34,7 +36,7 @@ class EngineModule(Protocol):
 
     @property
     def templates(self) -> tuple[str, ...]:
-        """Handlers of ours (folders of `templates/`) that this engine can run."""
+        """lmi's handlers (folders of `templates/`) that this engine can run."""
 
     def handler(self, engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
         """`version` is the server's, empty the newest. Raises Unresolvable where no handler follows."""
@@ -45,14 +47,15 @@ class EngineModule(Protocol):
     def properties(
         self, handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
     ) -> Pairs:
-        """serving.properties in the order written. `option.model_id` holds the slot; `options` (the recipe's,
-        without `option.`) replace ours in place and follow where they are not ours."""
+        """serving.properties in the order written. `option.model_id` contains the slot; `options` (the recipe's,
+        without `option.`) replace ours in place; additional ones follow.
+        """
 
     def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
         """The question that proves a deployment where the recipe has none; None where the recipe must say."""
 
     def encode(self, prompt: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
-        """Raises UsageRefused for what this handler cannot be asked."""
+        """Raises UsageRefused for a request that this handler does not support."""
 
     def decoder(self, head: ResponseHead, prompt: InferenceRequest, handler: HandlerSpec) -> Decoder:
         """Reads what comes after `head`, the answer to `prompt`."""

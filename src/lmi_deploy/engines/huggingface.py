@@ -56,7 +56,7 @@ def decoder(head: ResponseHead, request: InferenceRequest) -> Decoder:
 
 
 class _JsonReader:
-    """Every text begins with its prompt, which nobody asked to see again."""
+    """Every text starts with its prompt, which is not shown again."""
 
     def __init__(self, prompt: str) -> None:
         self._prompt = prompt

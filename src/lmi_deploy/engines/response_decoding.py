@@ -71,7 +71,7 @@ class LinesDecoder:
         return [] if chunk == Chunk() else [chunk]
 
     def _counted(self, value: Any, chunk: Chunk) -> Chunk:
-        """A chunk shows text and may stand for any number of tokens; the usage at the end sets the sum right."""
+        """A chunk shows text and may be any number of tokens; the usage at the end corrects the sum."""
         used = _used(value)
         tokens = chunk.tokens if used is None else used - self._tokens
         self._tokens += tokens
@@ -168,7 +168,7 @@ def read_line(value: Any) -> Chunk:
 
 
 def error_text(value: Any) -> str:
-    """What a body says went wrong (OpenAI's form, a handler's, the server's), or an empty string."""
+    """The error in a body (OpenAI's form, a handler's, the server's), or an empty string."""
     if not isinstance(value, dict):
         return ""
     error = value.get("error")

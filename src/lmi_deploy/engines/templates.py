@@ -1,4 +1,4 @@
-"""What our own handlers (the folders of `templates/`) are asked, and how their answers read."""
+"""The requests of lmi's own handlers (the folders of `templates/`), and how their responses are read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPENAI_NAMES: Final = {"max_tokens": "max_new_tokens"}
 
 
 def body(request: InferenceRequest, template: str | None) -> dict[str, Any]:
-    """Raises UsageRefused for what this handler cannot be asked."""
+    """Raises UsageRefused for a request that this handler does not support."""
     return _BODIES.get(template or "", _generation)(request)
 
 

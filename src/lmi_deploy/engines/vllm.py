@@ -54,7 +54,7 @@ def handler(engine: Handler, task: Task | None, *, version: str = "") -> Handler
 
 
 def packages(handler: HandlerSpec) -> tuple[str, ...]:
-    """None: the image brings vLLM, and no runtime of ours but `container` runs it."""
+    """None: the image contains vLLM, and of our runtimes only `container` runs it."""
     return ()
 
 
@@ -67,7 +67,7 @@ def properties(
         ("engine", "Python"),
         ("option.entryPoint", handler.entry_point),
         ("option.model_id", SLOT),
-        # Said outright: the server would guess both from the name of the architecture, and knows few of them.
+        # Set explicitly: the server would guess both from the name of the architecture, and knows few of them.
         *([] if rolling else [("option.async_mode", "true")]),
         ("option.rolling_batch", "vllm" if rolling else "disable"),
         ("option.tensor_parallel_degree", str(tensor_parallel_degree)),
