@@ -1,7 +1,7 @@
-"""Every error the tool raises on purpose: what happened, why, what next, and the exit code it ends with.
+"""Every error that lmi raises on purpose: what happened, why, what next, and the exit code.
 
-Exit codes (design, decision 9): 0 done or nothing to do, 1 failed, 2 bad recipe or usage, 3 a bug of ours,
-4 changes pending or out of step, 5 refused, 6 integrity, 7 objective missed, 130 interrupted.
+Exit codes (design, decision 9): 0 done or nothing to do, 1 failed, 2 bad recipe or usage, 3 a bug of lmi, 4 changes
+pending or out of sync, 5 refused, 6 integrity, 7 objective missed, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXIT_CODES: dict[int, str] = {
 
 
 class LmiError(Exception):
-    """`message` says what and why with the numbers; `hint` says what to do next. Neither shows a password of a URL."""
+    """`message` states what and why with the numbers; `hint` the next step. Neither shows a password of a URL."""
 
     exit_code: ClassVar[int] = 1
 
@@ -79,7 +79,7 @@ class Unresolvable(LmiError):
 
 
 class UsageRefused(LmiError):
-    """The command line asks for something that cannot be done as asked."""
+    """The command line requests something impossible."""
 
     exit_code = 2
 
@@ -112,7 +112,7 @@ class AccessError(LmiError):
 
 
 class NoCredentials(AccessError):
-    """AWS is not set up on this machine: there is nobody to act as, so nothing of ours there either."""
+    """AWS is not set up on this machine: there is no identity, so no resource of ours there either."""
 
 
 class NotFound(LmiError):
@@ -124,15 +124,17 @@ class NotFound(LmiError):
 
 
 class CloudError(LmiError):
-    """A service answered with an error of its own."""
+    """A service answered with its own error."""
 
 
 class RoleNotAssumable(CloudError):
-    """SageMaker cannot assume the role: it is new and not known everywhere yet, not there, or does not trust it."""
+    """SageMaker cannot assume the role: it is new and not yet known everywhere, does not exist, or does
+    not trust it.
+    """
 
 
 class Conflict(LmiError):
-    """A conditional write found something else there: somebody was first."""
+    """A conditional write found another state: another process was first."""
 
 
 class LockLost(LmiError):
@@ -160,7 +162,7 @@ class DiskRefused(LmiError):
 
 
 class Overdue(LmiError):
-    """A deadline passed before the world settled."""
+    """A deadline passed before the expected state was reached."""
 
 
 class Refused(LmiError):
@@ -170,19 +172,19 @@ class Refused(LmiError):
 
 
 class IntegrityError(LmiError):
-    """Bytes differ from what their source says they are; they were not kept under a final name."""
+    """Bytes differ from their source's hash; they were not stored under a final name."""
 
     exit_code = 6
 
 
 class Bug(LmiError):
-    """Something nobody raised on purpose."""
+    """An exception that was not raised on purpose."""
 
     exit_code = 3
 
 
 class Interrupted(LmiError):
-    """The user ended the command; the message says what exists now."""
+    """The user interrupted the command; the message says what exists now."""
 
     exit_code = 130
 
