@@ -35,7 +35,7 @@ def counted(count: int, one: str, more: str = "") -> str:
 
 
 def plain(text: str) -> str:
-    """Somebody else's text without the control sequences that could drive a terminal."""
+    """Text from other programs, without control sequences for the terminal."""
     text = re.sub(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)", "", text)
     return "".join(char if char in "\n\t" or _printable(char) else "?" for char in text if char != "\x7f")
 

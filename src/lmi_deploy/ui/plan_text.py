@@ -13,7 +13,7 @@ _WIDE = 110
 
 
 def plan_lines(plan: Plan) -> Iterator[str]:
-    """Its actions, what changes, and the figures to be known before one agrees."""
+    """Its actions, the changes, and the costs to know before the user agrees."""
     if plan.empty:
         yield f"{plan.deployment}: nothing to do, it is as the recipe says"
         yield from (f"  cost: {value}" for name, value in plan.figures if name == "cost")

@@ -19,11 +19,11 @@ if TYPE_CHECKING:  # most commands show no plan, and its nouns take a fifth of t
 
 _IDLE_SECONDS = 5.0
 _LATELY = 60
-"""Lines that are not told again when a failure brings them along."""
+"""Lines that are not repeated when a failure contains them."""
 
 
 class HumanView:
-    """A `View` for people. `live` moves a line in place; without it every line is written once."""
+    """A `View` for people. `live` updates a line in place; without it every line is written once."""
 
     def __init__(self, out: TextIO, story: TextIO, *, live: bool) -> None:
         self._out = out
@@ -111,7 +111,7 @@ class HumanView:
         if self._moving:
             self._live_line().begin(text)
         else:
-            self._pending = text  # told once it shows that it takes a while
+            self._pending = text  # shown once it takes a while
 
     def _progress(self, event: Progress) -> None:
         if self._moving:
@@ -192,9 +192,7 @@ def _in_a_line(text: str) -> str:
 def _cell(name: str, value: object) -> str:
     if name in ("size", "memory") and isinstance(value, (int, float)):
         return size(value)
-    if (
-        name == "costs"
-    ):  # how it is made up is told by `lmi status`, and would make the table too wide to read
+    if name == "costs":  # `lmi status` shows its parts, which would make the table too wide to read
         value = str(value).partition(" (")[0]
     if isinstance(value, bool):
         value = "yes" if value else ""
