@@ -44,7 +44,7 @@ class BufferPool:
         self._stopped = False
 
     def take(self) -> Buffer:
-        """A buffer, once there is one. Raises Stopped."""
+        """A buffer, as soon as one is free. Raises PoolStopped."""
         with self._change:
             while not (self._free or self._unallocated or self._stopped):
                 self._change.wait()

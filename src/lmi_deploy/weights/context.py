@@ -29,7 +29,7 @@ class TransferContext:
         return self.prefix + entry.path
 
     def read_into(self, entry: FileEntry, view: memoryview, start: int) -> str:
-        """Bytes of one file into a buffer, and their CRC32; Stopped when the transfer was stopped."""
+        """Bytes of one file into a buffer, and their CRC32; PoolStopped when the transfer was stopped."""
         received, recorded, crc = 0, False, 0
         for bytes_read in self.source.read_into(self.listing, entry.path, view, start=start):
             if self.stop.is_set():
