@@ -1,4 +1,4 @@
-"""What botocore raised, read once: is it worth another try, and what is it in our words."""
+"""Classify what botocore raised: whether to retry it, and the matching error of lmi."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class AwsError:
 
     @property
     def is_unreachable(self) -> bool:
-        """No connection came about."""
+        """No connection could be made."""
         return self.code in ("EndpointConnectionError", "ConnectTimeoutError")
 
     @property

@@ -1,4 +1,4 @@
-"""Signing by the service's clock where ours is wrong by more than AWS forgives (S3 15 minutes, the others 5)."""
+"""Sign by the service's clock if ours is wrong by more than AWS tolerates (S3 15 minutes, the others 5)."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ _LOCAL: Final[Mapping[str, tuple[type[LmiError], str]]] = {
 
 
 def credential_error(exc: Exception) -> LmiError | None:
-    """What botocore found before it sent anything; None where it is about something else."""
+    """The error for what botocore raised before it sent anything; None if it is about something else."""
     for kind in type(exc).__mro__:
         if kind.__name__ in _LOCAL:
             error, hint = _LOCAL[kind.__name__]

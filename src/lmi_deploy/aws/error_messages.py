@@ -215,4 +215,4 @@ _BY_WORDS: Final[Mapping[str, Callable[[AwsError, AwsCallContext], LmiError]]] =
     "Cannot update in-progress": _in_progress,
     "InsufficientInstanceCapacity": _no_capacity,
 }
-"""SageMaker has one code, ValidationException, for most of what it refuses."""
+"""SageMaker uses one code, ValidationException, for most refusals."""

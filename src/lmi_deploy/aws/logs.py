@@ -13,7 +13,7 @@ from lmi_deploy.errors import NotFound
 ENDPOINTS: Final = "/aws/sagemaker/Endpoints/"
 _EVERY: Final = 2.0
 _INGESTION_DELAY: Final = 30_000
-"""Milliseconds by which a line may come after those that are younger."""
+"""Milliseconds by which a line may arrive later than newer ones."""
 
 
 class CloudWatchLogs:

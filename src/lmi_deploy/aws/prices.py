@@ -1,4 +1,4 @@
-"""The port Prices: AWS's own list, which is kept in us-east-1 for all regions of the partition `aws`."""
+"""The port Prices: AWS's own list, which is in us-east-1 for all regions of the partition `aws`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ class AwsPrices:
 
 
 def _prices(products: list[str], use: Use) -> Iterator[Price]:
-    """Of an hour; the list has every use of an instance, as `component` Hosting, Processing, Training and others."""
+    """Prices of an hour; the list has every use of an instance, as `component` Hosting, Processing, Training and
+    others.
+    """
     for product in map(json.loads, products):
         attributes = product["product"]["attributes"]
         uses = {attributes.get(key, "").lower() for key in ("component", "platoinstancetype")}

@@ -15,7 +15,7 @@ class AwsQuotas:
     def __init__(self, access: AwsConnection) -> None:
         self._api = Service(access, "service-quotas")
         self._known: dict[str, ServiceQuota] = {}
-        # Only what was ever set for the account is in the first; the rest has its default.
+        # The first list contains only quotas that were changed for the account; the others have their default.
         self._more = chain(
             self._list("list_service_quotas"),
             self._list("list_aws_default_service_quotas"),

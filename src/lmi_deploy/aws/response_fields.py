@@ -109,7 +109,7 @@ class UnexpectedResponse(Exception):
 
 
 def defect_of(api: Any, service: str, call: str, response: Mapping[str, Any]) -> str:
-    """What makes the answer to `call` unreadable, in a few words; empty where all that is read is there."""
+    """Why the response to `call` is unusable, in a few words; empty if all required fields are present."""
     shape = api.meta.service_model.operation_model(api.meta.method_to_api_mapping[call]).output_shape
     if shape is None:
         return ""
@@ -138,7 +138,7 @@ def _misfits(value: Any, shape: Any, name: str) -> Iterator[str]:
 
 
 def _member(shape: Any, key: str) -> Any:
-    """The shape of an item of a structure or a map; None where the model does not know it."""
+    """The shape of a member of a structure or a map; None if the model does not define it."""
     return shape.value if shape.type_name == "map" else shape.members.get(key)
 
 

@@ -1,4 +1,4 @@
-"""The tries of one call: bounded, by the kind of what went wrong, the same for every service."""
+"""The attempts of one call: limited, by the kind of error, the same for every service."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _random: Final = Random()
 
 
 def always(fault: AwsError) -> bool:
-    """Every request may be sent again: carried out twice, it does what it does once."""
+    """Every request may be sent again: its effect twice is the same as once."""
     return True
 
 
@@ -38,7 +38,7 @@ class RetryingClient:
     max_retries: int
     notify: Notify = ignore
     repeatable: Callable[[AwsError], bool] = always
-    """Whether what failed for a while may be sent again."""
+    """Whether a temporarily failed request may be sent again."""
 
     def run(
         self,
@@ -107,7 +107,7 @@ class RetryingClient:
 
 
 class _Attempts:
-    """How many tries of which kind there were, and whether there is another."""
+    """How many attempts of which kind were made, and whether another one is allowed."""
 
     def __init__(self, line: RetryingClient, what: str, explain: Callable[[AwsError], LmiError]) -> None:
         self._line = line

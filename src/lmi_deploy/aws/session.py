@@ -68,7 +68,7 @@ def _watching(watch: Watch) -> Callable[..., None]:
 
 @contextmanager
 def credentials_explained() -> Iterator[None]:
-    """botocore's errors about configuration and credentials in our words; others pass."""
+    """Convert botocore's errors about configuration and credentials; others pass."""
     from botocore.exceptions import BotoCoreError
 
     try:

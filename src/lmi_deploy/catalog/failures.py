@@ -43,7 +43,7 @@ class Failure:
     given: Mapping[str, str] = field(default_factory=dict)
     """Facts beside the log that must hold."""
     over: tuple[str, ...] = ()
-    """Where one of these would be the diagnosis, this entry is, when it is in the stream too."""
+    """If one of these would be the diagnosis, this entry replaces it if it also matches."""
     unless: str = ""
     """A line that matches this regular expression has another meaning."""
 
@@ -55,7 +55,7 @@ def _table() -> dict[str, Any]:
 
 
 def source() -> tuple[str, str]:
-    """Where the table comes from, and its date."""
+    """The source of the table, and its date."""
     return _table()["source"], _table()["date"]
 
 

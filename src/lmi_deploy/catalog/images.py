@@ -40,7 +40,7 @@ class Image:
     family: str
     version: str
     device: str
-    """What the tag was made for: gpu, cpu, neuronx ..."""
+    """The device of the tag: gpu, cpu, neuronx ..."""
     repository: str
     tag: str
     account: str
@@ -56,7 +56,7 @@ class Image:
 
 
 def source() -> tuple[str, str]:
-    """Where the table comes from, and its date."""
+    """The source of the table, and its date."""
     return _table()["source"], _table()["date"]
 
 
@@ -117,20 +117,20 @@ def published(family: str, region: str) -> Iterator[Image]:
 
 
 def cuda(tag: str) -> str:
-    """The CUDA version that a tag names: `cu130` is 13.0. Empty where it names none."""
+    """The CUDA version in a tag: `cu130` is 13.0. Empty if there is none."""
     found = re.search(r"(?:^|-)cu(\d{2})(\d)(?:-|$)", tag)
     return f"{found[1]}.{found[2]}" if found else ""
 
 
 @cache
 def accounts(region: str) -> frozenset[str]:
-    """The accounts from which AWS's own images come in a region; empty for an unknown region."""
+    """The accounts of AWS's own images in a region; empty for an unknown region."""
     return frozenset(_table()["accounts"].get(region, ()))
 
 
 @cache
 def tags(repository: str) -> frozenset[str]:
-    """Every tag of a repository that the table knows; empty where it does not know the repository."""
+    """Every tag of a repository in the table; empty for an unknown repository."""
     return frozenset(
         tag
         for family in _table()["families"]

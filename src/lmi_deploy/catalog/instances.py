@@ -77,7 +77,7 @@ def has_local_disks(name: str) -> bool:
 
 
 def source() -> tuple[str, str]:
-    """Where the table comes from, and its date."""
+    """The source of the table, and its date."""
     return _table()["source"], _table()["date"]
 
 
@@ -88,7 +88,7 @@ def names() -> tuple[str, ...]:
 
 @cache
 def instance(name: str) -> Instance | None:
-    """None where SageMaker has no such type for endpoints."""
+    """None if SageMaker has no such type for endpoints."""
     if name not in names():
         return None
     family = name.split(".")[1]

@@ -17,7 +17,7 @@ def _table() -> dict[str, Any]:
 
 
 def source() -> tuple[str, str]:
-    """Where the table comes from, and its date."""
+    """The source of the table, and its date."""
     return _table()["source"], _table()["date"]
 
 
@@ -29,7 +29,7 @@ def names(kind: str) -> tuple[str, ...]:
 
 @cache
 def bounds(key: str) -> tuple[int, int]:
-    """Least and most, of a number or of how many there may be."""
+    """Minimum and maximum, of a number or of a count."""
     low, high = _table()["ranges"][key]
     return low, high
 

@@ -87,6 +87,6 @@ def open_context(*, as_json: bool) -> CommandContext:
 
 @dataclass(frozen=True, slots=True)
 class DependenciesFactory:
-    """What a test passes as the context's object, in place of wiring."""
+    """Tests pass one as the context's object, in place of `composition`."""
 
     make: Callable[[], Dependencies]

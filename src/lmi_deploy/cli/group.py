@@ -1,4 +1,4 @@
-"""The group of all commands. Help comes from a literal table, so that no command's module is imported for it."""
+"""The group of all commands. Help is read from a literal table, so that no command's module is imported for it."""
 
 from __future__ import annotations
 

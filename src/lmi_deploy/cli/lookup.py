@@ -1,4 +1,4 @@
-"""Which recipe, which deployment: from what the user typed, or from what is there."""
+"""Find the recipe and the deployment: from the user's input, or from what exists."""
 
 from __future__ import annotations
 

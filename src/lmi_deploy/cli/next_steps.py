@@ -1,4 +1,4 @@
-"""What to do next, once a deployment answers."""
+"""What to do next, once a deployment responds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lmi_deploy.workflows.up import DeploymentPlan
 
 
 def how_to_invoke(spec: Spec, address: str) -> str:
-    """Where it runs, how to ask it from a shell and from Python, how to end it."""
+    """Its address, how to invoke it from a shell and from Python, how to stop it."""
     match spec.place:
         case LocalPlace() as place:
             where = f"{address} (runtime {place.runtime}, {place.device})"

@@ -1,4 +1,4 @@
-"""Plans in files: what was seen, and what is to be done about it."""
+"""Plans in files: the observed state, and the actions for it."""
 
 from __future__ import annotations
 

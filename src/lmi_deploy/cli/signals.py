@@ -34,7 +34,7 @@ class _Ending:
             self._end()
 
     def check(self, number: int, frame: Any) -> None:
-        """Python drops what is raised while it calls a finalizer or a callback of the garbage collector."""
+        """Python drops exceptions raised in a finalizer or a callback of the garbage collector."""
         if self._is_swallowed:
             self._end()
 

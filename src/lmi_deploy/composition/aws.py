@@ -27,7 +27,7 @@ def open_cloud(
     notify: Notify = ignore,
     guard: LeaseGuard | None = None,
 ) -> Cloud:
-    """Who we are and what we act with; AccessError where the credentials are absent or refused."""
+    """The caller and the services; AccessError if the credentials are absent or refused."""
     from lmi_deploy.aws.account import AwsAccount
     from lmi_deploy.aws.autoscaling import AwsAutoscaling
     from lmi_deploy.aws.client import AwsConnection

@@ -29,7 +29,9 @@ HOST = "127.0.0.1"
 
 
 def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) -> Dependencies:
-    """Everything a command may need; nothing is opened before it is used. `notify` is for what no event can say."""
+    """Everything a command may need; nothing is opened before it is used. `notify` is for messages that no event can
+    carry.
+    """
     from lmi_deploy.aws.lease_guard import LeaseGuard
     from lmi_deploy.composition.targets import CloudFactory, journals, locks, sagemaker
     from lmi_deploy.composition.weights import open_weights
@@ -98,17 +100,19 @@ def known_names(environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
-    """What is remembered of deployments: LMI_STATE_HOME, else the XDG state folder."""
+    """The folder of deployment records: LMI_STATE_HOME, else the XDG state folder."""
     return _home(environ, "LMI_STATE_HOME", "XDG_STATE_HOME", ".local/state")
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
-    """What can be made again: LMI_CACHE_HOME, else the XDG cache folder."""
+    """The folder of files that can be created again: LMI_CACHE_HOME, else the XDG cache folder."""
     return _home(environ, "LMI_CACHE_HOME", "XDG_CACHE_HOME", ".cache")
 
 
 def server_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a model server inherits: nothing that is or may be a secret, and no way to the Hub (weights are here)."""
+    """The variables that a model server inherits: none that is or may be a secret, and no access to the Hub (weights
+    are local).
+    """
     kept = {
         key: value
         for key, value in environ.items()

@@ -41,7 +41,7 @@ class CloudFactory:
         return self._clouds[region]
 
     def depot(self, cloud: Cloud, bucket: str) -> BucketServices | None:
-        """A bucket that is not there may be there later: only those that are, are kept."""
+        """A missing bucket may be created later: only existing ones are cached."""
         from lmi_deploy.composition.aws import open_bucket_services
 
         key = (cloud.caller.region, bucket)

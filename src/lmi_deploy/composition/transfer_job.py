@@ -32,7 +32,7 @@ def open_order(order: JobRequest, environ: Mapping[str, str] = os.environ) -> tu
 
 
 def job_files() -> Mapping[str, bytes]:
-    """What a job needs of us, by file name: the program that starts it, and our packages as wheels."""
+    """The files that a job needs from lmi, by name: the program that starts it, and our packages as wheels."""
     from lmi_deploy.targets.sagemaker.transfer_job import bootstrap
     from lmi_deploy.targets.sagemaker.transfer_job.wheels import wheelhouse
 

@@ -1,4 +1,4 @@
-"""The part of the composition root that opens a bucket: who we are, which bucket, is it ours, how much memory."""
+"""The part of the composition root that opens a bucket: the caller, the bucket, its owner, the memory limit."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def open_bucket(
     *,
     memory_mb: int | None,
 ) -> tuple[ObjectStore, Weights]:
-    """One that is there and ours: its objects, and the models in it."""
+    """An existing bucket of ours: its objects, and the models in it."""
     from lmi_deploy.aws.s3 import S3Settings, S3Store
     from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
     from lmi_deploy.aws.s3.uploaders.obstore import Obstore

@@ -1,4 +1,4 @@
-"""What ships beside the weights: a few small files with one slot, the place of the weights."""
+"""The files that are deployed beside the weights: a few small files with one slot, the location of the weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ArtifactFile:
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """`files` are sorted by path and hold the unfilled slot; the digest is over them."""
+    """`files` are sorted by path and contain the unfilled slot; the digest is over them."""
 
     files: tuple[ArtifactFile, ...]
 

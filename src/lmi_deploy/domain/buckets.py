@@ -1,4 +1,4 @@
-"""The bucket that `lmi` makes where the recipe names none, and what it advises for any bucket."""
+"""The bucket that `lmi` creates if the recipe names none, and its advice for any bucket."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def account_of(bucket: str) -> str:
 
 
 def bucket_name_error(bucket: str) -> str:
-    """Why S3 can have no bucket of that name; empty where it may."""
+    """Why S3 does not allow this bucket name; empty if it does."""
     if "/" in bucket or ":" in bucket:
         return "is an address, and a bucket's name is wanted"
     if not _NAME.fullmatch(bucket) or ".." in bucket:
@@ -68,9 +68,10 @@ def with_upload_rule(rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def upload_rule_advice(bucket: str, owner: str, rules: list[dict[str, Any]]) -> str:
-    """What to run so that parts of dead uploads are not paid for; empty where a rule sees to it already.
+    """The command that makes S3 abort incomplete uploads, so that they do not cost; empty if a rule already does.
 
-    The rules that are there are repeated: S3 replaces them all at once."""
+    The command repeats the existing rules: S3 replaces them all at once.
+    """
     required = with_upload_rule(rules)
     if required == rules:
         return ""

@@ -26,7 +26,7 @@ def crc32_text(value: int) -> str:
 
 
 def crc32_number(text: str) -> int:
-    """What `crc32_text` wrote; ValueError where it is no CRC32."""
+    """Parse the output of `crc32_text`; ValueError if it is not a CRC32."""
     raw = base64.b64decode(text, validate=True)
     if len(raw) != 4:
         raise ValueError(f"{text}: not a CRC32")

@@ -29,8 +29,9 @@ def dump(value: Any) -> Any:
 
 
 def load(kind: type[T], value: Any) -> T:
-    """The `kind` that `dump` wrote; ValueError where the value is of another form, with the place of it and what is
-    wrong there in plain words. Unknown keys are passed over."""
+    """The `kind` that `dump` wrote; ValueError if the value has another form, with its position and the error in
+    plain words. Unknown keys are skipped.
+    """
     return cast(T, _load(kind, value, ""))
 
 

@@ -27,7 +27,7 @@ def environment_summary(environment: Pairs) -> dict[str, str]:
 
 
 def without_values(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """A summary as it is recorded today: older records hold the values themselves."""
+    """A summary as it is recorded today: older records contain the values themselves."""
     return {
         key: value_digest(str(value))
         if key.startswith(PREFIX) and not _DIGEST.fullmatch(str(value))

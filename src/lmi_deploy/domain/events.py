@@ -1,4 +1,4 @@
-"""What happens while things are done: the only thing `ui` reads."""
+"""Events during a command: the only input of `ui`."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ TensorHeader = tuple[str, str, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tensors:
-    """What the safetensors headers say: parameters by dtype, without reading a weight."""
+    """The content of the safetensors headers: parameters by dtype, without reading a weight."""
 
     parameters: dict[str, int] = field(default_factory=dict)
     headers: dict[str, tuple[TensorHeader, ...]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableRuntimes:
-    """Target local: the runtimes of this machine that can be used, best first; for the others, why not."""
+    """Target local: the usable runtimes of this machine, best first; for the others, why not."""
 
     names: tuple[str, ...]
     lacking: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Facts:
 
     listing: ModelListing
     config: dict[str, Any]
-    """The model's config.json; empty where it has none."""
+    """The model's config.json; empty if it has none."""
     tensors: Tensors | None
     shards: tuple[str, ...] = ()
     """The files that model.safetensors.index.json names; empty where there is no index."""

@@ -1,4 +1,4 @@
-"""A question to a deployment and its answer, in the tool's own words; an engine's codec knows the wire form."""
+"""An inference request and its response, independent of the engine; an engine's codec knows the wire form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class InferenceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
-    """What goes to the invocation path."""
+    """The request that is sent to the invocation path."""
 
     body: bytes
     headers: tuple[tuple[str, str], ...]
@@ -31,7 +31,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseHead:
-    """The first thing that comes back."""
+    """The first part of a response."""
 
     status: int
     reason: str

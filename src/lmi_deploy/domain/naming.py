@@ -33,7 +33,7 @@ def digest(value: Any) -> str:
 
 
 def short(hex_digest: str, length: int = 10) -> str:
-    """The part of a digest that goes into a name."""
+    """The part of a digest that is used in a name."""
     return hex_digest[:length]
 
 

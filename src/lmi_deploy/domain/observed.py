@@ -1,4 +1,4 @@
-"""What was seen of a deployment and of its surroundings, before anything is decided."""
+"""The observed state of a deployment and of its surroundings, before any decision."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ObservedServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalInventory:
-    """What this machine has already, so that it need not be made again."""
+    """What this machine already has, so that it need not be created again."""
 
     engine: bool
     environment: bool
@@ -49,7 +49,7 @@ class LocalInventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalObserved:
-    """A deployment as it is now. `serving` names the server that answers at the deployment's address."""
+    """A deployment as it is now. `serving` names the server at the deployment's address."""
 
     ref: DeploymentRef
     exists: bool
@@ -71,7 +71,7 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudInventory:
-    """What the account and the region have around a deployment on SageMaker."""
+    """The state of the account and the region around a deployment on SageMaker."""
 
     bucket: bool
     weights: bool
@@ -116,14 +116,14 @@ class CloudObserved:
     incomplete_artifacts: tuple[str, ...] = ()
     """Artifacts that were not written, or not removed, to the end."""
     stored: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Of each artifact, the files that are there, and their sizes."""
+    """Of each artifact, the existing files, and their sizes."""
     weights_missing_reason: str = ""
-    """What its weights lack in the bucket, in words; looked at for `status` alone."""
+    """Which weights are missing in the bucket, in words; checked only for `status`."""
     scaling: Scaling | None = None
     log_group: str = ""
     """Its name, where CloudWatch has one."""
     other_locations: tuple[DeploymentRef, ...] = ()
-    """Where nothing was found: other accounts and regions in which this machine brought up one of that name."""
+    """If nothing was found: other accounts and regions in which this machine deployed the same name."""
     bucket: bool = True
     """Whether the bucket of record and lock exists."""
 

@@ -1,4 +1,4 @@
-"""What would be done, as data: every action concrete, none waiting for another's output."""
+"""The plan as data: every action concrete, none waiting for another's output."""
 
 from __future__ import annotations
 
@@ -120,13 +120,13 @@ CLEANUP_ACTIONS = (StopServer, RemoveArtifact, RemoveDeployment)
 
 
 def key(action: Action) -> str:
-    """An action's name in events: its kind and what it acts on, unique within a plan."""
+    """An action's name in events: its kind and its object, unique within a plan."""
     subject = next(iter(dataclasses.asdict(action).values()))
     return f"{type(action).__name__}:{subject}"
 
 
 def title(action: Action) -> str:  # noqa: C901 (one line an action; the cloud's are matched to the end)
-    """An action in a few words, as a person would say it."""
+    """An action in a few words, for people."""
     match action:
         case InstallEngine(version=version):
             return f"install DJL's Python engine {version}"

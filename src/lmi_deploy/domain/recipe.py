@@ -38,7 +38,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeouts:
-    """Seconds; None where the recipe is silent."""
+    """Seconds; None if the recipe sets none."""
 
     model_download: int | None = None
     container_startup: int | None = None
@@ -174,7 +174,9 @@ class Recipe:
 
     @property
     def arguments(self) -> str:
-        """What names this recipe in another command, quoted for a shell: its path, its overlay, its overrides."""
+        """The arguments that name this recipe in another command, quoted for a shell: its path, its overlay, its
+        overrides.
+        """
         words = [self.origin or "RECIPE"]
         words += ["--overlay", self.overlay] if self.overlay else []
         for override in self.overrides:

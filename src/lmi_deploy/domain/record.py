@@ -28,7 +28,7 @@ class DeploymentRef:
 
     @property
     def place(self) -> str:
-        """Where it is, in words."""
+        """Its location, in words."""
         if self.target == "local":
             return "this machine"
         account = f"account {self.account}" if self.account else ""
@@ -37,7 +37,7 @@ class DeploymentRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generation:
-    """One spec that was brought up: what rollback and status need of it.
+    """One deployed spec: the fields that rollback and status need.
 
     On SageMaker `server` is the endpoint config, `runtime` is "sagemaker", `host` the region and `port` 0.
     """
@@ -73,7 +73,7 @@ class Record:
     generations: tuple[Generation, ...] = ()
     intents: tuple[Intent, ...] = ()
     coming: Generation | None = None
-    """What an `up` that has not ended is bringing."""
+    """The generation of an `up` that has not finished."""
 
     @property
     def current(self) -> Generation | None:

@@ -1,4 +1,4 @@
-"""A deployment's record as text, and what each step of a journal makes of it; where it is kept is another matter."""
+"""A deployment's record as text, and how each step of a journal changes it; storage is separate."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def finished(record: Record, action: Action, outcome: str) -> Record:
 
 
 def expected(record: Record, generation: Generation) -> Record:
-    """A generation is being brought."""
+    """A generation is now pending."""
     return replace(record, coming=generation)
 
 

@@ -28,7 +28,7 @@ class Prefix:
 
     @property
     def label(self) -> str:
-        """What its weights go by: the model's own name where they are ours, else bucket and last folder."""
+        """The name of its weights: the model's own name if lmi pushed them, else bucket and last folder."""
         if self.weights:
             return self.weights.partition("/")[0]
         last = self.path.rstrip("/").rpartition("/")[2]

@@ -1,4 +1,6 @@
-"""Every choice made: what will run, where, from which bytes. Nothing here is optional but what may be absent."""
+"""The complete decisions: what will run, where, from which bytes. A field is optional only if its object may be
+absent.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ class ModelSpec:
     """None: unknown, which only a custom handler may leave so."""
     architecture: str | None
     max_positions: int | None
-    """Tokens of context that the model's config states; None where it states none."""
+    """Tokens of context in the model's config; None if it states none."""
 
     def listing(self, files: tuple[FileEntry, ...]) -> ModelListing:
         """The repository again, as far as the chosen files."""
@@ -47,7 +49,7 @@ class EngineSpec:
     properties: Pairs
     """All of serving.properties but the weights' slot, in the order written."""
     packages: tuple[str, ...]
-    """What the worker's environment must have (PEP 508), before the recipe's own requirements."""
+    """The requirements of the worker's environment (PEP 508), before the recipe's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,5 +138,5 @@ class Spec:
 
 
 def environment_name(packages: tuple[str, ...], requirements: str) -> str:
-    """Names a worker's environment by what is installed in it."""
+    """A worker's environment is named by what is installed in it."""
     return short(digest([list(packages), requirements]), 12)

@@ -22,7 +22,7 @@ class LocalPlace:
     environment: Pairs
     """Variables that the server is started with, as the container would be."""
     image: str = ""
-    """What runtime `container` runs; empty for the others."""
+    """The image for runtime `container`; empty for the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class JobPlace:
     """Where a transfer job runs (`weights.via: job`)."""
 
     image: str
-    """Any with a Python of 3.11 or newer; our own packages come through the bucket."""
+    """Any with Python 3.11 or newer; our own packages are in the bucket."""
     role: str
     """ARN of the role that it runs with: it writes weights, which the endpoint's role may not."""
     instance: str

@@ -94,12 +94,12 @@ class BucketRequest:
     profile: str = ""
     kms_key: str = ""
     create: bool = False
-    """Whether a bucket that is not there may be made; only the default one is."""
+    """Whether a missing bucket may be created; only the default one is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntegrityIssue:
-    """What is wrong with one object of the weights: absent, of another size or content, or one too many."""
+    """An error in one object of the weights: absent, of another size or content, or additional."""
 
     path: str
     why: str
@@ -113,7 +113,9 @@ def integrity_issues_text(issues: Sequence[IntegrityIssue]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphan:
-    """What a broken push left: parts of an upload, or objects without a manifest. `size` None: S3 does not say."""
+    """What an interrupted push left: parts of an upload, or objects without a manifest. `size` None: S3 does not
+    report it.
+    """
 
     kind: Literal["upload", "objects"]
     name: str

@@ -87,7 +87,7 @@ class VirtualClock:
             return await self.limited(seconds, work)
 
     async def limited(self, seconds: float, work: Awaitable[T]) -> T:
-        """As `within`, and the clock goes on as if there were no such work."""
+        """As `within`, but the clock continues as if there were no such work."""
         task = asyncio.ensure_future(work)
         alarm = asyncio.ensure_future(self.lasting(seconds))
         try:
@@ -102,7 +102,7 @@ class VirtualClock:
 
     @contextlib.asynccontextmanager
     async def deadline(self, moment: float) -> AsyncIterator[None]:
-        """TimeoutError in the body once the clock is there."""
+        """TimeoutError in the body once the clock reaches `moment`."""
         async with asyncio.timeout(None) as scope:
 
             async def ring() -> None:
@@ -118,7 +118,7 @@ class VirtualClock:
     async def _turn(self, seconds: float) -> None:
         """Until the clock is turned or changes its pace, real seconds at most."""
         turned = self._turned
-        # Not wait_for: in Python 3.11 it loses a cancellation that comes with the event.
+        # Not wait_for: in Python 3.11 it loses a cancellation that arrives together with the event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await turned.wait()

@@ -1,4 +1,4 @@
-"""What the emulator starts containers with: the runtimes and the cache of the local target."""
+"""How the emulator starts containers: the runtimes and the cache of the local target."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ENGINE_VERSION: Final = "0.34.0"
 WORKERS: Final = "emulator-workers"
 WORKER_PACKAGES: Final = ("numpy==2.4.6",)
-"""What DJL's Python engine imports, as engine `custom` of a recipe has it."""
+"""What DJL's Python engine imports, the same as for engine `custom` of a recipe."""
 _SECRET: Final = re.compile(
     r"(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?|APIKEY|API_KEY|ACCESS_KEY(_ID)?)(_|$)"
 )
@@ -32,7 +32,7 @@ _NEVER: Final = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTE
 def container_runtime(
     environ: Mapping[str, str], *, python: Path | None = None, engine: Path | None = None, s3: str = ""
 ) -> ContainerRuntime:
-    """Containers are embedded model servers, their workers in `python`, by default the newest environment kept."""
+    """Containers are embedded model servers, their workers in `python`, by default the newest cached environment."""
     from lmi_deploy.host.background_processes import LocalProcesses
     from lmi_deploy.host.clock import SystemClock
     from lmi_deploy.runtimes.embedded import Embedded
@@ -56,9 +56,9 @@ def container_runtime(
 
 
 def worker_python(environments: Environments, given: Path | None) -> Path:
-    """The interpreter of the handlers: the one given, the newest environment kept, or one that is built now.
+    """The interpreter of the handlers: the given one, the newest cached environment, or one that is built now.
 
-    UsageRefused for one that lacks what DJL's Python engine imports; nothing could run in it.
+    UsageRefused for one without the packages that DJL's Python engine imports; nothing could run in it.
     """
     if given is not None:
         if not _imports(given, "numpy"):
@@ -79,7 +79,7 @@ def worker_python(environments: Environments, given: Path | None) -> Path:
 
 
 def _built(environments: Environments) -> Path:
-    """As the local target builds them; it takes seconds, and is kept."""
+    """Built as by the local target; it takes seconds, and is cached."""
     if not environments.ready(WORKERS):
         sys.stderr.write(f"building an environment for handlers ({', '.join(WORKER_PACKAGES)}), once ...\n")
         try:

@@ -1,4 +1,4 @@
-"""Eventual consistency on demand (`--lag`): for how long AWS does not know everywhere what it has accepted."""
+"""Eventual consistency on request (`--lag`): how long an accepted change takes to be visible everywhere."""
 
 from __future__ import annotations
 

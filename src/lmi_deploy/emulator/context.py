@@ -1,4 +1,4 @@
-"""What every emulated service works on: the clock, what is remembered, the neighbours."""
+"""The shared context of the emulated services: the clock, the records, the other services."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Credentials:
 
 
 class Roles(Protocol):
-    """Roles as IAM keeps them."""
+    """Roles as IAM stores them."""
 
     def note(self) -> None:
         """IAM was changed."""
@@ -38,10 +38,10 @@ class Roles(Protocol):
 
 
 class Objects(Protocol):
-    """What is in S3, seen from inside of AWS."""
+    """The objects of S3, as AWS's services read them."""
 
     def keys(self, bucket: str, prefix: str) -> list[str]:
-        """All keys under a prefix; empty as well where there is no such bucket."""
+        """All keys under a prefix; also empty if there is no such bucket."""
 
 
 class Hosting(Protocol):
@@ -97,7 +97,7 @@ class EmulatorContext:
     address: str = ""
     """Where the emulator listens."""
     s3_keys: Credentials | None = field(default=None, repr=False)
-    """What an outside S3 server knows, in place of the keys of roles."""
+    """The keys for an outside S3 server, in place of the keys of roles."""
 
     def table(self, kind: str, region: str) -> Table:
         return self.store.table(kind, region)

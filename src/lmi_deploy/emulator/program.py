@@ -73,7 +73,7 @@ class Settings:
     stop_after: float | None = None
     parent: int | None = None
     key: KeyPair | None = None
-    """The one that requests must be signed with; None: one is made."""
+    """The key with which requests must be signed; None: create one."""
 
 
 class _NotStarted:
@@ -150,7 +150,7 @@ class Emulator:
         return Hosts(self.context, layer, runtime.image, runtime.processes, self._logs, folder)
 
     def resume(self) -> None:
-        """What was under way when the emulator ended."""
+        """Continue what was in progress when the emulator stopped."""
         self.endpoints.resume()
         self.components.resume()
         self.jobs.resume()
@@ -185,7 +185,7 @@ async def run(settings: Settings, runtime: ContainerRuntime, environ: Mapping[st
         runner = web.AppRunner(emulator.front.app(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
-            # With a proxy, that is where clients go: the port is its.
+            # With a proxy, clients connect to it: it gets the port.
             address = await _listen(runner, 0 if settings.proxy else settings.port)
             emulator.context.address = address
             emulator.resume()

@@ -1,4 +1,4 @@
-"""What the emulated services remember: tables of JSON records, on disk where a folder is given."""
+"""The state of the emulated services: tables of JSON records, on disk if a folder is given."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Decoder(Protocol):
         """The chunks that can be decoded after `data`."""
 
     def close(self) -> list[Chunk]:
-        """What only the end of the answer makes clear."""
+        """The chunks that are known only at the end of the response."""
 
 
 class EngineModule(Protocol):
@@ -42,7 +42,7 @@ class EngineModule(Protocol):
         """`version` is the server's, empty the newest. Raises Unresolvable where no handler follows."""
 
     def packages(self, handler: HandlerSpec) -> tuple[str, ...]:
-        """What the worker's environment must have, as exact PEP 508 requirements, sorted."""
+        """The requirements of the worker's environment, as exact PEP 508 requirements, sorted."""
 
     def properties(
         self, handler: HandlerSpec, options: Pairs, *, task: Task | None, tensor_parallel_degree: int
@@ -52,10 +52,10 @@ class EngineModule(Protocol):
         """
 
     def probe(self, handler: HandlerSpec, task: Task | None) -> InferenceRequest | None:
-        """The question that proves a deployment where the recipe has none; None where the recipe must say."""
+        """The probe of a deployment if the recipe has none; None if the recipe must set one."""
 
     def encode(self, prompt: InferenceRequest, handler: HandlerSpec, task: Task | None) -> HttpRequest:
         """Raises UsageRefused for a request that this handler does not support."""
 
     def decoder(self, head: ResponseHead, prompt: InferenceRequest, handler: HandlerSpec) -> Decoder:
-        """Reads what comes after `head`, the answer to `prompt`."""
+        """Decodes the data after `head`, the response to `prompt`."""

@@ -21,7 +21,7 @@ from lmi_deploy.errors import UsageRefused
 
 MODULE: Final = "djl_python.huggingface"
 PACKAGES: Final = ("peft==0.21.2", "pillow==13.0.0", "pydantic==2.14.3")
-"""What it imports beyond what our own handler needs."""
+"""Imports beyond those of lmi's own handler."""
 TASKS: Final[dict[Task, str]] = {"text-embedding": "feature-extraction"}
 """Where its name for a task is not ours."""
 NAMES: Final = {"max_tokens": "max_new_tokens"}
@@ -29,7 +29,7 @@ REFUSED: Final = ("seed", "stop", "stop_sequences", "return_full_text")
 
 
 def body(request: InferenceRequest, task: Task | None) -> dict[str, Any]:
-    """Raises UsageRefused for what would come back as an error of the server."""
+    """Raises UsageRefused for a request that the server would answer with an error."""
     if request.system:
         raise _cannot("a system prompt")
     for key in REFUSED:

@@ -1,4 +1,6 @@
-"""Answers of DJL's handlers, decoded as they come: JSON in one piece, JSON lines, server-sent events, text, errors."""
+"""Decode responses of DJL's handlers as they arrive: JSON in one piece, JSON lines, server-sent events,
+text, errors.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ LONGEST_ERROR = 2000
 
 
 class TextDecoder:
-    """Bytes as text, at once; a character that is cut waits for its rest."""
+    """Bytes to text without delay; only an incomplete character waits for the rest."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -79,7 +81,9 @@ class LinesDecoder:
 
 
 class EventsDecoder(LinesDecoder):
-    """Server-sent events, as a formatter may write them: their data, and what is no event, is read as JSON lines."""
+    """Server-sent events, as a formatter may write them: their data, and lines that are no event, are read as JSON
+    lines.
+    """
 
     def _line(self, line: bytes) -> list[Chunk]:
         field, _, value = line.partition(b":")

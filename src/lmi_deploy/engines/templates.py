@@ -46,7 +46,7 @@ def _text2text(request: InferenceRequest) -> dict[str, Any]:
 
 
 def _inputs(request: InferenceRequest) -> dict[str, Any]:
-    """LMI's form. What is no conversation has no system prompt."""
+    """LMI's form. Only a conversation has a system prompt."""
     if request.system:
         raise UsageRefused(
             "this deployment cannot take a system prompt: its model holds no conversation",

@@ -105,7 +105,7 @@ def _body(request: InferenceRequest, handler: HandlerSpec, task: Task | None) ->
 
 
 def _require_agreement(handler: HandlerSpec, options: Pairs) -> None:
-    """The handler and two options say the same thing; apart, the server starts one way and serves another."""
+    """The handler and two options must agree; otherwise the server starts in one mode and serves in another."""
     given = dict(options)
     response = {"async_mode": "true", "rolling_batch": "disable"}
     if handler.entry_point != SERVICE:
@@ -119,6 +119,6 @@ def _require_agreement(handler: HandlerSpec, options: Pairs) -> None:
 
 
 def _order(version: str) -> tuple[int, ...]:
-    """Of a server's version; what names none (`latest`) is the newest."""
+    """Of a server's version; one without a number (`latest`) is the newest."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return (int(found[1]), int(found[2])) if found else (999,)

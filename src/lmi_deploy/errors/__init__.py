@@ -62,7 +62,7 @@ class LmiError(Exception):
 
 
 class RecipeError(LmiError):
-    """Every mistake of a recipe at once, in the order of the file."""
+    """All mistakes of a recipe together, in the order of the file."""
 
     exit_code = 2
 
@@ -73,7 +73,7 @@ class RecipeError(LmiError):
 
 
 class Unresolvable(LmiError):
-    """The recipe is well formed, but no deployment follows from it and what was gathered."""
+    """The recipe is valid, but no deployment can be derived from it and the facts."""
 
     exit_code = 2
 
@@ -93,7 +93,7 @@ EXTRAS: Final = {
     "obstore": "obstore",
     "sagemaker": "sagemaker",
 }
-"""Packages that a plain installation has not, by the extra of lmi-deploy that brings them."""
+"""Packages that a plain installation does not include, by the extra of lmi-deploy that installs them."""
 
 
 class NotInstalled(UsageRefused):
@@ -116,7 +116,7 @@ class NoCredentials(AccessError):
 
 
 class NotFound(LmiError):
-    """What was named does not exist where it was looked for. `arn` is its ARN, where AWS's answer has it."""
+    """The named resource does not exist. `arn` is its ARN, if AWS's response contains it."""
 
     def __init__(self, message: str, *, hint: str = "", details: Sequence[str] = (), arn: str = "") -> None:
         super().__init__(message, hint=hint, details=details)
@@ -142,19 +142,19 @@ class LockLost(LmiError):
 
 
 class TransferFailed(LmiError):
-    """Bytes did not arrive; what is whole was kept."""
+    """Bytes did not arrive; complete data was kept."""
 
 
 class DeployFailed(LmiError):
-    """The deployment did not come to answer."""
+    """The deployment did not start to respond."""
 
 
 class NoCapacity(DeployFailed):
-    """AWS has no such instance to give at the moment; another type, or later, may do."""
+    """AWS has no such instance available at the moment; another type may be available, or this one later."""
 
 
 class QuotaExceeded(CloudError):
-    """The account may not have as many; asking again does not help."""
+    """The account's limit is reached; retrying does not help."""
 
 
 class DiskRefused(LmiError):
@@ -193,4 +193,4 @@ UNBEGUN: Final = "nothing was begun: run it again"
 RECORDED: Final = (
     "what was begun is recorded: `lmi status` shows it, `lmi up` goes on, `lmi down` clears it away"
 )
-"""What is left of a command that keeps a record, and was interrupted: before and after its first entry."""
+"""The hint of an interrupted command that writes a record: before and after its first entry."""

@@ -95,7 +95,7 @@ def _reported(child: subprocess.Popen[bytes], report: Report | None) -> Iterator
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     yield
-    # A worker that outlives its server keeps the pipe open: its last lines are not waited for without end.
+    # A worker that outlives its server keeps the pipe open: the wait for its last lines is limited.
     reader.join(_LAST_LINES)
 
 

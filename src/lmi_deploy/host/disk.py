@@ -1,4 +1,4 @@
-"""What folders take on disk, and what would come free."""
+"""The size of folders on disk, and the bytes that a deletion would free."""
 
 from __future__ import annotations
 

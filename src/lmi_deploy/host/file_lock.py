@@ -31,7 +31,7 @@ def file_lock(path: Path, *, wait: bool) -> Iterator[IO[str]]:
 
 def overwrite(lock_file: IO[str], text: str) -> None:
     """`text` is all that is in the file from now on."""
-    # Past the handle's own buffer, which would try again to write at the close what a full disk refuses now.
+    # Not through the handle's own buffer, which would on close retry the write that a full disk refuses now.
     lock_file.truncate(0)
     os.write(lock_file.fileno(), text.encode())
 

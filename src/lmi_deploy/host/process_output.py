@@ -1,4 +1,4 @@
-"""A program that is followed while it runs, and never outlives the one who follows it."""
+"""A program whose output is followed while it runs, and that never outlives its follower."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ProcessOutput:
             stderr=subprocess.STDOUT,
             cwd=cwd,
             env=dict(environ),
-            # Ctrl-C in a terminal goes to us alone: we end it, and know that it has ended.
+            # Ctrl-C in a terminal reaches only this process: it stops the program, and knows that it has exited.
             start_new_session=True,
         )
         self.process = Process(pid=self._child.pid, started=identity(self._child.pid) or "")
@@ -50,7 +50,7 @@ class ProcessOutput:
             self._child.stdout.close()
 
     def lines(self, *, tick: float) -> Iterator[str | None]:
-        """What it prints, line by line; None after each `tick` seconds of silence."""
+        """Its output, line by line; None after each `tick` seconds without a line."""
         rest = b""
         for chunk in self._chunks(tick):
             if chunk is None:

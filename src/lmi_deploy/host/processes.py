@@ -80,7 +80,7 @@ def end_marked(variable: str, clock: Clock) -> None:
 
 
 def descendants(process: Process) -> tuple[Process, ...]:
-    """Its children, theirs, and so on; empty where it does not run."""
+    """Its children, theirs, and so on; empty if it does not run."""
     import psutil
 
     if not alive(process):
@@ -105,7 +105,7 @@ def session_members(process: Process) -> tuple[int, ...]:
 
 
 def rss(pid: int) -> int:
-    """Resident bytes of the process and all its children; 0 where it is gone."""
+    """Resident bytes of the process and all its children; 0 if it has exited."""
     import psutil
 
     try:

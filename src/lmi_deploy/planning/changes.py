@@ -39,7 +39,7 @@ def model_summary(spec: Spec) -> dict[str, str]:
 
 
 def probe_summary(spec: Spec) -> dict[str, str]:
-    """What `probe_of` reads."""
+    """The input of `probe_of`."""
     return {
         "probe": spec.probe.body,
         "probe_prompt": spec.probe.prompt,

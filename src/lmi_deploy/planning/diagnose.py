@@ -56,7 +56,7 @@ class _Match:
     failure: Failure
     match: re.Match[str]
     run: int
-    """How many restarts came before it."""
+    """Number of restarts before it."""
 
 
 UNKNOWN = DiagnosisContext()
@@ -148,7 +148,7 @@ def _order(hit: _Match, around: DiagnosisContext) -> tuple[object, ...]:
 
 
 def _of_version(versions: str, version: str) -> bool:
-    """Whether `version` may be one of `versions` (">=0.8", "0.7-0.10"); words in the latter say nothing."""
+    """Whether `version` may be one of `versions` (">=0.8", "0.7-0.10"); text that is not a version is ignored."""
     numbers = re.search(r"(>=|<=)?\s*(\d+(?:\.\d+)+)(?:-(\d+(?:\.\d+)+))?", versions)
     if not version or numbers is None:
         return True

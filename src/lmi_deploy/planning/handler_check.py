@@ -27,7 +27,7 @@ _HEAVY = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerFinding:
-    """`fatal`: the server would not come up, or answer every request with an error."""
+    """`fatal`: the server would not start, or answer every request with an error."""
 
     line: int
     what: str

@@ -1,4 +1,4 @@
-"""Which imports of a handler nothing brings along: not Python, not DJL's engine, not the packages."""
+"""The imports of a handler that no package provides: not Python, not DJL's engine, not the requirements."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _PROVIDES: Final = {
     "scikit-learn": ("scipy", "joblib"),
     "pydantic": ("pydantic_core", "typing_extensions"),
 }
-"""What comes with a package, as far as handlers use it."""
+"""The packages installed together with a package, as far as handlers use them."""
 _NAME = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^]]*\])?\s*([<>=!~;@#].*)?$")
 
 

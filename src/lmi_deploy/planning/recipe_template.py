@@ -129,7 +129,7 @@ def _place(model_summary: ModelSummary) -> Iterator[str]:
 
 
 def _sagemaker(model_summary: ModelSummary) -> Iterator[str]:
-    """What the same model would take in the cloud, to be uncommented in place of the above."""
+    """The same model on SageMaker, as comments to use in place of the above."""
     if not model_summary.weights:
         return
     chosen = hardware_for(model_summary.weights, model_summary.config.get("num_attention_heads"))

@@ -1,4 +1,4 @@
-"""A Spec to the bytes that ship. Templates only place values; the values come from the Spec alone."""
+"""Render a Spec to the bytes that are deployed. Templates only place values; the values come from the Spec alone."""
 
 from __future__ import annotations
 

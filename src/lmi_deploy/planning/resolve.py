@@ -1,4 +1,4 @@
-"""Recipe and facts to a Spec: every choice made here, with the arithmetic shown where it cannot be."""
+"""Recipe and facts to a Spec: every choice is made here, and an error shows the calculation."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _handler(recipe: Recipe, module: EngineModule, model: ModelSpec) -> HandlerS
 
 
 def _option_pairs(recipe: Recipe, size: int) -> Pairs:
-    """What the recipe's own keys say in the server's words."""
+    """The recipe's own keys as server properties."""
     pairs = [("predict_timeout", str(recipe.timeouts.predict or PREDICT_TIMEOUT))]
     pairs.append(("model_loading_timeout", str(loading_timeout(recipe.timeouts, size))))
     if recipe.trust_remote_code:
@@ -100,7 +100,7 @@ def _option_pairs(recipe: Recipe, size: int) -> Pairs:
 
 
 def _with_properties(lines: Pairs, properties: Pairs) -> Pairs:
-    """The recipe's plain keys replace ours of that name in place; the others follow."""
+    """The recipe's plain keys replace ours of the same name in place; the others follow."""
     given = dict(properties)
     kept = tuple((key, given.pop(key, value)) for key, value in lines)
     return (*kept, *given.items())

@@ -13,7 +13,7 @@ MOST = 3600
 _LOADED_PER_SECOND = 100_000_000
 """Bytes: a careful figure for reading weights from a disk into devices."""
 _STARTUP_OVERHEAD = 120
-"""Seconds for the server and its engine to come up."""
+"""Seconds for the server and its engine to start."""
 
 
 def loading_timeout(timeouts: Timeouts, size: int) -> int:

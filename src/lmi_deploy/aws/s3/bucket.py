@@ -1,4 +1,4 @@
-"""A bucket as a whole: is it there and ours, how a new one is made, what is advised for it."""
+"""Operations on a bucket: check that it exists and is ours, create it, advise on its settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def exists(calls: S3Calls) -> bool:
 
 
 def make(calls: S3Calls, *, tags: Mapping[str, str], kms_key: str) -> None:
-    """Whole or not at all: where a setting is refused, the empty bucket goes again. One that is there is left alone."""
+    """All or nothing: if a setting is refused, the empty bucket is deleted again. An existing bucket is not changed."""
     if exists(calls) or not _create(calls):
         return
     try:
@@ -41,7 +41,7 @@ def make(calls: S3Calls, *, tags: Mapping[str, str], kms_key: str) -> None:
 
 
 def _take_back(calls: S3Calls, why: BaseException) -> None:
-    """Where it cannot go, it is named: the next `up` would take it for whole, and it is not."""
+    """If it cannot be deleted, the error names it: the next `up` would take it for a complete bucket."""
     try:
         calls("delete_bucket")
     except LmiError as left:

@@ -61,7 +61,7 @@ class S3Calls:
             more = following
 
     def denied(self, call: str, key: str, error: Mapping[str, str]) -> LmiError:
-        """For a refusal of one of many keys, which comes inside of a good answer."""
+        """For the refusal of one of many keys, which is inside a successful response."""
         aws_error = AwsError(kind="final", code="AccessDenied", status=403, message=error.get("Message", ""))
         return explain(aws_error, self._subject(call, key))
 

@@ -16,8 +16,9 @@ _SMALL: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """`connections` is the size of the pool: as many parts may travel at once. `attempts` are botocore's own within
-    one of our `max_retries`."""
+    """`connections` is the size of the pool: the number of parts in transfer at once. `attempts` are botocore's own
+    within one of our `max_retries`.
+    """
 
     connections: int = 16
     attempts: int = 3
@@ -68,8 +69,8 @@ def _configuration(settings: S3Settings) -> Any:
 def _prepare(client: Any) -> None:
     events = client.meta.events
     events.register("before-sign.s3", _leave_payload_unsigned)
-    # Sent as a header by hand: botocore then reads the checksum of the answer and leaves the sum to us, who go on
-    # with it after a broken connection.
+    # Sent as a header by hand: botocore then reads the checksum of the response, but leaves the check to us, because
+    # we continue it after a broken connection.
     events.register("before-call.s3.GetObject", _request_checksum)
     events.register("before-call.s3.CopyObject", _copy_without_annotations)
     events.register("before-call.s3", _stay_in_region)
@@ -96,7 +97,8 @@ def _copy_without_annotations(params: dict[str, Any], **_: Any) -> None:
 
 
 def _stay_in_region(context: dict[str, Any], **_: Any) -> None:
-    # botocore would follow the bucket to its region and say nothing of it; a bucket elsewhere is to be explained.
+    # botocore would silently follow a redirect to the bucket's region; we explain that the bucket is in another
+    # region.
     context.setdefault("s3_redirect", {})["redirected"] = True
 
 

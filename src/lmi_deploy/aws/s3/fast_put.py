@@ -96,7 +96,7 @@ class FastPutClient:
             self._examples[given["Bucket"]] = SignedTemplate(address, agent, dict(request.context), signer)
 
     def _lean(self, call: str, given: Mapping[str, Any]) -> dict[str, Any] | None:
-        """None where it is not one, or did not go well."""
+        """None if it is not one, or did not succeed."""
         from botocore.exceptions import BotoCoreError
 
         example = self._examples.get(given["Bucket"])

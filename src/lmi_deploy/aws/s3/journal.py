@@ -24,13 +24,13 @@ def deployment_prefix(name: str) -> str:
 
 
 class BucketRecords:
-    """What the bucket remembers of deployments."""
+    """The records of deployments in a bucket."""
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
     def names(self) -> tuple[str, ...]:
-        """Every deployment of which anything is kept."""
+        """Every deployment with a stored object."""
         found = {
             stored.key.removeprefix(DEPLOYMENTS).split("/")[0] for stored in self._store.list(DEPLOYMENTS)
         }
@@ -52,7 +52,7 @@ class BucketRecords:
         return ""
 
     def remove(self, name: str) -> None:
-        """All that is kept of it, its record last. The lock is its holder's to release."""
+        """All its objects, the record last. The holder releases the lock."""
         prefix = deployment_prefix(name)
         keys = sorted(
             (stored.key for stored in self._store.list(prefix) if not stored.key.endswith("/lock.json")),
@@ -71,7 +71,7 @@ class BucketRecords:
         return parse_record(found[0], self._where(name)), found[1]
 
     def write(self, record: Record, observed: StoredObject | None) -> None:
-        """In the place of the version that was seen, and of no other."""
+        """Replaces the version that was read, and no other."""
         key, body = self.key(record.ref.name), record_text(record).encode()
         try:
             if observed is None:

@@ -37,7 +37,7 @@ class LeaseSettings:
 
     @classmethod
     def parse(cls, text: str, origin: str) -> Self:
-        """From a setting; UsageRefused where it is no number of seconds."""
+        """Parse a setting; UsageRefused if it is not a number of seconds."""
         least, most = _BOUNDS
         try:
             seconds = float(text)
@@ -53,7 +53,7 @@ class LeaseSettings:
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """One moment by both clocks: the wall clock goes on while the machine sleeps, the monotonic one never jumps."""
+    """One moment by both clocks: the wall clock advances while the machine sleeps, the monotonic clock never jumps."""
 
     wall: datetime
     monotonic: float
@@ -129,7 +129,7 @@ class BucketLease:
             notify(f"the lock was not released, it expires in {self.settings.lasts:.0f} s: {why.message}")
 
     def loss(self) -> LockLost:
-        """Who has it now, as far as that can be seen."""
+        """The error, with the current holder if it can be read."""
         try:
             found = self.store.get(self.key)
         except LmiError:

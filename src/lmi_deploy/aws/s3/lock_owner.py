@@ -102,7 +102,7 @@ def age_of(lock: StoredObject, now: datetime) -> float:
 
 
 def abandoned_reason(owner: LockOwner, age: float) -> str:
-    """Why its lock may be taken over, in words; empty where it may not."""
+    """Why its lock may be taken over, in words; empty if it may not."""
     if owner.id == UNREADABLE:
         return ""
     if _is_dead(owner):

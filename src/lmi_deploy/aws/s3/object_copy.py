@@ -1,6 +1,6 @@
-"""Copies inside S3: no byte passes through this machine. Large ones go in parts, several at once.
+"""Copies inside S3: no byte passes through this machine. Large ones are copied in parts, several at once.
 
-S3 is the state: a copy that was ended goes on with the parts that it has.
+S3 is the state: an interrupted copy resumes with its existing parts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyOrigin:
-    """What is copied. With `etag`, this very version of it."""
+    """The source of a copy. With `etag`, exactly this version of it."""
 
     bucket: str
     key: str
@@ -70,8 +70,8 @@ def copy_at_once(
 ) -> StoredObject:
     """With a full-object CRC32, which S3 computes from the bytes that it copies.
 
-    Tags of the source stay there: taking them over, S3's default, needs s3:GetObjectTagging and s3:PutObjectTagging. So
-    does its metadata: what lmi notes of an object that it has verified must not travel to one that it has not.
+    Tags of the source are not copied: S3's default, to copy them, needs s3:GetObjectTagging and s3:PutObjectTagging.
+    Nor is its metadata: lmi's notes about a verified object must not appear on one that was not verified.
     """
     response = calls(
         "copy_object",
@@ -113,7 +113,7 @@ def _uploaded_parts(calls: S3Calls, upload: MultipartUpload, required: Mapping[i
 def copy_in_parts(
     calls: S3Calls, origin: CopyOrigin, started: UnfinishedCopy, complete: Complete
 ) -> StoredObject:
-    """All of `origin` becomes the object of the upload. Its parts stay where the same command can go on with them."""
+    """Copy all of `origin` into the object of the upload. Its parts stay if the same command can resume with them."""
     try:
         of_source = _checksum_of_source(calls, origin)
         # Without a CRC32 of the source version it is unknown whether existing parts are of it, too.
@@ -176,7 +176,7 @@ def _agreed(origin: CopyOrigin, chunks: Sequence[Part], of_source: str) -> str:
 
 
 def _checksum_of_source(calls: S3Calls, origin: CopyOrigin) -> str:
-    """Empty where S3 keeps none, or where this client cannot ask: a bucket in another region."""
+    """Empty if S3 has none, or if this client cannot read it: a bucket in another region."""
     source_calls = S3Calls(calls.clients, origin.bucket, origin.owner, clock=calls.clock, notify=calls.notify)
     try:
         response = source_calls("head_object", key=origin.key, ChecksumMode="ENABLED")

@@ -1,4 +1,4 @@
-"""Reading an object: a connection that breaks is taken up again where it broke, of the same object or not at all."""
+"""Reading an object: a broken connection is resumed at the same byte, and only for the same version of the object."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ObjectReader:
         self._body: Any = None
 
     def open(self) -> int:
-        """Ask for the bytes; how many there are to come."""
+        """Request the bytes; returns how many there are."""
         while True:
             response = self._calls("get_object", key=self._key, **self._request_range())
             where = self._placed(response)
@@ -109,7 +109,7 @@ class ObjectReader:
             self._failed(why or f"it ended {self._stop - self._at} bytes too early")
 
     def _failed(self, why: str) -> None:
-        """Bytes that came, enough of them, begin a new row of tries."""
+        """After enough received bytes the count of attempts starts again."""
         if self._gained >= _ENOUGH:
             self._failures, self._gained = 0, 0
         self._failures += 1

@@ -26,7 +26,7 @@ _CHECKSUMS: Final = ("CRC32", "CRC64NVME", "CRC32C", "SHA256", "SHA1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketLocation:
-    """A bucket and who must own it. `kms_key`: encrypt with it; empty leaves it to the bucket's default."""
+    """A bucket and its required owner. `kms_key`: encrypt with it; empty leaves it to the bucket's default."""
 
     bucket: str
     owner: str

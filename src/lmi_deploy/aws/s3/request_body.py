@@ -1,4 +1,4 @@
-"""Memory as a body that botocore sends: without a copy, and again from its beginning where it must."""
+"""Memory as a body for botocore: without a copy, and re-readable from the start."""
 
 from __future__ import annotations
 

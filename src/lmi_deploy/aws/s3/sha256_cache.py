@@ -1,4 +1,4 @@
-"""The sha256 of objects: from S3 where it keeps one of the whole, else by reading them, once."""
+"""The sha256 of objects: from S3 if it has one of the whole object, else by reading them, once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Sha256Cache:
     def _add(self, mark: str, sha256: str) -> None:
         with self._lock:
             self._known[mark] = sha256
-            # The ledger saves time only: where it cannot be written, the next run reads again.
+            # The ledger only saves time: if it cannot be written, the next run reads again.
             with suppress(OSError):
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 with self._file.open("a", encoding="utf-8") as file:

@@ -38,7 +38,7 @@ _RETAINED_PROPERTIES: Final = (
     {"VariantPropertyType": "DesiredWeight"},
     {"VariantPropertyType": "DataCaptureConfig"},
 )
-"""What an update that keeps the number of instances does not keep."""
+"""The settings that an update which retains the number of instances does not retain."""
 
 
 class SageMakerHosting:

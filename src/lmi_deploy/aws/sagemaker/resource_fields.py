@@ -1,4 +1,6 @@
-"""Our settings of SageMaker's resources in its own words, and back: what was not sent reads back as the default."""
+"""Convert our settings of SageMaker's resources to its fields, and back: a field that was not sent is read as the
+default.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +101,7 @@ def endpoint_config_models(response: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def observed_endpoint(response: Mapping[str, Any]) -> ObservedEndpoint:
-    """Of DescribeEndpoint's answer."""
+    """From DescribeEndpoint's response."""
     pending = response.get("PendingDeploymentSummary") or {}
     variants = response.get("ProductionVariants") or pending.get("ProductionVariants") or ()
     variant: Mapping[str, Any] = variants[0] if variants else {}
@@ -128,7 +130,7 @@ def tag_list(tags: Pairs) -> list[dict[str, str]]:
 
 
 def tag_pairs(tags: Sequence[Mapping[str, str]]) -> Pairs:
-    """Sorted: AWS keeps no order."""
+    """Sorted: AWS has no fixed order."""
     return tuple(sorted((tag["Key"], tag["Value"]) for tag in tags))
 
 

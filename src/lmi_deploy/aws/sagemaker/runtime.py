@@ -22,7 +22,7 @@ _MEMBERS: Final = {
     "x-amzn-sagemaker-session-id": "SessionId",
     "x-amzn-sagemaker-target-model": "TargetModel",
 }
-"""The members of a call by the headers that they travel as; others do not reach a container."""
+"""The members of a call by their header names; other headers do not reach a container."""
 _REPEATED: Final = frozenset({"ThrottlingException", "Throttling", "ModelNotReadyException"})
 _CHUNK: Final = 1 << 16
 _LIMIT: Final = "SageMaker gives a model 60 s to begin its answer"

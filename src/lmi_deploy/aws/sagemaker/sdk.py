@@ -17,7 +17,7 @@ _INSTANCES: Final = ("ml.g5.xlarge", "ml.c5.xlarge", "ml.inf2.xlarge", None)
 
 
 def families() -> tuple[str, ...]:
-    """What the SDK has images of, training and all. UsageRefused where it is not installed."""
+    """The families for which the SDK has images, including training. UsageRefused if it is not installed."""
     return tuple(_sdk().list_frameworks())
 
 

@@ -59,7 +59,7 @@ def command(
 
 @dataclass
 class CleanupResult:
-    """What became of the deployments that were to be taken away."""
+    """The results for the deployments that were to be deleted."""
 
     count: int = 0
     skipped: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ class CleanupResult:
     failed: dict[str, LmiError] = field(default_factory=dict)
 
     def require_all(self, freed: int) -> None:
-        """An error that sums up, with the exit code of the gravest: Refused where all of them were refused."""
+        """A summary error with the most serious exit code: Refused if all of them were refused."""
         if not self.failed:
             return
         refused = all(isinstance(error, Refused) for error in self.failed.values())

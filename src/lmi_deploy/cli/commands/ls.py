@@ -46,7 +46,7 @@ def _key(ref: DeploymentRef) -> tuple[str, str, str, str]:
 
 
 def _row(ref: DeploymentRef, deps: Dependencies) -> dict[str, Any]:
-    """One that cannot be looked at now does not hide the others."""
+    """A deployment that cannot be read now does not hide the others."""
     try:
         return _status_of(status(ref, deps))
     except AccessError as error:

@@ -1,4 +1,4 @@
-"""What can be done for a deployment on SageMaker: each action concrete, its first field what it acts on."""
+"""The actions of a deployment on SageMaker: each concrete, the first field names its object."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PushWeights:
     commit: str
     via: str
     size: int
-    """Bytes of all files; what the bucket has already does not move again."""
+    """Bytes of all files; those already in the bucket are not transferred again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class TagEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UntagEndpoint:
-    """Tags that lmi put there, and that the recipe does not have any more."""
+    """Tags that lmi set, and that the recipe no longer has."""
 
     endpoint: str
     names: tuple[str, ...]
@@ -156,7 +156,7 @@ class DeleteLogs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteWeights:
-    """With `down --purge` only, and only where no other deployment uses them."""
+    """Only with `down --purge`, and only if no other deployment uses them."""
 
     weights: str
 
@@ -186,7 +186,7 @@ CloudAction = (
 
 
 def cloud_title(action: CloudAction) -> str:  # noqa: C901 (one line an action, matched to the end)
-    """An action in a few words, as a person would say it."""
+    """An action in a few words, for people."""
     match action:
         case MakeBucket(bucket=bucket):
             return f"make the bucket {bucket}"

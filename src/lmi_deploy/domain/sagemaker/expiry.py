@@ -8,7 +8,7 @@ _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 
 
 def parse_moment(text: str) -> datetime | None:
-    """ISO 8601; UTC where it names no time zone. None where the text is no time: anybody may write a tag."""
+    """ISO 8601; UTC if it names no time zone. None if the text is not a time: a tag may have been written by anyone."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -102,7 +102,7 @@ class ObservedEndpointConfig:
     settings: EndpointConfigSettings
     created: str = ""
     models: tuple[str, ...] = ()
-    """Of every production and shadow variant: what an endpoint with this config runs."""
+    """Of every production and shadow variant: the models that an endpoint with this config runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What our resources on SageMaker carry, so that any machine finds them again."""
+"""The tags of our resources on SageMaker, by which any machine finds them again."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ UNREADABLE: Final = "unreadable"
 
 
 def attempt_name(job: str, number: int) -> str:
-    """Of the first, second, third job of one plan's name: SageMaker keeps the names of ended jobs."""
+    """The name of the first, second, third job of a plan: SageMaker reserves the names of finished jobs."""
     return job if number == 1 else f"{job}-{number}"
 
 
@@ -98,7 +98,7 @@ def order_text(order: JobRequest) -> str:
 
 
 def read_order(text: str | bytes) -> JobRequest:
-    """ValueError where the text is no order that this lmi knows."""
+    """ValueError if the text is not a job request that this lmi knows."""
     found = json.loads(text)
     try:
         if found.pop("schema") != ORDER_SCHEMA:

@@ -92,7 +92,7 @@ class ByteProxy:
             client.close()
             return
         existing = _Connection(client, server)
-        # Both before a byte passes: what goes through may be a rule itself.
+        # Both before any byte: a rule may replace the bytes.
         up, down = (self._faults.apply(Call("BYTES", f"/{way}/{self._service}")) for way in ("up", "down"))
         upstream = threading.Thread(target=self._pump, args=(existing, client, server, up), daemon=True)
         upstream.start()

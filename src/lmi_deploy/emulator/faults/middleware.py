@@ -49,7 +49,7 @@ class FaultyResponse(web.StreamResponse):
         for step in self.steps if request.method != "HEAD" else ():
             match step:
                 case Send(content=content):
-                    # Counted first: who has the last byte may look at the count at once.
+                    # Counted first: a client with the last byte may read the count immediately.
                     self.sent += len(content)
                     await self.write(content)
                 case Pause(seconds=seconds):
@@ -79,7 +79,7 @@ class NoResponse(web.Response):
 
 
 def hang_up(request: web.Request, *, reset: bool = False) -> None:
-    """End the connection now. A reset is what a client sees as ECONNRESET."""
+    """Close the connection now. A client sees a reset as ECONNRESET."""
     transport = request.transport
     if transport is None:
         return

@@ -32,7 +32,9 @@ _FIRST: Final = re.compile(r"\^/?([A-Za-z_]+)/")
 
 @dataclass(frozen=True, slots=True)
 class FaultSupport:
-    """`has_proxy`: connections come through the byte proxy; `has_s3`: there is one before an outside S3 server, too."""
+    """`has_proxy`: connections pass through the byte proxy; `has_s3`: there is one in front of an outside S3 server,
+    too.
+    """
 
     has_proxy: bool
     has_s3: bool
@@ -98,7 +100,7 @@ def _of_headers(rule: Rule) -> Iterator[str]:
 
 @cache
 def targets() -> tuple[str, ...]:
-    """What clients send as X-Amz-Target, of every service that has it."""
+    """The values of X-Amz-Target, for every service that has it."""
     services = {**TARGETS, **{_prefix(name): name for name in _OTHER_SERVICES}}
     return tuple(
         f"{prefix}.{name}"

@@ -1,7 +1,7 @@
-"""Faults on demand: which request, which time, what happens. The page for users is docs/reference/fault-rules.md.
+"""Faults on demand: which request, which attempt, which fault. The page for users is docs/reference/fault-rules.md.
 
-This module decides and knows no server: `disturbances` puts it before an aiohttp application, and anything
-else that moves bytes (a proxy) may do the same with `FaultRules.apply` and `inject`.
+This module decides and is independent of the server: `faults/middleware.py` puts it before an aiohttp application,
+and a proxy may do the same with `FaultRules.apply` and `inject`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lmi_deploy.errors import UsageRefused
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a rule may look at in a request."""
+    """The parts of a request that a rule may match."""
 
     method: str
     path: str
@@ -34,7 +34,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The real answer with another status (0: as it is), with headers set, and others removed."""
+    """The real response with another status (0: unchanged), with headers set, and others removed."""
 
     status: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Stall:
-    """The body pauses after so many bytes, then goes on."""
+    """The body pauses after so many bytes, then continues."""
 
     after: int
     seconds: float

@@ -63,7 +63,7 @@ class Components:
         )
 
     async def _update(self, key: Key) -> None:
-        """A new specification beside the old one; when it does not come up, the old one stays."""
+        """A new specification beside the old one; if it does not start, the old one stays."""
         row = self._records.get(key)
         spec, failure = row["pending"] or row["spec"], None
         try:

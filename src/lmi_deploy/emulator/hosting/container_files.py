@@ -93,7 +93,7 @@ class ContainerFiles:
         try:
             found = parse_properties(path.read_bytes())
         except ValueError:
-            return  # the server will say so
+            return  # the server will report it
         changed = {
             key: fetch(value) if key in MODEL_ID_KEYS and value.startswith("s3://") else _local(root, value)
             for key, value in found.items()

@@ -1,4 +1,4 @@
-"""Where what the service does can be made to fail, hang or take long by a fault rule."""
+"""The points at which a fault rule can make the service fail, hang or take long."""
 
 from __future__ import annotations
 

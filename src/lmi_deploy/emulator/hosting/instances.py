@@ -28,17 +28,17 @@ from lmi_deploy.ports.model_server import Launch, ModelServer
 from lmi_deploy.ports.processes import Processes
 
 PROVISION: Final = 90.0
-"""Seconds until an instance is there; of the emulated clock, as all of these."""
+"""Seconds until an instance exists; of the emulated clock, as all of these."""
 DOWNLOAD_LIMIT: Final = 1800.0
 STARTUP_LIMIT: Final = 600.0
 RESTARTS: Final = 3
 GRACE: Final = 60.0
-"""Real seconds that a container gets for what it has in hand."""
+"""Real seconds that a container gets for requests in progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRuntime:
-    """What containers are made of. Without `servers` none is started, and invocations are echoed."""
+    """How containers are started. Without `servers` none is started, and invocations are echoed."""
 
     servers: ModelServer | None
     python: Path
@@ -48,7 +48,7 @@ class ContainerRuntime:
     """A variable in the environment of all that is started."""
     reach: NetworkAccess = field(default_factory=NetworkAccess)
     image: JobImage | None = None
-    """Of processing jobs; without it they end at once."""
+    """For processing jobs; without it they finish immediately."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class InstanceLocation:
     """The inference component; empty for a variant's own model."""
 
     def path(self, phase: str) -> str:
-        """What a fault rule matches."""
+        """The path that a fault rule matches."""
         place = f"/{phase}/{self.endpoint}/{self.variant}/{self.kind}"
         return f"{place}/{self.component}" if self.component else place
 
@@ -73,7 +73,7 @@ class InstanceLocation:
 
     @property
     def words(self) -> str:
-        """What a reason of failure calls it."""
+        """Its name in a failure reason."""
         if self.component:
             return f"inference component {self.component}"
         return f"production variant {self.variant}"
@@ -172,7 +172,7 @@ class Instances:
                     return
             except TimeoutError:
                 break
-        # It will not come up any more; the service waits all the same.
+        # It can no longer start; the service waits nevertheless.
         await self.context.clock.until(deadline)
         raise no_ping(instance.place.words)
 

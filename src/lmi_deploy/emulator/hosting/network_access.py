@@ -1,4 +1,6 @@
-"""What a container can reach, and as whom: AWS with the keys of its role, the Hub; in network isolation nothing."""
+"""What a container can reach, and with which identity: AWS with the keys of its role, the Hub; in network isolation
+nothing.
+"""
 
 from __future__ import annotations
 

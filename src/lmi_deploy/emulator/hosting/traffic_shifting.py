@@ -1,4 +1,4 @@
-"""By which steps an update moves the requests over: the share of the new fleet, and how long it is watched."""
+"""The steps by which an update shifts traffic: the share of the new fleet, and how long it is watched."""
 
 from __future__ import annotations
 

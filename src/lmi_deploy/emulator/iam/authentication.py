@@ -42,7 +42,7 @@ _S3: Final = {
     "ExpiredTokenException": "ExpiredToken",
 }
 _JSON: Final = {"SignatureDoesNotMatch": "InvalidSignatureException", "AccessDenied": "AccessDeniedException"}
-"""What services of the one and the other protocol call the same refusal."""
+"""The codes of the two protocols for the same refusal."""
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -96,7 +96,9 @@ class Authentication:
         return authenticate
 
     async def require_body(self, request: web.Request) -> None:
-        """ApiError unless the body is what was signed; apart from the head, as a fault may keep it from being read."""
+        """ApiError unless the body is the signed one; separate from the head, because a fault may prevent its being
+        read.
+        """
         wire, signature = _wire(request), request[SIGNATURE]
         if not signature_check.is_declared(wire, signature):
             return

@@ -17,7 +17,7 @@ _LASTING: Final = timedelta(hours=6)
 
 @dataclass(slots=True)
 class ContainerKeys:
-    """Who knows the address has the keys; it is as hard to guess as a key."""
+    """A client that knows the address has the keys; it is as hard to guess as a key."""
 
     _credentials: dict[str, Credentials] = field(default_factory=dict, repr=False)
 

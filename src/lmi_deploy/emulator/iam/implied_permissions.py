@@ -46,7 +46,7 @@ def scaling_permissions(context: EmulatorContext, request: ApiRequest) -> Iterat
 
 
 def link_scaling(context: EmulatorContext, request: ApiRequest) -> None:
-    """What the first scaling of an account makes there."""
+    """Creates the role that AWS creates at the first scaling of an account."""
     if request.operation == "RegisterScalableTarget" and not _has_role(context.account):
         statement = {"Effect": "Allow", "Principal": {"Service": SCALES}, "Action": "sts:AssumeRole"}
         iam_backend(context.account).create_role(
@@ -62,7 +62,7 @@ def link_scaling(context: EmulatorContext, request: ApiRequest) -> None:
 
 
 def hosting_permissions(emulator: EmulatorContext, request: ApiRequest) -> Iterator[Request]:
-    """The key of the volumes is lent to SageMaker by who creates what is encrypted with it."""
+    """Creating a KMS-encrypted endpoint config creates a grant, so the caller needs kms:CreateGrant."""
     key = str(request.params.get("KmsKeyId", ""))
     if request.operation in _GRANT_CREATORS and key:
         granted = {"kms:grantisforawsresource": "true"}

@@ -32,7 +32,7 @@ def read_document(text: str | Mapping[str, Any]) -> Document:
 
 
 def allows(documents: Iterable[Document], request: Request) -> bool:
-    """What identity policies say of a request."""
+    """The decision of identity policies on a request."""
     effects = {effect for document in documents for effect in _effects(document, request)}
     return "Allow" in effects and "Deny" not in effects
 

@@ -27,7 +27,7 @@ _ATTACHED_MOST: Final = 10
 
 
 def exceeded_quota(account: str, form: Mapping[str, str]) -> str:
-    """What IAM answers to a call that goes beyond a quota (LimitExceeded); empty where it does not."""
+    """IAM's error for a call that exceeds a quota (LimitExceeded); empty if it does not."""
     action = form.get("Action", "")
     if action in _INLINE:
         kind, most = _INLINE[action]

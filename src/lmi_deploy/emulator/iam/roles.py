@@ -1,4 +1,4 @@
-"""Roles as moto's IAM keeps them."""
+"""Roles as moto's IAM stores them."""
 
 from __future__ import annotations
 

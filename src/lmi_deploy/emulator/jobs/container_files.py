@@ -1,4 +1,4 @@
-"""What a job's container finds and leaves under /opt/ml: from S3 and to S3, with the role's rights."""
+"""The files of a job's container under /opt/ml: from S3 and to S3, with the role's permissions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class JobContainerFiles:
             self.objects.fetch(bucket, key, target)
 
     def _keys(self, source: Mapping[str, Any], job: Job) -> list[tuple[str, str]]:
-        """What the input names, each with its place; never nothing."""
+        """The keys of the input, each with its local path; never empty."""
         uri = source["S3Uri"]
         bucket, prefix = parts_of(uri)
         may_list = self.roles.allows(job.role, "s3:ListBucket", f"arn:aws:s3:::{bucket}")
@@ -101,7 +101,7 @@ class JobContainerFiles:
         yield from ((f"{prefix}{name}", name) for name in names)
 
     def collect(self, root: Path, job: Job) -> None:
-        """The outputs into S3; HostingFailed where the role may not put them there."""
+        """Upload the outputs to S3; HostingFailed if the role may not write them."""
         for target in job.params.get("ProcessingOutputConfig", {}).get("Outputs", ()):
             if "S3Output" in target and not target.get("AppManaged"):
                 self._put(

@@ -41,7 +41,7 @@ class Host:
     pump: asyncio.Task[None] | None = field(default=None, repr=False)
 
     def call(self, phase: str) -> Call:
-        """What a fault rule matches."""
+        """The request that a fault rule matches."""
         kind = self.job.params["ProcessingResources"]["ClusterConfig"]["InstanceType"]
         return Call("PROCESSING", f"/{phase}/{self.job.name}/{self.name}/{kind}")
 
@@ -101,7 +101,7 @@ class Hosts:
         return code if code >= 0 else _SIGNALLED - code
 
     def _note(self, host: Host) -> None:
-        """For an emulator that comes after a kill of this one."""
+        """For an emulator that is started after a kill of this one."""
         assert host.process is not None
         found = self.processes.identify(host.process.pid)
         if found is not None:
@@ -113,7 +113,7 @@ class Hosts:
         return LogShipper(host.root / "log", logs, LOG_GROUP, stream)
 
     async def end(self, host: Host, *, grace: float = GRACE) -> None:
-        """SIGTERM to the container's first process, SIGKILL to what is left; its last words to their stream."""
+        """SIGTERM to the container's first process, SIGKILL to the rest; its last lines are written to their stream."""
         if host.process is not None:
             await _end(host.process, grace)
         if host.pump is not None and host.shipping is not None:

@@ -24,7 +24,7 @@ class JobImage:
 
     python: Path
     is_bare: bool
-    """The standard library and nothing else: what a job needs, it must bring."""
+    """The standard library and nothing else: a job must bring its packages."""
     inherited: Mapping[str, str]
     reach: NetworkAccess
 
@@ -46,7 +46,7 @@ class JobImage:
             self._show_packages(folder)
 
     def _show_packages(self, folder: Path) -> None:
-        """What the interpreter sees, the environment sees too."""
+        """Make the interpreter's packages visible in the environment."""
         observed = subprocess.run(
             [str(self.python), "-c", _SEES], check=True, capture_output=True, text=True
         ).stdout

@@ -17,7 +17,7 @@ from lmi_deploy.emulator.record_store import Row
 from lmi_deploy.emulator.sagemaker.naming import PROCESSING_JOB
 
 PROVISION: Final = 120.0
-"""Seconds until the machines are there; of the emulated clock."""
+"""Seconds until the machines exist; of the emulated clock."""
 LIMIT: Final = 86_400
 
 
@@ -100,7 +100,7 @@ class JobController:
         return JobResult("Completed")
 
     async def _codes(self, hosts: Sequence[Host]) -> int:
-        """0 when all have ended well; else that of the first that did not, with the others left as they are."""
+        """0 if all succeeded; else the code of the first that failed, with the others left running."""
         runs = [asyncio.ensure_future(self._hosts.run(host)) for host in hosts]
         try:
             for run in asyncio.as_completed(runs):

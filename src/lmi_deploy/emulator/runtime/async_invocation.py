@@ -33,7 +33,7 @@ class Queue:
     _jobs: set[asyncio.Task[None]] = field(default_factory=set)
 
     def invoke(self, region: str, requested: Invocation) -> web.Response:
-        """202 at once, with the places of the answer or the failure to come."""
+        """202 at once, with the locations of the future response or failure."""
         settings = self._settings(region, requested)
         if ("InputLocation" in requested.params) == bool(requested.params.get("Body")):
             raise ApiError("ValidationError", "Exactly one of InputLocation and Body must be given.")

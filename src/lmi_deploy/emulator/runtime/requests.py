@@ -1,4 +1,4 @@
-"""An invocation as it comes over the wire (REST-JSON): path, headers and body against the service model."""
+"""Parse an invocation (REST-JSON): path, headers and body against the service model."""
 
 from __future__ import annotations
 

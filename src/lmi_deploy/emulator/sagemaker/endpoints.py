@@ -104,7 +104,7 @@ def update_endpoint(context: EmulatorContext, request: ApiRequest) -> Mapping[st
 
 
 def _require_same_types(context: EmulatorContext, request: ApiRequest, old: Row, new: Row) -> None:
-    """A variant that is scaled automatically keeps its instance type."""
+    """A variant that is scaled automatically must keep its instance type."""
     before = {variant["name"]: variant["params"].get("InstanceType") for variant in old["variants"]}
     scaled = scaled_variants(context, request.region, request.params["EndpointName"])
     for variant in new["variants"]:
@@ -117,7 +117,7 @@ def _require_same_types(context: EmulatorContext, request: ApiRequest, old: Row,
 
 
 def _rollback_alarms(context: EmulatorContext, request: ApiRequest, row: Row) -> Row | None:
-    """The deployment policy of this update; an alarm that it names must be there."""
+    """The deployment policy of this update; the alarms that it names must exist."""
     params = request.params
     guard: Row | None = params.get("DeploymentConfig")
     if params.get("RetainDeploymentConfig"):

@@ -57,7 +57,7 @@ def _token(start: int, requested: Mapping[str, Any]) -> str:
 
 
 def _start(token: str | None, requested: Mapping[str, Any]) -> int:
-    """A token goes on with the very question that it was given for."""
+    """A token is only valid for the request that it was returned for."""
     if token is None:
         return 0
     try:

@@ -88,7 +88,7 @@ def _require_source(context: EmulatorContext, region: str, role: str, source: So
 
 
 def is_readable(context: EmulatorContext, role: str, source: Source) -> bool:
-    """Something is there, and the role may list and read it."""
+    """Whether there is an object, and the role may list and read it."""
     keys = context.objects.keys(source.bucket, source.key)
     if not source.is_folder:
         keys = [key for key in keys if key == source.key]

@@ -1,4 +1,4 @@
-"""What scaling did: each change of a count, why, and what came of it."""
+"""Scaling activities: each change of a count, its reason, and its result."""
 
 from __future__ import annotations
 

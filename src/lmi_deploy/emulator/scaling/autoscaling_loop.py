@@ -1,4 +1,4 @@
-"""Once a minute: what the alarms say, and what policies do about it."""
+"""Once a minute: evaluate the alarms, and apply the policies."""
 
 from __future__ import annotations
 

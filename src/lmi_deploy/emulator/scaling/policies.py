@@ -118,7 +118,7 @@ def _put_alarm(context: EmulatorContext, region: str, alarm: str, policy: Row, l
 
 
 def _metric(params: Mapping[str, Any]) -> dict[str, Any]:
-    """What a policy tracks, as an alarm names it."""
+    """The metric of a policy, in the form of an alarm."""
     tracking = params["TargetTrackingScalingPolicyConfiguration"]
     custom = tracking.get("CustomizedMetricSpecification")
     if custom is not None:

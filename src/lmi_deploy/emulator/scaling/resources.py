@@ -1,4 +1,4 @@
-"""What is scaled: the instances of an endpoint's variant."""
+"""The scaled resources: the instances of an endpoint's variant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RESOURCE: Final = re.compile(r"endpoint/(?P<endpoint>[^/]+)/variant/(?P<variant
 
 
 class Variant:
-    """One that is there; ValidationException where it is not."""
+    """An existing variant; ValidationException if there is none."""
 
     def __init__(self, context: EmulatorContext, region: str, params: Mapping[str, Any]) -> None:
         if params["ServiceNamespace"] != "sagemaker" or params["ScalableDimension"] != COUNT:

@@ -27,7 +27,7 @@ class AlarmEvaluation:
 
 
 def evaluate(alarm: Mapping[str, Any], metrics: Metrics, region: str, at: float) -> AlarmEvaluation | None:
-    """None where the alarm keeps its state: nothing was measured, or it is of a kind that is not calculated."""
+    """None if the alarm keeps its state: there is no data, or its kind is not evaluated."""
     compare = _COMPARISONS.get(alarm["ComparisonOperator"])
     if compare is None or "MetricName" not in alarm or "Period" not in alarm:
         return None

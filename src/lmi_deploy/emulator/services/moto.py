@@ -28,13 +28,13 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 class Moto:
     def __init__(self, account: str, folder: Path | None) -> None:
-        """`folder` keeps what it knows over a restart."""
+        """`folder` stores its state across restarts."""
         from moto.core.common_models import BaseModel
         from moto.core.config import default_user_config
         from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
         from moto.s3.models import FakeBucket
 
-        # moto reads a bucket's policy without its conditions: "deny what comes without TLS" would deny everything.
+        # moto ignores the conditions of a bucket's policy: "deny requests without TLS" would deny everything.
         FakeBucket.get_permission = _unjudged  # type: ignore[assignment]
         # moto keeps every instance of every model for its dashboard page: one for each object that was ever stored.
         BaseModel.__new__ = _untracked  # type: ignore[method-assign, assignment]
@@ -58,7 +58,7 @@ class Moto:
             if name.lower() not in _HOP:
                 response.headers.add(name, value)
         if request.method == "HEAD":
-            # The length of what a GET would bring, which is not sent.
+            # The length of the body of a GET, which is not sent.
             length = next((value for name, value in headers if name.lower() == "content-length"), "0")
             response.headers["Content-Length"] = length
         return response

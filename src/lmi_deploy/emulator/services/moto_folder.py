@@ -95,7 +95,7 @@ class MotoFolder:
             yield path
 
     def _write(self, path: Path, content: bytes) -> None:
-        """If that is not what is there."""
+        """Unless the file already has this content."""
         mark = hashlib.sha256(content).digest()
         if self._written.get(path) != mark:
             write_atomically(path, content)

@@ -50,7 +50,7 @@ class TagIndex:
                 yield arn, tags
 
     def _forget(self, arns: dict[str, list[tuple[float, _Tags]]], arn: str) -> None:
-        """What is too old to be shown any more."""
+        """Remove entries that are too old to be shown."""
         changes, horizon = arns[arn], self._now() - self._lag
         while len(changes) > 1 and changes[1][0] <= horizon:
             del changes[0]

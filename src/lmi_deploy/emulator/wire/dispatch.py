@@ -1,4 +1,4 @@
-"""Which service a request is for, and its way there: signature, service, operation, shape, handler, answer."""
+"""Dispatch a request to its service: signature, service, operation, shape, handler, response."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from lmi_deploy.emulator.wire.signature import ALGORITHM, Signature
 UNSIGNED: Final = "UNSIGNED-PAYLOAD"
 DECLARED: Final = "x-amz-content-sha256"
 SKEW: Final = timedelta(minutes=5)
-"""What AWS forgives of a clock that is wrong; S3 forgives more."""
+"""The clock difference that AWS tolerates; S3 tolerates more."""
 SKEW_OF_S3: Final = timedelta(minutes=15)
 LONGEST: Final = timedelta(days=7)
 _EMPTY: Final = hashlib.sha256(b"").hexdigest()
@@ -78,7 +78,7 @@ def require_body(wire: SignableRequest, signature: Signature, secret: str, body:
 
 
 def _declared(wire: SignableRequest, signature: Signature) -> str:
-    """The hash of the payload, or the word in its place; only S3 takes such words."""
+    """The hash of the payload, or the keyword in its place; only S3 accepts such keywords."""
     if signature.form == "version 2":
         return UNSIGNED
     is_of_s3 = signature.service in ("s3", "s3express")

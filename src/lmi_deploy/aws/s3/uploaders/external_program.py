@@ -36,7 +36,7 @@ _PR_SET_PDEATHSIG: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadTarget:
-    """Where it sends to. `endpoint` is empty where AWS is meant; `kms_key` empty for the bucket's own default."""
+    """The destination. `endpoint` is empty for AWS; `kms_key` empty for the bucket's own default."""
 
     region: str
     endpoint: str = ""
@@ -49,7 +49,7 @@ class UploadTarget:
 
 
 class OutputLine(NamedTuple):
-    """A line, after the stream that it came from."""
+    """A line, with the stream that it came from."""
 
     stream: str
     line: str
@@ -57,13 +57,13 @@ class OutputLine(NamedTuple):
 
 @dataclass(slots=True)
 class ExternalProgram:
-    """`words` is what it reads; `code` what it ended with."""
+    """`words` is its standard input; `code` its exit code."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     words: str
     remedy: str
-    """What to do where it cannot be started."""
+    """What to do if it cannot be started."""
     code: int = -1
 
     def output(self) -> Generator[OutputLine | None, None, None]:
@@ -109,7 +109,7 @@ class ExternalProgram:
 
 
 def kept_certificates(environ: Mapping[str, str]) -> dict[str, str]:
-    """What such a program needs of the environment: no credentials among it."""
+    """The environment variables that such a program needs, without credentials."""
     names = {*_FROM_OUTSIDE, *(name.lower() for name in _FROM_OUTSIDE if name.endswith("PROXY"))}
     return {name: environ[name] for name in names if name in environ}
 
@@ -127,12 +127,12 @@ def credentials(session: SessionFactory) -> tuple[Any, Any]:
 
 
 def ca_bundle(environ: Mapping[str, str], session: Any) -> str:
-    """The file of certificates that the chain of AWS names; empty where it names none."""
+    """The certificate file that AWS's configuration names; empty if it names none."""
     return environ.get("AWS_CA_BUNDLE") or str(session._session.get_config_variable("ca_bundle") or "")
 
 
 def explain_denied(name: str, line: str, codes: Sequence[str]) -> LmiError | None:
-    """A refusal in our words; None where `codes` are about something else. `name`: the program's."""
+    """A refusal as an error of lmi; None if `codes` are about something else. `name`: the program's."""
     for code in codes:
         if (refused := refused_credentials(code)) is not None:
             return refused

@@ -32,7 +32,7 @@ _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 _INSTALL: Final = "pip install 'lmi-deploy[obstore]'; or weights.engine: own"
 _SMALL: Final = 1 << 20
 _FEW: Final = 4
-"""Files at once where they are large: each may hold several parts."""
+"""Simultaneous files if they are large: each may have several parts in memory."""
 
 
 class Obstore:

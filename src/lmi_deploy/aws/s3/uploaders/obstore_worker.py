@@ -34,7 +34,7 @@ class UploadHashMismatch(Exception):
 
 
 class StreamHasher:
-    """What was read of a file: its sha256, its CRC32, and the oid where that is git's."""
+    """The hashes of the bytes read of a file: its sha256, its CRC32, and the oid if that is git's."""
 
     def __init__(self, load: Mapping[str, Any]) -> None:
         self._oid = load["oid"]
