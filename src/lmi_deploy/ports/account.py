@@ -9,7 +9,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who we are: `arn` is the principal, `partition` one of aws, aws-cn, aws-us-gov."""
+    """The caller: `arn` is the principal, `partition` one of aws, aws-cn, aws-us-gov."""
 
     account: str
     arn: str

@@ -1,4 +1,4 @@
-"""Python environments for workers, and DJL's Python engine: things that are made once and kept."""
+"""Python environments for workers, and DJL's Python engine: created once and cached."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CacheEntry:
 
 class Environments(Protocol):
     def ready(self, environment: str) -> bool:
-        """Whether the environment is there, whole."""
+        """Whether the environment exists and is complete."""
 
     def python(self, environment: str) -> Path:
         """Its interpreter."""
@@ -43,7 +43,7 @@ class Environments(Protocol):
         """Fetch it by its Maven coordinates, check its sha256, unpack it."""
 
     def entries(self) -> tuple[CacheEntry, ...]:
-        """Everything kept, with its size."""
+        """All cache entries, with their size."""
 
     def remove(self, name: str) -> int:
         """Delete one entry and return the freed bytes. NotFound if there is none of this name."""

@@ -32,7 +32,7 @@ class Hub(Source, Protocol):
     ) -> bytes:
         """`length` bytes of one file from `start` (all of it when None); meant for small reads.
 
-        `refresh`: what came before made no sense; so past what this machine keeps of it, which may be damaged.
+        `refresh`: the earlier result was invalid; so bypass the local cache, which may be damaged.
         """
 
     def folder(self, listing: ModelListing) -> Path:
@@ -42,7 +42,7 @@ class Hub(Source, Protocol):
         """Bytes of `files` that are not whole in the user's cache yet. Looks at this machine only."""
 
     def require_space(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
-        """TransferFailed, with the numbers, where this machine's disk cannot hold what is still to come of `files`."""
+        """TransferFailed, with the numbers, if this machine's disk has no room for the missing part of `files`."""
 
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str

@@ -12,9 +12,9 @@ __all__ = ["Permission", "Roles"]
 
 class Roles(Protocol):
     def assumable(self, role: str) -> str:
-        """Why SageMaker may not assume the role of this ARN, in words; empty where it may. NotFound: no such role.
+        """Why SageMaker may not assume the role of this ARN, in words; empty if it may. NotFound: no such role.
 
-        AccessError where it may not be looked at.
+        AccessError if it may not be read.
         """
 
     def lacking(self, principal: str, rights: Sequence[Permission]) -> tuple[Permission, ...]:

@@ -16,7 +16,7 @@ class Journal(Protocol):
         """On disk before the next action runs."""
 
     def set_pending(self, generation: Generation) -> None:
-        """This generation is being brought, until it is settled."""
+        """This generation is pending, until it is settled."""
 
     def commit(self, generation: Generation) -> None:
         """This generation is now current; the intents become history, except for created resources that belong to no
@@ -25,16 +25,16 @@ class Journal(Protocol):
 
 
 class Records(Protocol):
-    """Every record that is kept in one place."""
+    """All records in one place."""
 
     def names(self) -> tuple[str, ...]:
-        """Every deployment of which anything is kept."""
+        """Every deployment with a stored object."""
 
     def read(self, name: str) -> Record | None:
         """None if there is none, or it cannot be read."""
 
     def journal(self, ref: DeploymentRef) -> Journal:
-        """What writes this deployment's record."""
+        """The writer of this deployment's record."""
 
     def remove(self, name: str) -> None:
-        """All that is kept of it; the lock is its holder's to release."""
+        """Delete all its objects; the holder releases the lock."""

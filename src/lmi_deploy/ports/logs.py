@@ -1,4 +1,4 @@
-"""What the containers printed."""
+"""The output of the containers."""
 
 from __future__ import annotations
 

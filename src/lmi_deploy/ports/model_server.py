@@ -37,17 +37,17 @@ class Launch:
     settings: Path | None = None
     """A config.properties of the user's."""
     log_format: str = "lmi"
-    """`djl`: the lines that DJLServing would write (embedded; the others are what they are)."""
+    """`djl`: lines as DJLServing writes them (embedded only; the others ignore it)."""
     managed_by_clients: bool = False
-    """Whether clients may register and remove models over HTTP (embedded; the others are what they are)."""
+    """Whether clients may register and remove models over HTTP (embedded only; the others ignore it)."""
 
 
 class ModelServer(Protocol):
     def start(self, launch: Launch) -> ObservedServer:
-        """Start the program and return at once; it outlives this process."""
+        """Start the program and return immediately; it outlives this process."""
 
     def status(self, home: Path) -> ObservedServer:
-        """What became of the server that was started with this home."""
+        """The status of the server that was started with this home."""
 
     def take_over(self, home: Path, previous: Path, *, host: str, port: int) -> None:
         """Accept at `host:port` from now on, without a refused request; the previous server drains and exits.
@@ -59,7 +59,7 @@ class ModelServer(Protocol):
         """End the server, its workers and its sockets; `grace` seconds for requests in flight."""
 
     def failure(self, home: Path) -> str:
-        """Why it did not come up, with the worker's own last lines; empty where it gave no reason."""
+        """Why it did not start, with the worker's own last lines; empty if it gave no reason."""
 
     def foreground(self, launch: Launch, *, report: Report | None = None) -> int:
         """Serve until it exits or is interrupted; returns its exit code. Its log goes to this terminal, or line by

@@ -1,11 +1,11 @@
-"""A bucket, in our own words. Every call states the bucket's expected owner; the adapter sees to it.
+"""A bucket, in our own terms. Every call sends the bucket's expected owner; the adapter ensures that.
 
-Keys that are written are relative paths (`core.paths.check_relative_path`), else UsageRefused: nothing that a file
-system, a proxy or another S3 server would take for another key. What is there already may be read by any key.
+Keys that are written are relative paths (`domain/safe_paths.py`), else UsageRefused: no key that a file system, a
+proxy or another S3 server would treat as another one. Existing objects may be read by any key.
 
 Failures: AccessError (denied, wrong owner, no or expired credentials), NotFound (no such bucket), TransferFailed (the
-service or the network gave up after bounded retries), IntegrityError (a checksum that S3 or we refused), Conflict for a
-condition that did not hold. An unknown outcome (a lost reply) is settled by looking, inside the adapter.
+service or the network gave up after a limited number of retries), IntegrityError (a checksum that S3 or we refused),
+Conflict for a condition that was false. An unknown outcome (a lost reply) is resolved by reading, inside the adapter.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lmi_deploy.errors import Conflict as Conflict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredObject:
-    """An object as it is. `checksum` is the full-object checksum that S3 keeps, empty where it keeps none."""
+    """The current version of an object. `checksum` is the full-object checksum that S3 has, empty if it has none."""
 
     key: str
     size: int
@@ -28,9 +28,9 @@ class StoredObject:
     algorithm: str = ""
     modified: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """What its writer noted of it (`x-amz-meta-...`), names in lower case. `look` alone fills it in."""
+    """The metadata set by its writer (`x-amz-meta-...`), names in lower case. Only `head` sets it."""
     as_of: str = ""
-    """The store's own clock when `get` answered, ISO 8601; empty where it did not say."""
+    """The store's own clock at the response to `get`, ISO 8601; empty if the response had no date."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,9 @@ class ObjectStore(Protocol):
         """Remove objects; absent ones are no error."""
 
     def remove(self, key: str, *, if_etag: str) -> None:
-        """Remove this very version of an object; Conflict where another is there now. Absent is no error."""
+        """Delete exactly this version of an object; Conflict if another one exists now. A missing
+        object is no error.
+        """
 
     def copy(
         self, source: str, key: str, *, size: int, bucket: str = "", owner: str = "", etag: str = ""

@@ -1,4 +1,4 @@
-"""What an instance hour costs."""
+"""The price of an instance hour."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
-    """How a short command ended, and what it printed."""
+    """The exit code of a short command, and its output."""
 
     code: int
     out: str
@@ -31,7 +31,7 @@ class CommandResult:
 
 class Processes(Protocol):
     def run(self, argv: Sequence[str], *, environment: Mapping[str, str], timeout: float) -> CommandResult:
-        """Run a short command to its end; code 127 where it cannot be run, 124 where it does not end in time."""
+        """Run a short command to its end; code 127 if it cannot be run, 124 after a time-out."""
 
     def start(self, argv: Sequence[str], *, log: Path, cwd: Path, environment: Mapping[str, str]) -> Process:
         """Start it detached, in its own session, its output appended to `log`."""
@@ -39,8 +39,9 @@ class Processes(Protocol):
     def foreground(
         self, argv: Sequence[str], *, environment: Mapping[str, str], report: Report | None = None
     ) -> int:
-        """Run it; Ctrl-C reaches it first. Returns its exit code. Its output goes to this process's own streams, or
-        line by line to `report`."""
+        """Run it; it receives Ctrl-C first. Returns its exit code. Its output goes to this process's own streams, or
+        line by line to `report`.
+        """
 
     def identify(self, pid: int) -> Process | None:
         """The process that has this id now."""

@@ -20,4 +20,4 @@ class Jobs(Protocol):
         """Stopping a finished job is no error."""
 
     def lines(self, name: str) -> Iterator[str]:
-        """What its containers printed, so far."""
+        """The output of its containers so far."""

@@ -1,4 +1,4 @@
-"""What the account may have, and what the region offers."""
+"""The account's quotas, and the instance types that the region offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the bytes of a model's files come from while they are sent on: the Hub, a folder, a bucket."""
+"""The source of a model's files during a transfer: the Hub, a folder, a bucket."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StoredSource(Source, Protocol):
     """A source whose files are S3 objects already: S3 can copy them without a download."""
 
     def locate(self, listing: ModelListing, path: str) -> ObjectLocation | None:
-        """None where this process has not seen the object."""
+        """None if this process has not listed the object."""
 
 
 @runtime_checkable

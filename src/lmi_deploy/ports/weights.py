@@ -25,22 +25,22 @@ class Weights(Protocol):
 
     @property
     def completed(self) -> frozenset[str]:
-        """Names of the weights that were brought here since the bucket was opened; not of those that were there."""
+        """Names of the weights that were completed since the bucket was opened; not of those that already were."""
 
     def advice(self) -> str:
-        """A lifecycle rule that the bucket lacks and would profit from, never imposed.
+        """A lifecycle rule that the bucket lacks and should have, never set automatically.
 
-        Empty where it lacks none, or nothing was brought that could have left parts.
+        Empty if it lacks none, or if no transfer could have left parts.
         """
 
     def push(
         self, listing: ModelListing, files: Sequence[FileEntry], source: Source, *, key: str
     ) -> Generator[Event, None, Manifest]:
-        """Bring files in, each verified before it is an object, the manifest last; nothing moves that is there."""
+        """Transfer files, each verified before it becomes an object, the manifest last; existing files are skipped."""
 
     @property
     def engines(self) -> frozenset[str]:
-        """Outside engines that are installed here, by what `weights.engine` calls them."""
+        """External uploaders that are installed here, by their names in `weights.engine`."""
 
     def upload_files(
         self, listing: ModelListing, files: Sequence[FileEntry], folder: Path, *, engine: str, key: str
@@ -64,7 +64,9 @@ class Weights(Protocol):
     def push_shard(
         self, order: JobRequest, source: Source, *, number: int, count: int, key: str
     ) -> Generator[Event, None, Manifest | None]:
-        """The files of instance `number` (from 0) of `count`; the manifest, where all the others' are there too."""
+        """The files of instance `number` (from 0) of `count`; returns the manifest if all the others are complete
+        too.
+        """
 
     def all(self) -> tuple[Manifest, ...]:
         """Every model that is complete."""
@@ -90,9 +92,10 @@ class Weights(Protocol):
         """Sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
 
     def remove(self, name: str, *, but: str = "") -> int:
-        """Delete weights that nothing uses; the bytes that came free. Refused where a deployment uses them.
+        """Delete unused weights; returns the freed bytes. Refused if a deployment uses them.
 
-        What the deployment `but` uses may go: it is being taken away itself."""
+        Weights of the deployment `but` may be deleted: it is being deleted itself.
+        """
 
     def copy_from(self, origin: Weights, name: str, *, key: str) -> Generator[Event, None, Manifest]:
         """Server-side copies from another bucket, in any region, the manifest last."""

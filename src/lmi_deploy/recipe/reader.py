@@ -1,4 +1,4 @@
-"""From the tree of what was written to typed values: every field on its own, every mistake once."""
+"""From the YAML tree to typed values: each field separately, each mistake reported once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Purpose:
     deploying: bool = True
     """It will be deployed, so keys that are not implemented are refused; else only its weights are transferred."""
     file_error: Callable[[str], str] = _no_check
-    """Why a file of the user's, by its path as the recipe has it, cannot be read; empty where it can."""
+    """Why one of the user's files, by its path in the recipe, cannot be read; empty if it can."""
 
 
 DEPLOYING = Purpose()
@@ -52,7 +52,7 @@ class ParsedValue:
 
 @dataclass(slots=True)
 class ParsedFields:
-    """What could be read: by dotted path. A path in `is_invalid` was written, but its value is no good."""
+    """The parsed values, by dotted path. A path in `is_invalid` was written with an invalid value."""
 
     root: SourcePosition
     purpose: Purpose = DEPLOYING

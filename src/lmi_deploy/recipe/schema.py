@@ -71,7 +71,7 @@ def _field(group: Group, key: Key, *, part: bool) -> tuple[Any, Any]:
 
 
 def described(key: Key) -> str:
-    """The key's meaning, with what is not built yet."""
+    """The key's meaning, with a note on what is not implemented yet."""
     if key.later is None:
         return key.doc
     only = f" for {', '.join(key.later.values)}" if key.later.values else ""

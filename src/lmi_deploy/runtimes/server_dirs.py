@@ -1,4 +1,4 @@
-"""What a server's home folder, and the private folder that belongs to it, hold: notes, sockets, last lines."""
+"""The content of a server's home folder, and of the private folder that belongs to it: notes, sockets, last lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REQUESTED_STOPS = frozenset({0, 130, 143})
 """Exit codes of a requested stop."""
 _FAILURE = "failure.json"
 _WORKER = re.compile(r"^.*?\bW-\d+-\S+-std(?:out|err): ")
-"""What DJLServing's log puts before a line of its worker."""
+"""The prefix of a worker's line in DJLServing's log."""
 
 
 def run_folder(home: Path) -> Path:
@@ -91,7 +91,7 @@ def last_lines(log: Path) -> list[str]:
 
 
 def port_at_start(launch: Launch) -> int | None:
-    """The port to listen at; None where it cannot be had, which is then what this start failed of."""
+    """The port to listen at; None if it is not available, so that this start fails."""
     try:
         return chosen_port(launch.host, launch.port)
     except OSError as reason:

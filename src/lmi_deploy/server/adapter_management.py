@@ -41,7 +41,7 @@ class AdapterManagement:
     async def reply(
         self, request: Request, model: str | None, parts: Sequence[str], query: Sequence[Entry]
     ) -> Response:
-        """`parts`: the path after `adapters`. `ErrorReply` for what is unknown, not allowed or failed."""
+        """`parts`: the path after `adapters`. `ErrorReply` for an unknown, forbidden or failed request."""
         name = model if model is not None else self._models.startup_name()
         if name is None:
             raise error_responses.bad_request(_NO_MODEL)
@@ -136,7 +136,7 @@ class _Call:
         return value
 
     def _options(self) -> dict[str, str]:
-        """Every parameter that is there once."""
+        """Every parameter that occurs once."""
         times = Counter(key for key, _ in self._query)
         return {key: value for key, value in self._query if times[key] == 1}
 
@@ -144,7 +144,7 @@ class _Call:
         """An adapter may hold a model.py, which 0.36 runs: so it is looked at as a model's folder is."""
         path = pool.settings.folder / src
         if not path.exists():
-            return  # the handler's to say
+            return  # the handler decides
         path = Path(path).resolve()
         if reason := await asyncio.to_thread(unsafe_reason, path, uid=os.getuid()):
             self._log.warn("an adapter was not registered", src=path, why=reason)

@@ -46,7 +46,7 @@ class Result:
     task: asyncio.Task[None] = field(init=False, repr=False)
 
     def receipt(self) -> Response:
-        """The answer to the one who submitted: a token, and no body."""
+        """The response to the submitting client: a token, and no body."""
         return Response(200, _tokens(self.token, self.token))
 
     def head(self, code: int, message: str, properties: list[Pair]) -> None:

@@ -73,7 +73,7 @@ class ControlCommands:
         }
 
     def _why_failed(self) -> str:
-        """Of a server that listens; empty where its models answer."""
+        """For a server that listens; empty if its models respond."""
         failed = next((pool for pool in self.models if pool.failed), None)
         if failed is not None:
             return failed.why_failed or "the model failed"

@@ -1,4 +1,4 @@
-"""The server's log: one line an event on stdout, flushed at once, the worker's own lines among them."""
+"""The server's log: one line per event on stdout, flushed immediately, including the worker's own lines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import traceback
 
 
 class Log:
-    """Time, level, what happened; `worker` passes a worker's line on as it came."""
+    """Time, level, event; `worker` passes a worker's line on unchanged."""
 
     def event(self, what: str, *, level: str = "INFO", **facts: object) -> None:
         text = "".join(f" {key}={value}" for key, value in facts.items())

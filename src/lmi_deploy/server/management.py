@@ -47,7 +47,7 @@ class Management:
         self._background: set[asyncio.Task[None]] = set()
 
     async def reply(self, request: Request) -> Response:
-        """`ErrorReply` for what is unknown or not allowed."""
+        """`ErrorReply` for an unknown or forbidden request."""
         path, entries = form_parsing.split_target(request.target)
         requested = {str(key): blob.decode("utf-8", "replace") for key, blob in reversed(entries)}
         parts = [unquote(part) for part in path.strip("/").split("/")]
@@ -206,7 +206,7 @@ def _status(text: str, code: int = 200) -> Response:
 
 
 def _bound(requested: dict[str, str], key: str) -> int:
-    """-1: as it is."""
+    """-1: unchanged."""
     try:
         return int(requested.get(key) or -1)
     except ValueError as exc:

@@ -59,7 +59,7 @@ class Metrics:
             self._add(name, "counter", ("Host", self._host), 1)
 
     def text(self, names: Collection[str]) -> str:
-        """Prometheus's exposition format; all of them where no name is given."""
+        """Prometheus's exposition format; all metrics if no name is given."""
         lines = (
             line
             for name, series in sorted(self._series.items())

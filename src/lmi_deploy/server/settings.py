@@ -58,7 +58,7 @@ def read_settings(config: Path | None, environ: Mapping[str, str]) -> ServerSett
 
 
 def management_apart(keys: Mapping[str, str]) -> str | None:
-    """The host of management's own port; None where config.properties gives it none. Empty: that of inference."""
+    """The host of management's own port; None if config.properties sets none. Empty: that of inference."""
     inference, management = (
         urlsplit(keys.get(f"{what}_address", "")) for what in ("inference", "management")
     )

@@ -41,12 +41,12 @@ class Checkpoint:
     pickles: Sequence[int] = ()
     gguf: bool = False
     trouble: str = ""
-    """What was wrong with its files; empty: nothing."""
+    """The error in its files; empty: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """`parts` are bytes of the fullest device; `budget` what the engine may use of it."""
+    """`parts` are bytes of the fullest device; `budget` the part of it that the engine may use."""
 
     verdict: Verdict
     reason: str
@@ -138,7 +138,7 @@ def _context(request: Request, shape: Architecture) -> int:
 
 
 def demand_of(subject: Subject) -> Demand:
-    """What the engine of the request needs."""
+    """The memory that the request's engine needs."""
     match subject.request.engine:
         case "vllm" if subject.devices.kind == "cpu":
             return vllm_cpu.demand(subject)

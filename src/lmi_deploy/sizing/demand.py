@@ -1,4 +1,4 @@
-"""What an engine needs on the fullest device, line by line, and how much of the device it may use."""
+"""The memory that an engine needs on the fullest device, line by line, and how much of the device it may use."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Demand:
     cache_limit: int | None = None
     """The engine limits the cache to this, even if more memory is left."""
     most_sequences: int | None = None
-    """What the engine runs at once."""
+    """The number of sequences that the engine runs at once."""
 
     @property
     def cache_memory(self) -> int:

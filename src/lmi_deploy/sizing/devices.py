@@ -1,4 +1,4 @@
-"""What a model may be put on: devices of one kind, and the machine around them."""
+"""The hardware for a model: devices of one kind, and their machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ has 14.56 of its 16 GiB; the others 0.98 and more).
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Devices:
-    """`memory` is what the framework sees of one device, in bytes; of a CPU the machine's RAM."""
+    """`memory` is what the framework sees of one device, in bytes; for a CPU the machine's RAM."""
 
     kind: Literal["gpu", "neuron", "cpu"]
     name: str

@@ -32,7 +32,7 @@ def _notes(checkpoint: Checkpoint, fit: Fit, devices: Devices) -> Iterator[str]:
 def _host(checkpoint: Checkpoint, fit: Fit, devices: Devices) -> Iterator[str]:
     if devices.host_memory is None or devices.kind == "cpu":
         return
-    # A pickle is read whole by each process before its part goes to the device; safetensors are mapped.
+    # Each process reads a pickle completely before its part goes to the device; safetensors are mapped.
     largest = max(checkpoint.pickles, default=0)
     need = fit.degree * (_PROCESS + largest)
     if need > devices.host_memory:

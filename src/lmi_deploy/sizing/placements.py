@@ -27,7 +27,7 @@ class Placement:
 
 
 def placements(checkpoint: Checkpoint, request: Request, region: str) -> tuple[Placement, ...]:
-    """Those with a known price first, by it; CannotTell where no type can be judged."""
+    """Those with a known price first, by price; CannotTell if no type can be judged."""
     found: list[Placement] = []
     unknown: Fit | None = None
     for name in instances.names():

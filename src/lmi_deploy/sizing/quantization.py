@@ -79,7 +79,7 @@ def stored_quantization(table: Mapping[str, Any]) -> Quantization | None:
 
 
 def requested_bits(method: str | None) -> float | None:
-    """Bits of a linear weight that the engine quantises itself while it loads; None where it does not."""
+    """Bits of a linear weight that the engine quantises itself while it loads; None if it does not."""
     name = (method or "").lower()
     if name in _NOTHING:
         return None

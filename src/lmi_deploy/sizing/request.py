@@ -68,7 +68,7 @@ class Request:
 
     engine: SizedEngine = "vllm"
     vllm: tuple[int, int] = NEWEST_VLLM
-    """Version of vLLM, where it is the engine."""
+    """Version of vLLM, if it is the engine."""
     lmi: bool = True
     """Run by LMI, whose defaults differ from the engine's own."""
     degree: int | None = None
@@ -102,7 +102,7 @@ class Request:
         return self.text(key).lower() in ("true", "1", "yes")
 
     def table(self, key: str) -> Mapping[str, object]:
-        """An option that holds JSON; empty where it is not given."""
+        """An option that contains JSON; empty if it is not given."""
         text = self.text(key)
         if not text:
             return {}

@@ -64,7 +64,7 @@ class LocalModel:
         return 0
 
     def require_space(self, listing: ModelListing, files: Sequence[FileEntry]) -> None:
-        """The folder is the source itself: nothing comes."""
+        """The folder is the source itself: nothing is downloaded."""
 
     def fetch(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
@@ -75,7 +75,7 @@ class LocalModel:
     def recheck(
         self, listing: ModelListing, files: Sequence[FileEntry], *, key: str
     ) -> Generator[Progress, None, bool]:
-        """The folder is the source itself: nothing is kept of it."""
+        """The folder is the source itself: there are no copies of it."""
         yield from ()
         return False
 

@@ -180,7 +180,7 @@ class S3Models:
             return self._stores[prefix.bucket]
 
     def _etag(self, prefix: Prefix, key: str) -> str:
-        """Of the version that was listed; empty where this process did not list it."""
+        """Of the listed version; empty if this process did not list it."""
         return self._etags.get(f"{prefix.bucket}/{key}", "")
 
 

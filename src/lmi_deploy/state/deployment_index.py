@@ -47,7 +47,7 @@ class DeploymentIndexFolder:
         self._drop_older(ref)
 
     def _drop_older(self, ref: DeploymentRef) -> None:
-        """The file of an older version, where it is the same deployment's: by its account, else by its bucket."""
+        """The file of an older version, if it belongs to the same deployment: by its account, else by its bucket."""
         path = self._path(replace(ref, account=""))
         older = _read(path)
         if not ref.account or older is None:

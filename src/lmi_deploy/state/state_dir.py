@@ -101,7 +101,7 @@ class StateDir:
             write_atomically(path, record_text(record))
 
     def remove(self, name: str) -> None:
-        """Everything of the deployment, its record last: who is interrupted here can begin again."""
+        """All files of the deployment, its record last: an interrupted removal can be repeated."""
         home = self.home(name)
         if not home.is_dir():
             return
@@ -230,7 +230,7 @@ def _parse(path: Path) -> Record | None:
 
 
 def _unused(path: Path) -> Path:
-    """A name for what is kept aside: what was kept before stays too."""
+    """An unused name for a backup: earlier backups stay, too."""
     number = 1
     while (kept := path.with_name(f"{path.name}.bak{number}")).exists():
         number += 1

@@ -27,9 +27,9 @@ from lmi_deploy.targets.sagemaker.plan import wait as plan_wait
 PROBES = (ProbeServer, ProbeEndpoint)
 """The actions that ask for one real answer."""
 CLEANUP = (RemoveArtifact, StopServer, DeleteEndpointConfig, DeleteModel)
-"""What clears an old generation away, once the new one serves."""
+"""The actions that remove an old generation, once the new one serves."""
 BOOTSTRAP = (MakeBucket,)
-"""What must be there before a lock can be taken and a record written."""
+"""The actions that must precede the lock and the record."""
 
 
 def diff(spec: Spec, artifact: Artifact, observed: Observed, inventory: Inventory) -> Plan:
@@ -53,7 +53,7 @@ def next_placement(spec: Spec, artifact: Artifact, plan: Plan, inventory: Invent
 
 
 def teardown(observed: Observed, *, logs: bool = False, purge: tuple[str, ...] = ()) -> Plan:
-    """Everything of the deployment; empty when nothing of it is there. `logs` and `purge` are the cloud's alone."""
+    """Everything of the deployment; empty if nothing of it exists. `logs` and `purge` apply only to SageMaker."""
     match observed:
         case LocalObserved():
             return local_plan.teardown(observed)
@@ -62,7 +62,7 @@ def teardown(observed: Observed, *, logs: bool = False, purge: tuple[str, ...] =
 
 
 def rollback(observed: Observed, to: int | str = 0) -> tuple[Plan, Generation]:
-    """Back to an earlier generation: by its number (0: the one before), or by its name. NotFound where none is kept."""
+    """Back to an earlier generation: by its number (0: the previous one), or by its name. NotFound if there is none."""
     match observed:
         case LocalObserved():
             raise UsageRefused(
@@ -74,7 +74,9 @@ def rollback(observed: Observed, to: int | str = 0) -> tuple[Plan, Generation]:
 
 
 def earlier(observed: Observed) -> tuple[tuple[Generation, str], ...]:
-    """What `rollback` can go back to, number 1 first, each with why it cannot; empty where it can."""
+    """The generations for `rollback`, number 1 first, each with the reason if it is impossible; empty if it is
+    possible.
+    """
     match observed:
         case LocalObserved():
             return ()
@@ -84,7 +86,7 @@ def earlier(observed: Observed) -> tuple[tuple[Generation, str], ...]:
 
 
 def wait_plan(observed: Observed, *, timeout: int | None) -> tuple[Plan, Generation | None]:
-    """What is left of an `up` that ended before the deployment answered, and what it brings."""
+    """The remaining actions of an `up` that stopped before the deployment responded, and its generation."""
     match observed:
         case LocalObserved():
             return local_plan.wait_plan(observed, timeout=timeout)
@@ -102,7 +104,7 @@ def weights_named(observed: Observed) -> tuple[str, ...]:
 
 
 def notices(observed: Observed, plan: Plan) -> tuple[str, ...]:
-    """What a plan does that its actions alone do not explain."""
+    """Effects of a plan that its actions alone do not explain."""
     match observed:
         case LocalObserved():
             return ()

@@ -33,7 +33,7 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 
 def _created(plan: Plan) -> str:
-    """What is made where nothing was, in a line; the rest of it is in `--json`."""
+    """What a first deployment creates, in one line; details are in `--json`."""
     new = {change.field: change.after for change in plan.changes}
     return ", ".join(f"{field}: {new[field]}" for field in _SHOWN_WHEN_NEW if field in new)
 

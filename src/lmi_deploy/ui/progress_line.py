@@ -20,7 +20,7 @@ class LiveLine:
         self._console = Console(file=stream, highlight=False, soft_wrap=False)
         self._bar = Progress(
             SpinnerColumn(),
-            # Before what may be long: a narrow terminal cuts off on the right.
+            # Before a column that may be long: a narrow terminal cuts off on the right.
             TimeElapsedColumn(table_column=Column(min_width=len("0:00:00"))),
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),

@@ -68,7 +68,7 @@ class HumanView:
 
         heads = [name for name in rows[0] if not name.startswith("_")]
         cells = [[_cell(name, row[name]) for name in heads] for row in rows]
-        # A pipe has no width: there every line is whole.
+        # A pipe has no width: lines are not cut.
         width = get_terminal_size().columns if self._out.isatty() else 0
         for line in table([heads, *cells], spare=spare, width=width):
             self._out.write(line + "\n")

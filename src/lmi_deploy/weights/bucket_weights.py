@@ -48,7 +48,7 @@ class BucketWeights:
     deployments whose record names weights.
     """
     carriers: Mapping[str, ExternalUploader] = field(default_factory=dict)
-    """Outside engines, by what `weights.engine` calls them."""
+    """External uploaders, by their names in `weights.engine`."""
     _completed: set[str] = field(default_factory=set)
 
     def address(self, name: str) -> str:
@@ -125,7 +125,7 @@ class BucketWeights:
             return (yield from self.push(listing, files, hub, key=key))
         name = weights_name(listing.model_id, listing.commit, tuple(files))
         if hub.missing(listing, files) and (found := complete_weights(self.store, name)[0]) is not None:
-            # What is there need not come here first.
+            # Existing weights need not be downloaded first.
             yield nothing_to_do(found, key)
             return found
         folder = yield from hub.fetch(listing, files, key=key)
@@ -221,7 +221,7 @@ class BucketWeights:
         return maintenance.unfinished(self.store, before=before, used=self.references())
 
     def _named(self, key: str) -> tuple[str, ...]:
-        """The weights that a record's generations name, and those that an unfinished `up` brings.
+        """The weights of a record's generations, and those of an unfinished `up`.
 
         A record that cannot be read names none, and frees none.
         """

@@ -36,7 +36,7 @@ class BufferPool:
         self.count = count
         self.size = size
         self.most = 0
-        """So many were in use at once, at most."""
+        """The maximum number in use at once."""
         self._free: list[memoryview] = []
         self._unallocated = count
         self._in_use = 0

@@ -1,4 +1,4 @@
-"""What every file of one transfer has in common: where from, where to, through which buffers."""
+"""The shared state of one transfer: source, destination, buffers."""
 
 from __future__ import annotations
 

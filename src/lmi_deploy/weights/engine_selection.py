@@ -1,4 +1,4 @@
-"""Who carries weights into the bucket: ourselves, or an outside engine where that was measured to be faster."""
+"""Choose the uploader of weights: our own, or an external one where that was measured to be faster."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from lmi_deploy.errors import Unresolvable
 OWN: Final = "own"
 _MANY: Final = 200
 _SMALL: Final = 1 << 20
-"""Below so many bytes a file costs more for its request than for its bytes: there a program that is no Python is
-faster. Above it ours is, of any size (`python -m benchmarks transfer`)."""
+"""Below this size the request of a file costs more than its bytes: there a program that is not Python is faster.
+Above it ours is, for any size (`python -m benchmarks transfer`).
+"""
 
 EngineSetting = Literal["auto", "own", "s5cmd", "obstore"]
 

@@ -75,7 +75,7 @@ def _files_to_hash(
     existing: Mapping[str, StoredObject],
     by: ExternalUpload,
 ) -> list[FileEntry]:
-    """A carrier that hashes needs it of nothing but what may be there already."""
+    """An uploader that hashes needs hashes only of files that may already exist."""
     lying = {at: stored.size for at, stored in existing.items()}
     return [entry for entry in files if not by.uploader.hashes or lying.get(context.key(entry)) == entry.size]
 
@@ -158,7 +158,7 @@ def _hash_file(entry: FileEntry, folder: Path) -> StoredFile:
 
 
 def _etag(parts: Sequence[bytes]) -> str:
-    """What S3 gives to bytes that it keeps without a key of KMS."""
+    """The ETag that S3 gives to bytes stored without a KMS key."""
     if len(parts) < 2:
         return parts[0].hex() if parts else hashlib.md5(b"", usedforsecurity=False).hexdigest()
     return f"{hashlib.md5(b''.join(parts), usedforsecurity=False).hexdigest()}-{len(parts)}"

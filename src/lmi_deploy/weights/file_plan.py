@@ -1,4 +1,4 @@
-"""What is to be done for each file: nothing, a copy inside S3, one put, or parts."""
+"""The work for each file: nothing, a copy inside S3, one put, or parts."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def plan_transfer(
     *,
     all_files: Sequence[FileEntry] = (),
 ) -> TransferPlan:
-    """Look at what the bucket has: objects under the prefix, uploads on their way to it, other selections.
+    """Check the content of the bucket: objects under the prefix, its incomplete uploads, other selections.
 
-    `all_files` of the model, where `files` are a part of them.
+    `all_files` of the model, if `files` are a part of them.
     """
     refuse_foreign_objects(context, all_files or files, stored)
     existing = _existing(context, files, stored)

@@ -1,4 +1,4 @@
-"""What a bucket lists of weights, compared with their manifest: names, sizes, and the versions that were checked."""
+"""Compare the bucket's listing of weights with their manifest: names, sizes, and the versions that were verified."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def compare_listing(
 
 
 def size_flaw(file: StoredFile, listed: StoredObject | None) -> str:
-    """Empty where an object of the manifest's size is there."""
+    """Empty if an object of the manifest's size exists."""
     if listed is None:
         return "is not there"
     return "" if listed.size == file.size else f"{listed.size} bytes, the manifest says {file.size}"

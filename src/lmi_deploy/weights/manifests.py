@@ -19,7 +19,7 @@ _FOLDER, _END = "manifests/", ".json"
 
 
 def as_bytes(manifest: Manifest) -> bytes:
-    """JSON, a line a field and a line a file: to be read by people, and written for thousands of files at once."""
+    """JSON, a line per field and per file: readable for people, and fast for thousands of files."""
     fields = _fields(manifest)
     files = ",\n  ".join(json.dumps(_fields(file), sort_keys=True) for file in fields.pop("files"))
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in sorted(fields.items())]
@@ -55,7 +55,7 @@ def _manifest(found: Mapping[str, Any]) -> Manifest:
 
 
 def read_manifest(store: ObjectStore, name: str) -> Manifest | None:
-    """None where these weights are not, or not yet, complete."""
+    """None if these weights are not (yet) complete."""
     return _read(store, manifest_key(name))
 
 
@@ -88,7 +88,7 @@ def write_manifest(store: ObjectStore, manifest: Manifest) -> Manifest:
                 hint="push again; if it says the same, look at both with `lmi weights ls`",
             ) from None
         if found.files != manifest.files:
-            # The same bytes in other versions of the objects: it must name those that are there now.
+            # The same bytes in other versions of the objects: it must name the existing ones.
             with suppress(Conflict):
                 store.put(key, as_bytes(replace(found, files=manifest.files)), if_etag=read[1].etag)
         return found

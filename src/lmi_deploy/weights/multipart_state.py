@@ -1,4 +1,4 @@
-"""One reading of a large file: its parts come in any order, and are hashed in their own."""
+"""One read of a large file: its parts arrive in any order, and are hashed in file order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmi_deploy.weights.part_size import Span, part_count, spans
 
 
 class MultipartState:
-    """`existing_parts`: parts that the upload had before. A part's buffer is let go once it is hashed and sent."""
+    """`existing_parts`: parts that the upload had before. A part's buffer is released once it is hashed and sent."""
 
     def __init__(self, entry: FileEntry) -> None:
         self.spans: Iterator[Span] = spans(entry.size)

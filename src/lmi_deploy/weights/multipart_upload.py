@@ -46,7 +46,9 @@ class LargeFile:
         self._reading.abandon()
 
     def _move(self, reading: MultipartState, span: Span, buffer: Buffer) -> None:
-        """Read one part, hash what is next in line, send the part, and end the file if nothing is left."""
+        """Read one part, hash the parts that are next in order, send the part, and complete the file if nothing is
+        left.
+        """
         upload = self._opened(reading)
         view = buffer.content[: span.size]
         crc = self._ends.read_into(self.entry, view, span.start)

@@ -13,7 +13,7 @@ LEAST, MOST, COUNT = 5 * MIB, 5 << 30, 10_000
 USUAL = 8 * MIB
 """Small, so that the same memory contains more of them: servers limit each connection, and more are open at once."""
 SMALL = 8 * MIB
-"""Below this a file goes in one piece."""
+"""A smaller file is sent in one piece."""
 LARGEST = MOST * COUNT
 
 

@@ -1,4 +1,4 @@
-"""Files on their way at once: seen as events, summed up at the end."""
+"""Simultaneous transfers of files: shown as events, summed up at the end."""
 
 from __future__ import annotations
 

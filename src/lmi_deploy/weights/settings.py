@@ -14,7 +14,7 @@ MIN_BUFFERS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferSettings:
-    """`memory`: bytes for the whole process; `streams`: parts or small files on their way at once, at most."""
+    """`memory`: bytes for the whole process; `streams`: maximum number of simultaneous parts or small files."""
 
     memory: int = 256_000_000
     streams: int = 16

@@ -29,7 +29,7 @@ class UploadTask(Protocol):
 
 
 class WithoutSending:
-    """A file that `find` may get in another way, tried once; where it yields None, `otherwise` sends the file."""
+    """A file that `find` may provide in another way, tried once; if it yields None, `otherwise` sends the file."""
 
     def __init__(self, otherwise: UploadTask) -> None:
         self.otherwise = otherwise

@@ -26,7 +26,7 @@ SHUTDOWN_TIMEOUT = 5.0
 PER_CORE = 2
 """Workers for each processor, to begin with."""
 SPARE = 0.4
-"""Of the processors' time: where so much of it is unused, there may be more workers."""
+"""Share of the processors' time: if this much is unused, more workers may be started."""
 
 
 def processors() -> int:
@@ -66,7 +66,7 @@ class WorkerPool:
     _results: queue.SimpleQueue[TaskOutcome | None] = field(default_factory=queue.SimpleQueue)
 
     def run(self, most: int) -> Generator[TaskOutcome | None, None, None]:
-        """Yields what became of each file, and None on every tick between."""
+        """Yields the result of each file, and None on every tick between."""
         ended, next_poll = 0, time.monotonic() + TICK
         self._start(min(self.first, most))
         try:

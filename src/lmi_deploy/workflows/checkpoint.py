@@ -24,7 +24,7 @@ _AT_ONCE: Final = 8
 
 
 class Unreadable(Exception):
-    """What is wrong with a file, in words for people: it becomes the checkpoint's `trouble`."""
+    """The error of a file, in words for people: it becomes the checkpoint's `trouble`."""
 
 
 def read_checkpoint(model_id: str, revision: str, hub: Hub) -> Checkpoint:
@@ -59,7 +59,7 @@ def _checkpoint(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry])
 
 
 def gathered_checkpoint(facts: Facts) -> Checkpoint:
-    """The same from what a plan has read already."""
+    """The same from the facts of a plan."""
     files = {entry.path: entry for entry in facts.listing.files if "/" not in entry.path}
     if facts.tensors is None:
         pickles = [entry.size for path, entry in files.items() if _PICKLE.fullmatch(path)]
@@ -102,7 +102,7 @@ def _tensors(hub: Hub, listing: ModelListing, entry: FileEntry) -> Sequence[Tens
     try:
         return _as_tensors(read_header(hub, listing, entry)[1])
     except ValueError:
-        pass  # what this machine keeps of it may be damaged
+        pass  # the local copy may be damaged
     try:
         return _as_tensors(read_header(hub, listing, entry, refresh=True)[1])
     except ValueError as reason:
@@ -110,7 +110,7 @@ def _tensors(hub: Hub, listing: ModelListing, entry: FileEntry) -> Sequence[Tens
 
 
 def _read_table(hub: Hub, listing: ModelListing, files: Mapping[str, FileEntry], path: str) -> dict[str, Any]:
-    """A JSON object of the repository; empty where there is no such file."""
+    """A JSON object of the repository; empty if there is no such file."""
     entry = files.get(path)
     if entry is None:
         return {}

@@ -41,7 +41,7 @@ def require_affordable(deployment: DeploymentPlan, most: float | None) -> None:
             if deployment.has_action(RunTransferJob):
                 _require_affordable_job(deployment, place, deployment.inventory, most)
         case _:
-            pass  # a machine that is there already
+            pass  # an existing machine
 
 
 def _require_affordable_job(
@@ -67,7 +67,9 @@ def _require_affordable_job(
 
 
 def _serving_cost(deployment: DeploymentPlan, inventory: CloudInventory) -> float:
-    """Of an hour of the endpoint as it is now; 0 where none costs, or of an instance type that is not in the recipe."""
+    """Per hour of the endpoint as it is now; 0 if it costs nothing, or has an instance type that is not in the
+    recipe.
+    """
     observed = deployment.observed
     if not isinstance(observed, CloudObserved) or observed.endpoint is None or observed.serving is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""One plan carried out under the lock: recorded, proved, settled; elsewhere where an instance is not to be had."""
+"""Carry out one plan under the lock: record, probe, settle; use another placement if an instance is not available."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class _Attempt:
             return None
 
     def _advice(self, error: LmiError) -> Iterator[str]:
-        """What goes on as before although bringing up the new generation failed, and what keeps costing money."""
+        """What remains unchanged although the new generation failed, and what keeps costing money."""
         observed = self._observed()
         if observed is None:
             return
@@ -158,7 +158,7 @@ class _Attempt:
 
 
 def send_probe(deployment: DeploymentPlan, target: Target, deps: Dependencies) -> Iterator[Event]:
-    """One real inference of what serves already."""
+    """Send one probe to the current generation."""
     action = probe_action(deployment.spec, deployment.artifact)
     perform = target.deploy_actions(
         deployment.spec, deployment.artifact, deps.hub(deployment.spec.model.model_id)
@@ -167,7 +167,7 @@ def send_probe(deployment: DeploymentPlan, target: Target, deps: Dependencies) -
 
 
 def split(plan: Plan) -> tuple[Plan, Plan]:
-    """What brings the new generation up, and what clears the old one away."""
+    """The actions that start the new generation, and those that remove the old one."""
     cut = len(plan.actions)
     while cut and isinstance(plan.actions[cut - 1], CLEANUP):
         cut -= 1

@@ -25,7 +25,7 @@ class DeploymentPlan:
     inventory: Inventory
     plan: Plan
     notices: tuple[str, ...] = ()
-    """What the user should know that stops nothing."""
+    """Notices for the user that stop nothing."""
     recipe: str = "RECIPE"
     """The recipe's name for a command line, quoted for a shell; a placeholder if it is unknown."""
 
@@ -68,7 +68,7 @@ def make_plan(
 
 
 def observed_notices(deployment: DeploymentPlan) -> tuple[str, ...]:
-    """What is wrong with what exists, and what the plan does about it."""
+    """Problems of the existing resources, and what the plan does about them."""
     missing = missing_parts(deployment.observed, replaced=deployment.has_action(DeleteEndpoint))
     return tuple(
         filter(

@@ -26,7 +26,7 @@ from lmi_deploy.workflows.handler_dry_run import NoJournal
 from lmi_deploy.workflows.running_costs import hourly, interrupted
 
 _STOPPING = (DeleteEndpoint, StopServer)
-"""What everything else serves: where it cannot be ended, nothing that it needs is taken from under it."""
+"""The actions that must succeed before their dependencies are deleted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +82,9 @@ def prepare(ref: DeploymentRef, deps: Dependencies, scope: TeardownScope | None 
 
 
 def _other_location_notices(ref: DeploymentRef, observed: CloudObserved) -> Iterator[str]:
-    """Nothing is here, but this machine knows one of that name elsewhere.
+    """Nothing exists here, but this machine knows a deployment of that name in another place.
 
-    Refused where that may be the one that was meant: in another account, or in another region than a default.
+    Refused if the user may mean that one: in another account, or in another region than a default.
     """
     if not observed.other_locations:
         return
@@ -110,7 +110,7 @@ def _kept_resources(observed: CloudObserved) -> Iterator[str]:
 
 
 def execute(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
-    """Under the lock, from what is seen under it; DeployFailed names what is left."""
+    """Under the lock, from the state observed under it; DeployFailed names what is left."""
     if teardown_plan.plan.empty:
         if teardown_plan.recorded:
             deps.lock(teardown_plan.ref).sweep(teardown_plan.ref.name)
@@ -179,7 +179,7 @@ def _is_last(action: Action) -> bool:
 
 
 def _weights(observed: Observed, deps: Dependencies) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those that no other deployment of the bucket uses; and of the others, who does."""
+    """The weights that no other deployment of the bucket uses; and for the others, the deployments that use them."""
     named = weights_named(observed)
     if not named or (isinstance(observed, CloudObserved) and not observed.bucket):
         return (), ()

@@ -32,5 +32,5 @@ def of_log(lines: Iterable[str], engine: str) -> Diagnosis | None:
 
 
 def advice(found: Diagnosis) -> str:
-    """What to do, and where more of it is."""
+    """What to do, and where to read more."""
     return f"{found.remedy.rstrip('.')} ({found.link})"

@@ -17,7 +17,7 @@ from lmi_deploy.workflows.deployment_lock import locked
 
 
 def extend(ref: DeploymentRef, duration: str, deps: Dependencies) -> tuple[DeploymentRef, str]:
-    """Where it is, and when it expires from now on, ISO 8601.
+    """Its location, and the new expiry time, ISO 8601.
 
     Under the lock: `lmi gc`, which deletes what has expired, reads the tag under it.
     """

@@ -23,7 +23,9 @@ from lmi_deploy.workflows.dependencies import Dependencies
 
 _ORDER: Final = ("does-not-fit", "unknown", "tight", "fits")
 _SEEN_BY_TORCH: Final = 0.97
-"""Of what nvidia-smi prints: a T4 has 15360 MiB there and 14.56 GiB in torch, an A10G 23028 MiB and 21.98 GiB."""
+"""Share of the memory that nvidia-smi prints: a T4 has 15360 MiB there and 14.56 GiB in torch, an A10G 23028 MiB and
+21.98 GiB.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +85,9 @@ def fit(prompt: FitRequest, deps: Dependencies) -> Outcome:
 
 
 def judge(prompt: FitRequest, checkpoint: Checkpoint, *, help_tight: bool = True) -> Outcome:
-    """Of several instance types the one that it fits least: any of them may be what runs. Without `help_tight` no
-    remedies are looked for where it fits."""
+    """Of several instance types the one with the worst fit: any of them may be used. Without `help_tight` no remedies
+    are searched for if it fits.
+    """
     try:
         request = _request(prompt)
         places = _devices(prompt)
@@ -166,7 +169,7 @@ def _devices(prompt: FitRequest) -> list[Devices | None]:
 
 
 def machine_devices(machine: Machine) -> Devices:
-    """GPUs where it has any, all as large as the smallest; else its memory."""
+    """GPUs if it has any, all as large as the smallest; else its memory."""
     if not machine.accelerators:
         return Devices(kind="cpu", name="CPU", count=1, memory=machine.memory, host_memory=machine.memory)
     name, least = min(machine.accelerators, key=lambda one: one[1])

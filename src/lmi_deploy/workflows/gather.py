@@ -22,7 +22,7 @@ Header = tuple[dict[str, int], tuple[TensorHeader, ...]]
 
 
 def gather(recipe: Recipe, deps: Dependencies) -> Facts:
-    """The model's repository and the user's own files; NotFound and AccessError say which is missing."""
+    """The model's repository and the user's own files; NotFound and AccessError name the missing one."""
     folder = Path(recipe.origin).parent
     hub = deps.hub(recipe.model_id)
     listing = model_listing(recipe, hub)
@@ -109,7 +109,7 @@ def read_header(hub: Hub, listing: ModelListing, entry: FileEntry, *, refresh: b
 
 
 def read_json(hub: Hub, listing: ModelListing, path: str) -> dict[str, Any]:
-    """One JSON object of the repository; empty where there is no such file."""
+    """One JSON object of the repository; empty if there is no such file."""
     entry = next((entry for entry in listing.files if entry.path == path), None)
     if entry is None:
         return {}

@@ -80,7 +80,7 @@ def _is_promised(deployment: DeploymentPlan) -> bool:
 
 
 def rehearse(spec: Spec, artifact: Artifact, deps: Dependencies) -> Generator[Event, None, None]:
-    """DeployFailed, with the worker's own words, where the handler does not come up; nothing of it stays."""
+    """DeployFailed, with the worker's own message, if the handler does not start; everything is removed."""
     if spec.engine.name not in RUNS[RUNTIME]:
         raise Unresolvable(
             f"--check-handler: engine {spec.engine.name} does not run on this machine",
@@ -89,13 +89,13 @@ def rehearse(spec: Spec, artifact: Artifact, deps: Dependencies) -> Generator[Ev
     yield Notice(text="trying the handler in a worker on this machine first; nothing of that stays")
     local = _local_spec(spec, artifact, deps)
     with deps.lock(local.ref).hold(local.name):
-        # What a rehearsal left that was killed.
+        # Left-overs of a dry run that was killed.
         yield from _removed(local, deps)
         try:
             yield from _started_server(local, artifact, deps)
         except LmiError as error:
             error.message = f"tried on this machine before anything is created: {error.message}"
-            # Its log goes with it: what matters of it came with the error.
+            # Its log is deleted with it: the important lines are in the error.
             error.hint = "the worker's last lines are above; nothing was created or paid for"
             explain(error, local.engine.name)
             raise
@@ -126,7 +126,7 @@ def _local_spec(spec: Spec, artifact: Artifact, deps: Dependencies) -> Spec:
     place = LocalPlace(
         runtime=RUNTIME,
         host=LOCAL_HOST,
-        port=0,  # the server takes one that is free: two rehearsals at once that each choose one take the same
+        port=0,  # the server chooses a free one: two simultaneous dry runs that each choose one may choose the same
         device=device,
         device_memory=memory,
         startup_timeout=STARTUP,

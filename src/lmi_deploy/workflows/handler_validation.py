@@ -17,7 +17,7 @@ from lmi_deploy.planning.handler_check import HandlerFinding, HandlerRequirement
 from lmi_deploy.planning.worker_packages import worker_packages
 
 CARRYING = (PutArtifact, CreateModel, StartServer)
-"""The actions by which code comes to run that did not run before."""
+"""The actions that start new code."""
 RAN = "checked by its syntax tree (signature, sync or async, what it returns, imports)"
 
 

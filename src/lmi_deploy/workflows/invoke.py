@@ -1,4 +1,6 @@
-"""One question to a deployment: encoded by its engine's codec, the answer decoded as it comes, and measured."""
+"""One inference request to a deployment: encoded by its engine's codec, the response decoded as it arrives, and
+measured.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ _ERROR_BODY = 2000
 
 @dataclass(slots=True)
 class ResponseMetrics:
-    """Filled while the answer is read. Seconds from sending the request; None until it happened."""
+    """Filled while the response is read. Seconds from sending the request; None until it happened."""
 
     first_chunk_seconds: float | None = None
     total_seconds: float = 0.0

@@ -1,4 +1,4 @@
-"""What would stop a deployment in the cloud, looked for before a byte moves: all of it at once."""
+"""Find everything that would stop a deployment on SageMaker, before any transfer, and report it together."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _refusal(name: str, stopping: list[PreflightFinding]) -> LmiError:
 def _job_role(
     deployment: DeploymentPlan, place: SageMakerPlace, required: Policies, cloud: Cloud, iam: str
 ) -> Iterator[PreflightFinding]:
-    """Where a job is about to run: it is not needed for weights that are there."""
+    """Only if a job will run: existing weights need none."""
     if place.job is not None and required.job is not None and deployment.has_action((RunTransferJob,)):
         yield from _role(place.job.role, required.job, cloud, iam)
 

@@ -102,7 +102,7 @@ def _remaining_job_cost(job: ObservedJob, ref: DeploymentRef, deps: Dependencies
 
 
 def interrupted(ref: DeploymentRef, deps: Dependencies, *, hint: str) -> Interrupted:
-    """With what is left standing, and what that costs."""
+    """The error with what still exists, and what it costs."""
     try:
         status = remaining_cost(deps.targets[ref.target].observe(ref), deps)
     except LmiError:

@@ -1,4 +1,4 @@
-"""A model folder in the foreground: for people who write a handler."""
+"""Serve a model folder in the foreground: for developers of a handler."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ServeOptions:
 
 
 def prepare(options: ServeOptions, deps: Dependencies) -> Generator[Event, None, Path]:
-    """See that the folder can be served, and make what is missing; returns the workers' interpreter."""
+    """Check that the folder can be served, and create what is missing; returns the workers' interpreter."""
     if not options.folder.is_dir():
         raise NotFound(
             f"{options.folder}: no such folder", hint="`lmi render RECIPE -o DIR` makes one from a recipe"

@@ -32,7 +32,7 @@ class PreviousGeneration:
     commit: str
     instance: str
     gone: str
-    """Why nothing goes back to it; empty where `lmi rollback` does."""
+    """Why a rollback to it is impossible; empty if it is possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class Status:
     expired: bool = False
     """Whether that was before now."""
     earlier: tuple[PreviousGeneration, ...] = ()
-    """Target sagemaker: what `lmi rollback --to N` goes back to."""
+    """Target sagemaker: the generations for `lmi rollback --to N`."""
 
 
 def status(ref: DeploymentRef, deps: Dependencies) -> Status:

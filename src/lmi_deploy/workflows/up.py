@@ -78,7 +78,7 @@ def prepare(
 
 
 def _stages_weights(deployment: DeploymentPlan) -> bool:
-    """Whether the weights come onto a disk of this machine first."""
+    """Whether the weights are downloaded to this machine first."""
     return any(
         isinstance(action, FetchWeights) or (isinstance(action, PushWeights) and action.via == "snapshot")
         for action in deployment.plan.actions

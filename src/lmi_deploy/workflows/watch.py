@@ -68,7 +68,7 @@ def _start(
 def _until_changed(
     watched: tuple[Path, ...], stamps: FileSnapshot, run: _ServerRun, deps: Dependencies
 ) -> Generator[Event, None, str]:
-    """What the server prints and becomes, until what is watched has changed and been still for a moment."""
+    """The server's output and status, until the watched files have changed and been stable for a moment."""
     while True:
         yield from run.events()
         observed = snapshot_files(*watched)

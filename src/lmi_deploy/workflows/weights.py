@@ -23,7 +23,7 @@ KEY, COPY = "push", "copy"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightsSelection:
-    """The chosen files of one commit, and what they will be called in a bucket."""
+    """The selected files of one commit, and their name in a bucket."""
 
     listing: ModelListing
     weights: WeightsSpec

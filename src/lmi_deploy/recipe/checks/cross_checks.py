@@ -59,7 +59,7 @@ def _template(partial: ParsedFields) -> Iterator[Problem]:
 
 
 def _custom(partial: ParsedFields) -> Iterator[Problem]:
-    """A custom engine runs the user's own code, and only its author knows what proves it."""
+    """A custom engine runs the user's own code, and only its author knows a valid probe."""
     if partial.value("engine") != "custom":
         return
     named = any(f"handler.{name}" in partial.found for name in HANDLERS)
@@ -81,7 +81,7 @@ def _probe(partial: ParsedFields) -> Iterator[Problem]:
 
 
 def _probe_body(partial: ParsedFields) -> Iterator[Problem]:
-    """Sent as it is, and refused by the server only once the endpoint runs, and is billed."""
+    """Sent unchanged, and refused by the server only once the endpoint runs, and is billed."""
     body = partial.value("probe.body")
     kind = partial.value("probe.content_type", _JSON) if partial.is_valid("probe.content_type") else ""
     if body is None or str(kind).partition(";")[0].strip().lower() != _JSON:

@@ -62,7 +62,7 @@ def _handlers(partial: ParsedFields) -> tuple[str, ...]:
 
 
 def _of_template(partial: ParsedFields, template: str, name: str, value: str) -> Iterator[Problem]:
-    """Our own handlers read few options, and say so."""
+    """lmi's own handlers read few options, which are listed."""
     known = options.TEMPLATE_OPTIONS[template]
     names = [*known, *options.server_names()]
     if name not in names:
@@ -112,7 +112,7 @@ def _known(partial: ParsedFields, name: str, value: str, found: options.OptionSt
 
 
 def _together(partial: ParsedFields, pairs: dict[str, str]) -> Iterator[Problem]:
-    """What the built-in transformers handler refuses at start-up."""
+    """Combinations that the built-in transformers handler refuses at start-up."""
     quantized = pairs.get("quantize") in ("bitsandbytes4", "bitsandbytes8")
     if partial.value("engine") == "accelerate" and quantized and "device_map" not in pairs:
         yield _at(partial, "quantize", f"{pairs['quantize']} needs device_map", "add device_map: auto")

@@ -16,8 +16,8 @@ def check_sagemaker(partial: ParsedFields) -> Iterator[Problem]:
         return
     if partial.value("endpoint.target") == "local":
         return
-    # Here, not above: the rules know every engine, image and instance, a quarter of the time that a recipe for this
-    # machine takes to be checked, which has no use for them.
+    # Imported here, not above: the rules load every engine, image and instance, a quarter of the time to check a
+    # recipe for this machine, which does not need them.
     from lmi_deploy.targets.sagemaker.validate import validate
 
     for issue in validate(build_partial(RECIPE, partial)):

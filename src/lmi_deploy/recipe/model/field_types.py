@@ -125,7 +125,7 @@ class ScalarOrListField:
 
 @dataclass(frozen=True, slots=True)
 class MappingField:
-    """Keys of the user's own with one value each, kept in order and as written."""
+    """The user's own keys with one value each, in order and as written."""
 
     label: str
     key: Callable[[str], str] = lambda key: key
@@ -144,7 +144,8 @@ class MappingField:
             notify(node.place, f"{len(node.entries)} keys", f"at most {most} are allowed", "")
             return INVALID
         pairs = [self._pair(key, entry.place, entry.value, notify) for key, entry in node.entries.items()]
-        # The good ones go on to the cross-checks, so that one bad pair does not hide the mistakes of the others.
+        # Valid pairs are passed to the cross-checks, so that one invalid pair does not hide the mistakes of the
+        # others.
         return tuple(pair for pair in pairs if pair is not INVALID)
 
     def schema(self) -> Schema:
@@ -189,7 +190,7 @@ class NotImplementedYet:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of the recipe: its name and shape, what it means, and how far it is built."""
+    """One key of the recipe: its name and type, its meaning, and whether it is implemented."""
 
     name: str
     shape: FieldType | Group

@@ -1,7 +1,7 @@
-"""YAML text to a tree of what was written: composed, never constructed.
+"""YAML text to a tree of nodes: composed, never constructed.
 
-The parser's events are read one at a time and nothing is recursive, so neither a bomb nor a tower of brackets costs
-more than the first of them that is refused.
+The parser's events are read one at a time and nothing is recursive, so an alias bomb or deep nesting costs no more
+than the first refused event.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from lmi_deploy.recipe.yaml.tree import SourcePosition
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 50
 MAX_VALUES = 2_000
-"""Far beyond any recipe, and what keeps the worst file within 50 ms."""
+"""Far beyond any recipe; keeps the worst file within 50 ms."""
 
 _UNPRINTABLE = re.compile(r"[^\t\n\r -~\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
@@ -27,7 +27,7 @@ class YamlMark(Protocol):
 
 
 class Source:
-    """One text to compose. `step` is where it starts in a `--set` argument; None for a file."""
+    """One text to compose. `step` is its start in a `--set` argument; None for a file."""
 
     def __init__(self, text: str, origin: str, *, step: int | None = None) -> None:
         self.text = text

@@ -1,4 +1,4 @@
-"""A YAML document as a tree of what was written: text with its place, nothing interpreted."""
+"""A YAML document as a tree of nodes: text with its position, not interpreted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SourcePosition:
 
 @dataclass(frozen=True, slots=True)
 class ScalarNode:
-    """One value: the text as written, after YAML's quoting. `plain` is False where it was quoted or a block."""
+    """One value: the text as written, after YAML's unquoting. `plain` is False for a quoted value or a block."""
 
     place: SourcePosition
     text: str

@@ -19,8 +19,9 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerCommand:
-    """`environment` is the client's: from there the container's variables come, and not from the command line,
-    which everybody on the machine can read."""
+    """`environment` is that of the CLI process: the container's variables are copied from it, not from the command
+    line, which every user of the machine can read.
+    """
 
     argv: list[str]
     environment: dict[str, str]

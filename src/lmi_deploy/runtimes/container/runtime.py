@@ -32,7 +32,7 @@ _ENDED = ("exited", "stopped", "dead")
 
 
 class Container:
-    """A `ModelServer`. The engine's client runs beside each server, and writes what it prints to the log."""
+    """A `ModelServer`. The CLI's process runs beside each server, and writes the container's output to the log."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from lmi_deploy.ports.model_server import Launch
 from lmi_deploy.runtimes.health import MODEL_NAME
 
 _OURS = ("inference_address", "management_address", "model_store", "load_models")
-"""Keys that say where it listens and what it loads; as SERVING_* they would override the file."""
+"""Keys for its addresses and its models; as SERVING_* they would override the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +56,9 @@ def settings_file(launch: Launch, port: int, other: Path | None) -> bytes:
 def variables(
     launch: Launch, installation: DjlInstallation, base: Mapping[str, str], *, temporary: Path
 ) -> dict[str, str]:
-    """As the container would have them. `temporary` is of this server alone: in one that they share, two
-    servers take each other's workers for left-overs and kill them."""
+    """As the container would have them. `temporary` belongs to this server alone: if two servers share one, each
+    treats the other's workers as left-overs and kills them.
+    """
     kept = {**base, **launch.environment}
     for key in _OURS:
         kept.pop(f"SERVING_{key.upper()}", None)

@@ -153,7 +153,7 @@ class DjlServing:
         return variables(launch, installation, self._environment, temporary=run_folder(launch.home))
 
     def _process(self, home: Path) -> Process | None:
-        """By the note, else by the number that the shell wrote (we were killed before the note)."""
+        """By the note, else by the process id that the shell wrote (if we were killed before writing the note)."""
         note = read_note(home / "process.json")
         if note:
             process = Process(pid=int(note["pid"]), started=str(note["started"]))

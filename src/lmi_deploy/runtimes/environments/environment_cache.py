@@ -210,7 +210,7 @@ class LocalEnvironments:
 
 
 def _end_orphan(lock_file: IO[str]) -> bool:
-    """End the installer of a builder that was killed: it writes where we are about to. Whether there was one."""
+    """Kill the installer of a builder that was killed: it writes to the same folder. Returns whether there was one."""
     try:
         orphan = load(Process, json.loads(lock_file.read()))
     except ValueError:

@@ -36,7 +36,7 @@ class Install:
 
 
 class Uv:
-    """`folder` is where it runs: a place where no project's own settings apply, only the user's."""
+    """`folder` is its working directory: one where only the user's settings apply, not those of a project."""
 
     def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
         self._binary = _binary()
@@ -86,7 +86,7 @@ class Uv:
             return False
 
     def sweep(self) -> None:
-        """Remove what a killed uv left half fetched in its cache, unless another uv is at work there."""
+        """Remove partial downloads of a killed uv from its cache, unless another uv is using it."""
         cache = self.cache()
         # Every uv holds this lock, shared, while it uses the cache: if we get it alone, all temporary folders are
         # orphans.
@@ -116,7 +116,7 @@ class Uv:
 
 
 def settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """The user's environment for uv: their own uv settings as they are, pip's where uv has none."""
+    """The user's environment for uv: their own uv settings unchanged, pip's where uv has none."""
     own = {**environ, "UV_PYTHON_DOWNLOADS": "never"}
     for other, owned in _PIP_NAMES.items():
         if environ.get(other) and not environ.get(owned) and not environ.get(_UV_OWN_NAMES.get(owned, owned)):

@@ -16,7 +16,8 @@ from lmi_deploy.server.log import Log
 from lmi_deploy.server.settings import ServerSettings
 from lmi_deploy.server.workers.protocol import Pair
 
-# The real server keeps what a slow client has not read in memory, without a limit; here up to this much a connection.
+# The real server buffers the unread data of a slow client in memory, without a limit; here up to this much per
+# connection.
 WRITE_AHEAD = 64 * 1024 * 1024
 
 Application = Callable[["Exchange"], Awaitable[None]]
@@ -42,7 +43,7 @@ class Exchange:
         return self._connection.is_disconnected()
 
     async def reply(self, reply: Response) -> None:
-        """The whole answer at once."""
+        """The whole response at once."""
         keep = reply.status < 400 and not self._connection.draining
         chunked = any(n.lower() == "transfer-encoding" and v.lower() == "chunked" for n, v in reply.headers)
         size = [("content-length", str(len(reply.body)))] if responses.has_length(reply.status) else []
@@ -110,7 +111,7 @@ class Connection(Stream):
         self.keep = True
         self.draining = False
         self._between = True
-        # As in the real server: of requests that came together, the first answer carries the last one's id.
+        # As in the real server: if several requests arrive together, the first response has the last one's id.
         self.client_request_id: str | None = None
         self._background: set[asyncio.Task[None]] = set()
         self._application = application
@@ -138,7 +139,7 @@ class Connection(Stream):
         return self.at_end and not self.have and not self.idle
 
     async def run(self) -> None:
-        """Requests one after the other; never raises for what a client does."""
+        """Handle requests one after the other; never raises for a client's error."""
         try:
             while self.keep and not self.draining:
                 await self._one()
@@ -157,7 +158,7 @@ class Connection(Stream):
         await self._leave()
 
     async def _leave(self) -> None:
-        """Close once the client has read what was written, or does not read it."""
+        """Close once the client has read the pending data, or stops reading it."""
         limits = self.settings.time_limits
         self.close()
         try:
@@ -203,7 +204,7 @@ class Connection(Stream):
             await self._respond(Exchange(self, request))
 
     async def _respond(self, exchange: Exchange) -> None:
-        """As the real server: requests that came in one piece are answered when they are done, in any order."""
+        """As in the real server: requests that arrived in one piece are answered when they are done, in any order."""
         if not self.have and not self._background:
             await self._application(exchange)
             return
@@ -232,7 +233,7 @@ class Connection(Stream):
         await Exchange(self, request).reply(responses.error_response(refusal, 400))
 
     async def _too_large(self, refused: TooLarge) -> None:
-        """Answered before the body came: a client may wait for that."""
+        """Answered before the body arrives: a client may wait for that."""
         closing = [("connection", "close")] if refused.closing else []
         keep = refused.skip is not None
         await self._bare(413, "Request Entity Too Large", keep=keep, headers=closing)

@@ -14,7 +14,7 @@ from lmi_deploy.server.http.part_headers import field_name, undecodable
 from lmi_deploy.server.workers.protocol import Entry
 
 URLENCODED = "application/x-www-form-urlencoded"
-MOST_PARAMETERS = 1024  # what comes after them in a query is dropped
+MOST_PARAMETERS = 1024  # later parameters in a query are dropped
 
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
 _BAD_ESCAPE_BYTE = re.compile(rb"%(?![0-9a-fA-F]{2})")

@@ -1,4 +1,4 @@
-"""Which path is answered by what, and how a refusal looks to the client."""
+"""Routes of the server, and the form of refusals."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class FrontEnd:
         if exchange.request.target.startswith("/ping"):
             for _ in range(
                 2
-            ):  # a refusal of what came in one piece with it overtakes it, as in the real server
+            ):  # the refusal of a request that arrived in the same piece overtakes it, as in the real server
                 await asyncio.sleep(0)
             await exchange.reply(self._ping())
         else:

@@ -16,7 +16,7 @@ ATTRIBUTES = "x-amzn-sagemaker-custom-attributes"
 
 @dataclass(slots=True)
 class ModelInput:
-    """What goes to the worker, and the path that was asked for."""
+    """The input of the worker, and the requested path."""
 
     path: str
     content: list[Entry] = field(repr=False)

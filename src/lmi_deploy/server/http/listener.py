@@ -1,4 +1,4 @@
-"""The listening socket and the connections that came through it."""
+"""The listening socket and its connections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from lmi_deploy.server.settings import ServerSettings
 
 BACKLOG = 1024
 LEFT_CHECK = 0.2  # seconds between two looks for clients that left
-LINGER = 1.0  # seconds in which a kept connection may still ask, after its port went to another server
+LINGER = (
+    1.0  # seconds in which a kept connection may still send a request, after its port went to another server
+)
 
 
 class Listener:
@@ -54,7 +56,7 @@ class Listener:
         """Accept clients on the reserved socket."""
         assert self._socket is not None, "reserved before it is opened"
         loop = asyncio.get_running_loop()
-        # The connections have it from here on: what is left of them does not keep the next server from the port.
+        # The connections inherit it: their remains do not block the port for the next server.
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._server = await loop.create_server(self._connection, sock=self._socket, backlog=BACKLOG)
 
@@ -67,14 +69,14 @@ class Listener:
             before.close()
 
     def close(self) -> None:
-        """Accept nothing more; a copy of the socket in another process goes on accepting."""
+        """Accept no more connections; a copy of the socket in another process still accepts."""
         if self._server is not None:
             self._server.close()
         elif self._socket is not None:
             self._socket.close()
 
     async def drain(self, *, linger: float) -> None:
-        """Let every request in flight be answered; kept connections without one are closed after `linger` seconds."""
+        """Wait for every request in progress; kept connections without one are closed after `linger` seconds."""
         self._draining = True
         for connection in self._connections:
             connection.draining = True

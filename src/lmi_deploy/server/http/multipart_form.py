@@ -1,6 +1,6 @@
-"""multipart/form-data as Netty's HttpPostMultipartRequestDecoder has it, which the real server hands a form to.
+"""multipart/form-data as parsed by Netty's HttpPostMultipartRequestDecoder, which the real server uses.
 
-What clients get wrong (a part without a name, an end that does not come, bare line feeds) has the same consequence.
+Clients' errors (a part without a name, a missing end, bare line feeds) have the same result.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_FIELDS = 128
 MOST_LEFT_OVER = 1024  # bytes of a form that belong to no field
 MOST_HEADER_BYTES = (
     64 * 1024
-)  # of a part; Netty has no limit, and a server that reads 64 MiB of them does nothing else
+)  # of a part; Netty has no limit, and a server that parses 64 MiB of them is blocked
 
 _NO_CONTROL = re.compile(rb"[^\x00-\x20\x7f-\x9f]")
 _LINE_END = re.compile(rb"\r?\n")
@@ -93,7 +93,7 @@ def check_form(entries: list[Entry], *, left_over: int = 0) -> list[Entry]:
 
 
 class _Incomplete(Exception):
-    """More bytes would have to come."""
+    """More bytes are needed."""
 
 
 @dataclass(slots=True)

@@ -112,7 +112,7 @@ def head(status: int, reason: str, headers: Iterable[Pair]) -> bytes:
 
 
 def check_status(status: int, reason: str) -> None:
-    """`ErrorReply` for what is no HTTP status by the real server's library."""
+    """`ErrorReply` for a status that the real server's library does not accept."""
     if status < 0:
         raise _illegal(f"code : {status} (expected: >= 0)")
     if _LINE_END.search(reason):

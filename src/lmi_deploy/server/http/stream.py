@@ -50,13 +50,13 @@ class Stream(asyncio.BufferedProtocol):
             self._go_on()
 
     def take(self, size: int) -> bytes:
-        """The first `size` bytes, which must be there."""
+        """The first `size` bytes, which must have arrived."""
         used = bytes(memoryview(self.have)[:size])
         self.used(size)
         return used
 
     async def more(self, need: int = 1, until: float = math.inf) -> None:
-        """Until `need` bytes are there; EOFError when they cannot come, TimeoutError at `until` (the loop's clock)."""
+        """Wait until `need` bytes have arrived; EOFError if they cannot, TimeoutError at `until` (the loop's clock)."""
         if len(self.have) >= need:
             return
         if self.at_end:
@@ -77,7 +77,9 @@ class Stream(asyncio.BufferedProtocol):
         return self.take(size)
 
     def write(self, raw: bytes) -> None:
-        """Sent at once as far as the socket takes it, the rest as soon as it does; nothing when it is closed."""
+        """Sent immediately as far as the socket accepts it, the rest as soon as possible; does nothing when it is
+        closed.
+        """
         if not self.closing:
             self.transport.write(raw)
 
@@ -99,7 +101,7 @@ class Stream(asyncio.BufferedProtocol):
             raise ConnectionResetError("the other side left")
 
     def close(self) -> None:
-        """What is written still goes out."""
+        """Pending data is still sent."""
         if self._transport is not None:
             self._transport.close()
 
@@ -113,7 +115,7 @@ class Stream(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    # What asyncio calls.
+    # The methods that asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)

@@ -73,7 +73,7 @@ class Adapter:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the handler answered; 300 and more is a failure."""
+    """The handler's response; a code of 300 or more is a failure."""
 
     code: int
     message: str

@@ -61,7 +61,7 @@ class ModelArchives:
         return _nested(folder)
 
     def remove(self, folder: Path) -> None:
-        """All that was extracted with this model's folder; nothing where it came from no archive."""
+        """Everything that was extracted with this model's folder; nothing if it is not from an archive."""
         if folder.is_relative_to(self._root) and folder != self._root:
             shutil.rmtree(self._root / folder.relative_to(self._root).parts[0], ignore_errors=True)
 
@@ -87,9 +87,9 @@ class _Room:
 
 
 def _untar(archive: Path, folder: Path, room: _Room) -> None:
-    """Python's filter `data` refuses devices, and paths and links that lead out.
+    """Python's filter `data` refuses devices, and paths and links that lead outside.
 
-    Links come last: nothing is written through one.
+    Links are created last: nothing is written through one.
     """
     links: list[tarfile.TarInfo] = []
     with tarfile.open(archive, "r:*") as tar:

@@ -53,7 +53,7 @@ class _Check:
         return ""
 
     def _link(self, link: Path) -> str:
-        """A link's own permissions mean nothing; what it leads to, and the way there, do."""
+        """A link's own permissions have no effect; those of its target and of the path to it do."""
         target = link.resolve()
         return self._check_path(target) if target.exists() else ""
 

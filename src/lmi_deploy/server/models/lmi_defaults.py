@@ -1,4 +1,4 @@
-"""What the LMI image changes by itself: a text-generation model on an image with vLLM is served in async mode."""
+"""Defaults that the LMI image changes: a text-generation model on an image with vLLM is served in async mode."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class StartupModel:
 
 
 def startup_models(folder: Path, name: str, keys: Mapping[str, str]) -> list[StartupModel]:
-    """`InvalidSettings` where `load_models` names a folder that is not there."""
+    """`InvalidSettings` if `load_models` names a missing folder."""
     stated = keys.get("load_models", "") or "ALL"
     match stated.upper():
         case "NONE":

@@ -70,7 +70,7 @@ class ModelSettings:
     mpi: bool = False
     enable_lora: bool = False
     url: str = ""
-    """Where it was registered from, as it was written; empty for a model of the start."""
+    """The URL of its registration, as written; empty for a model of the start."""
     pipeline_parallel_degree: int = 1
     python: str | None = None
     """The model's own interpreter."""

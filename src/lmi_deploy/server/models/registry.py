@@ -1,4 +1,4 @@
-"""The models of this server, by name; which of them was there at the start."""
+"""The models of this server, by name; including which one was loaded at the start."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Models:
         return any(name == one and version in (None, other) for one, other in self._pools)
 
     def startup_name(self) -> str | None:
-        """The name of the one model of the start; None when there is not exactly one."""
+        """The name of the only model of the start; None if there is not exactly one."""
         return self.startup[0] if len(set(self.startup)) == 1 else None
 
     def add(

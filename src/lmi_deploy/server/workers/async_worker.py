@@ -1,4 +1,4 @@
-"""A worker of the asynchronous engine: many requests at once, answers in any order, each a piece of some answer."""
+"""A worker of the asynchronous engine: many requests at once, response pieces in any order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lmi_deploy.server.workers.sync_worker import Following, WorkerFailed
 from lmi_deploy.server.workers.worker import Worker
 
 TRACKING = "request_tracking_id"
-MAX_FRAMES = 65_536  # for a client that reads slower than its answer comes; one more and it is cut off
+MAX_FRAMES = 65_536  # for a client that reads slower than its response arrives; one more and it is cut off
 MAX_PENDING = 4096
 
 
@@ -32,11 +32,11 @@ class _Request:
 
 
 class AsyncWorkerSession:
-    """Sends at once and returns; one reader hands every piece to the job it belongs to."""
+    """Sends immediately and returns; one reader passes every piece to its job."""
 
     def __init__(self, worker: Worker, log: Log) -> None:
         self.worker_lost: asyncio.Future[WorkerFailed] = asyncio.get_running_loop().create_future()
-        self.fetched: Sequence[Job] = ()  # everything is sent at once, and nothing waited for
+        self.fetched: Sequence[Job] = ()  # everything is sent at once, without waiting
         self._worker = worker
         self._log = log
         self._pending: dict[str, _Request] = {}
@@ -66,7 +66,7 @@ class AsyncWorkerSession:
             await self._send(job)
 
     async def _send(self, job: Job) -> None:
-        job.frames = asyncio.Queue()  # unbounded: one slow reader must not hold up the others
+        job.frames = asyncio.Queue()  # unbounded: one slow reader must not block the others
         tracking = str(uuid.uuid4())
         self._forget_abandoned(MAX_PENDING)
         self._pending[tracking] = _Request(job)

@@ -1,4 +1,4 @@
-"""What a worker's process is started with: command line, environment, and the sockets that it will listen on."""
+"""How a worker's process is started: command line, environment, and its listening sockets."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Command:
         ]  # fmt: skip
 
     def environment(self) -> dict[str, str]:
-        """The server's own without what is ours to withhold, and with the engine on PYTHONPATH."""
+        """The server's own without the variables that lmi withholds, and with the engine on PYTHONPATH."""
         settings = self.settings
         passed = {key: value for key, value in self.engine.environ.items() if not SECRET_NAMES.match(key)}
         before = [passed["PYTHONPATH"]] if passed.get("PYTHONPATH") else []

@@ -13,7 +13,7 @@ LOCALHOST = "127.0.0.1"
 
 
 class WorkerLost(Exception):
-    """The worker's process or connection is gone."""
+    """The worker's process or connection no longer exists."""
 
 
 class WorkerConnection:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from lmi_deploy.server.workers.devices import DevicePlacement
 from lmi_deploy.server.workers.sync_worker import WorkerSession
 
-RESTARTED_AFTER = 60.0  # seconds for which a dead worker keeps its place
+RESTARTED_AFTER = 60.0  # seconds before a dead worker is replaced
 
 
 class GroupStatus(enum.StrEnum):

@@ -1,4 +1,4 @@
-"""Requests on their way to a worker: one job each, and the line they wait in, first come first served."""
+"""Requests waiting for a worker: one job each, in a queue, first in, first out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Job:
     start: float = 0.0
     """When it began to wait, by the loop's clock."""
     alone: bool = False
-    """Whether it shares no batch with others: it calls another function of the handler."""
+    """Whether it must not be batched with others: it calls another function of the handler."""
 
     def settle(self, outcome: WorkerResponse | BaseException) -> None:
         """Set the head of the response, or the reason why there is none; does nothing when it is already set."""
@@ -90,7 +90,7 @@ class JobQueue:
     async def take(self, *, most: int, delay: float, idle: float | None) -> list[Job]:
         """Up to `most` jobs: the first as soon as there is one, the others within `delay` seconds after it.
 
-        Empty when `idle` seconds pass without a job.
+        Empty if `idle` seconds pass without a job.
         """
         while (first := await self._one(idle)) is not None:
             batch = [first]
@@ -117,7 +117,7 @@ class JobQueue:
             batch.append(job)
 
     def drain(self) -> list[Job]:
-        """Everything that waits, taken out at once."""
+        """All waiting jobs, removed from the queue."""
         waiting = list(self._jobs)
         self._jobs.clear()
         return waiting

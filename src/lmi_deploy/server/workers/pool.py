@@ -111,7 +111,7 @@ class Pool:
             self._later(self._grow_now())
 
     async def scale(self, low: int, high: int) -> None:
-        """New bounds for each device, -1 for as it is; `low` counts even where it is over `high`, as there."""
+        """New limits for each device, -1 for unchanged; `low` counts even if it is over `high`, as in DJLServing."""
         for group in self.groups:
             group.low = low if low >= 0 else group.low
             group.high = high if high >= 0 else group.high

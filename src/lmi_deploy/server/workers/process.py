@@ -69,7 +69,7 @@ class WorkerProcesses:
         self._watchdog: subprocess.Popen[bytes] | None = None
 
     async def start(self, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str]) -> WorkerProcess:
-        """OSError where it cannot be run."""
+        """OSError if it cannot be run."""
         mark = f"{self._mark}/{next(self._numbers)}"
         exited = asyncio.Event()
         loop = asyncio.get_running_loop()

@@ -16,7 +16,7 @@ Pair = tuple[str, str]
 Entry = tuple[str | None, bytes]
 
 STREAM = -1
-LARGEST_BLOB = 20_971_520  # what the real server accepts in one blob; one byte more costs it the worker
+LARGEST_BLOB = 20_971_520  # the maximum of one blob in the real server; one byte more kills its worker
 MOST_PAIRS = 32_767
 
 _I16 = struct.Struct(">h")
@@ -38,7 +38,7 @@ class WorkerResponse:
     streamed: bool = False
 
     def body(self) -> bytes:
-        """What an HTTP client gets: the entry called `data`, else the first one, else nothing."""
+        """The body for an HTTP client: the entry `data`, else the first one, else empty."""
         named = next((value for key, value in self.content if key == "data"), None)
         if named is not None:
             return named
@@ -73,7 +73,7 @@ def _count(items: Sequence[object]) -> bytes:
 
 
 class _Short(Exception):
-    """The message is not all there; it takes `need` bytes at the least."""
+    """The message is incomplete; it needs at least `need` bytes."""
 
     def __init__(self, need: int) -> None:
         super().__init__(need)

@@ -34,7 +34,7 @@ def is_dead(pools: Iterable[Pool]) -> bool:
 
 
 def _is_own_worker(pid: int | None) -> bool:
-    """A child of this process that runs: the number alone may be another's by now."""
+    """Whether it is a running child of this process: the number alone may now belong to another process."""
     try:
         process = psutil.Process(pid) if pid else None
         return process is not None and process.ppid() == os.getpid()

@@ -17,9 +17,11 @@ from lmi_deploy.server.workers.protocol import WireError, WorkerResponse
 from lmi_deploy.server.workers.worker import Worker
 
 FAST_RESPONSE = 0.002  # seconds of a quick call
-FAST_RESPONSES = 16  # that many more quick ones than others, and the next ones are taken to be quick, too
-FAST_CHUNKS = 16  # a stream of fewer pieces has not been seen to wedge the real server
-FAST_GAP = 0.005  # seconds between two pieces, on average; 10 ms apart none of 873 streams was lost there
+FAST_RESPONSES = 16  # if there are that many more quick ones than others, the next ones count as quick, too
+FAST_CHUNKS = 16  # a stream of fewer pieces was never observed to block the real server
+FAST_GAP = (
+    0.005  # seconds between two pieces, on average; at 10 ms none of 873 streams was lost in the real server
+)
 SLOW_CALL = 0.05  # seconds; a longer call counts as slow, whatever the load of the machine
 
 
@@ -208,7 +210,7 @@ class SyncWorkerSession:
         _hand_out(jobs, response)
 
     async def _silence(self, consequence: str) -> None:
-        # A death outside of a call goes unnoticed in the real server: it stays Healthy and answers 400 from then on.
+        # The real server does not notice a death outside of a call: it stays Healthy and answers 400 from then on.
         self._timed_out = True
         why = await self._worker.exit_reason()
         self._log.error(consequence, model=self._settings.name, pid=self.pid, why=why)

@@ -81,7 +81,7 @@ class RepoCache:
                 pointer.symlink_to(os.path.relpath(blob, pointer.parent))
                 return
         if not pointer.exists():
-            # A file system without links: the file itself goes there, as huggingface_hub does it.
+            # A file system without links: the file itself is moved there, as huggingface_hub does it.
             shutil.move(blob, pointer)
 
     def quarantine(self, path: Path, entry: FileEntry) -> None:
@@ -139,7 +139,7 @@ def hash_file(path: Path, entry: FileEntry, report: Callable[[int], None]) -> st
 
 
 class Ledger:
-    """Files that were hashed and found right, so that they are hashed once; a changed file is another."""
+    """Files that were hashed and found correct, so that they are hashed once; a changed file counts as another."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file

@@ -28,7 +28,7 @@ MOST_OF_AN_ERROR = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class HubResponse:
-    """A good answer: `first` are the headers of the Hub itself, where a redirect led on from there."""
+    """A successful response: `first` are the headers of the Hub itself, if it sent a redirect."""
 
     status: int
     headers: Mapping[str, str]

@@ -88,7 +88,7 @@ class PartialFile:
 
 @dataclass(frozen=True, slots=True)
 class HubDownloader:
-    """What all files of one `fetch` have in common."""
+    """The shared state of all files of one `fetch`."""
 
     streamer: RangeReader
     listing: ModelListing
@@ -101,7 +101,7 @@ class HubDownloader:
         return self.streamer.connection.settings
 
     def download(self, entry: FileEntry, report: Report) -> None:
-        """Make the blob be there, whole and right. Raises TransferFailed, IntegrityError or AccessError."""
+        """Make the blob exist, complete and correct. Raises TransferFailed, IntegrityError or AccessError."""
         try:
             with self.cache.locked(entry):
                 if not self._completed_meanwhile(entry, report):
@@ -186,7 +186,7 @@ class HubDownloader:
             raise RetryableError(f"the answer ended {stop - partial.position} bytes early")
 
     def recheck(self, entry: FileEntry, path: Path, report: Report) -> str:
-        """The hash of a file that was there already."""
+        """The hash of a file that already existed."""
 
         def watched(done: int) -> None:
             self.rate_limiter.check()
@@ -195,7 +195,7 @@ class HubDownloader:
         return hash_file(path, entry, watched)
 
     def quarantine(self, path: Path, entry: FileEntry, got: str) -> None:
-        """A file of the cache that has another hash; IntegrityError where it must stay."""
+        """Move away a file of the cache that has another hash; IntegrityError if it must stay."""
         if self.settings.offline:
             raise damaged_offline(self.listing, entry, path, got)
         try:

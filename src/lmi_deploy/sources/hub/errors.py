@@ -53,7 +53,7 @@ def _error_in(body: bytes) -> str:
 def translate(
     refusal: HubErrorResponse, subject: HubResource, settings: HubSettings
 ) -> LmiError | RetryableError:
-    """The error to raise; Broken where asking again may help."""
+    """The error to raise; RetryableError if another attempt may help."""
     if refusal.is_other_host and refusal.status in (401, 403, 404):
         # A signed address that has expired, or that a store does not know yet: the Hub gives a new one.
         return RetryableError(f"the signed address answered {refusal.status}")

@@ -1,4 +1,4 @@
-"""What a model consists of: read from the Hub's answer, or offline from the user's cache."""
+"""The files of a model: read from the Hub's response, or offline from the user's cache."""
 
 from __future__ import annotations
 

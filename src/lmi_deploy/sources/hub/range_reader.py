@@ -20,14 +20,14 @@ from lmi_deploy.sources.hub.socket_reader import STEP, SocketReader
 SKIPPED = 64 << 20
 """Bytes that are read and thrown away at most, where a server ignores the range."""
 FRESH = 1500.0
-"""Seconds for which a signed address is used again: it is good for an hour. It is kept in memory alone."""
+"""Seconds for which a signed address is used again: it is valid for an hour. It is stored only in memory."""
 HOPS = 5
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(slots=True)
 class RangeReader:
-    """What all streamed reads have in common: connections, signed addresses, and the waiting of rate limits."""
+    """The shared state of all streamed reads: connections, signed addresses, and rate limits."""
 
     connection: Connection
     wire: HttpClient
@@ -69,7 +69,7 @@ class RangeReader:
             self.wire.end(opened)
 
     def _chunks(self, opened: OpenResponse) -> Iterator[memoryview]:
-        # Here and not around the yield: what the caller does with a piece may fail, too, and that is no network's.
+        # Here and not around the yield: the caller's own code may fail, too, and that is no network error.
         try:
             yield from self.receiver.chunks(opened.line, opened.response)
         except FAILURES as exc:

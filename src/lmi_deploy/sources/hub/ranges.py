@@ -1,4 +1,4 @@
-"""Part of one file at a commit, as it comes from the Hub: every header checked before a byte is believed."""
+"""Part of one file at a commit, from the Hub: every header is checked before a byte is used."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def open_span(
 
 
 def begin(reply: HubResponse, entry: FileEntry, span: ByteSpan) -> int:
-    """Where the bytes of an answer begin, once its headers say that they are of this file and this range."""
+    """The offset of a response's bytes, after a check that its headers are for this file and this range."""
     _check_name(reply, entry)
     return _start(reply, entry, span)
 

@@ -1,4 +1,4 @@
-"""Trying again: what may be tried again, how often, and how long to wait before."""
+"""Retries: which errors are retried, how often, and after what delay."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RetryableError(Exception):
 
 
 class Unreachable(RetryableError):
-    """No connection came about. `hopeless` where another attempt cannot help."""
+    """No connection could be made. `hopeless` if another attempt cannot help."""
 
     def __init__(self, why: str, *, hint: str, hopeless: bool = False) -> None:
         super().__init__(why)
@@ -83,7 +83,7 @@ class RateLimiter:
 
 
 class Attempts:
-    """At most `limit` failures in a row; bytes that came, `enough` of them, begin a new row."""
+    """At most `limit` failures in a row; after `enough` received bytes the count starts again."""
 
     def __init__(self, rate_limiter: RateLimiter, *, limit: int = 6, enough: int = 8 << 20) -> None:
         self._rate_limiter = rate_limiter

@@ -14,7 +14,7 @@ from lmi_deploy.errors.url_credentials import is_http_address
 
 PUBLIC_HUB = "https://huggingface.co"
 STALL_TIMEOUT = 10.0
-"""Seconds without an answer or a byte, where HF_HUB_ETAG_TIMEOUT and HF_HUB_DOWNLOAD_TIMEOUT say nothing."""
+"""Seconds without a response or a byte, unless HF_HUB_ETAG_TIMEOUT and HF_HUB_DOWNLOAD_TIMEOUT are set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ class SnapshotDownload:
             )
 
     def download(self, absent: Sequence[FileEntry]) -> Generator[Event]:
-        """Download what is not there, the largest first."""
+        """Download the missing files, the largest first."""
         self.require_space(absent)
         try:
             self.downloader.cache.prepare()

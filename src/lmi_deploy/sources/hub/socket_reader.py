@@ -1,8 +1,8 @@
-"""The body of an answer, from the connection into a buffer: many connections, a few threads at a time.
+"""Read the body of a response into a buffer: many connections, a few threads at a time.
 
-TLS gives 16 KiB at most for each call, and every call lets go of Python's lock and takes it again. Sixteen threads
-that do this at once spend more of their time on handing the lock to each other than on the bytes. So a thread waits
-until its connection has something, and then takes all that is there in one turn; turns are few.
+TLS returns 16 KiB at most for each call, and every call releases Python's lock and acquires it again. Sixteen threads
+that do this at once spend more time on passing the lock to each other than on the bytes. So a thread waits until its
+connection has data, and then reads all of it in one turn; few threads have a turn at once.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STEP: Final = 1 << 20
 """Maximum bytes per step: small, so that the hasher reads data still in the CPU cache."""
 _BUFFER_SIZE: Final = 4 * STEP
 _TURNS: Final = 2
-"""More threads than these bring no more bytes (measured: `python -m benchmarks transfer`)."""
+"""More threads than these are not faster (measured: `python -m benchmarks transfer`)."""
 
 Line = http.client.HTTPConnection
 Response = http.client.HTTPResponse
@@ -59,7 +59,7 @@ class SocketReader:
             raise RetryableError(f"the answer ended {stop + beyond - done} bytes early") from None
 
     def _direct(self, sock: socket.socket, buffer: memoryview) -> Iterator[int]:
-        """How many bytes each turn brought."""
+        """The number of bytes of each turn."""
         before, waiting, done = sock.gettimeout(), select.poll(), 0
         waiting.register(sock, select.POLLIN)
         sock.settimeout(0)
@@ -100,8 +100,8 @@ def _decrypted(sock: socket.socket) -> int:
 
 
 def _receive(sock: socket.socket, buffer: memoryview) -> int:
-    """All that is there, without waiting for more."""
-    # `read` and not `recv_into`, which takes twice the time to come to it.
+    """All available bytes, without waiting for more."""
+    # `read` and not `recv_into`, which takes twice the time per call.
     read: Any = sock.read if isinstance(sock, ssl.SSLSocket) else _plain(sock)
     done, stop = 0, len(buffer)
     try:

@@ -13,13 +13,13 @@ from lmi_deploy.sources.hub.retry import DownloadStopped
 
 TICK = 0.2
 SHUTDOWN_TIMEOUT = 2.0
-"""Seconds that workers get to end by themselves; they are daemons, so that no stalled one keeps the command."""
+"""Seconds for workers to exit by themselves; they are daemons, so that a stalled one does not block the exit."""
 
 Task = Callable[[], None]
 
 
 class ThreadOutcome:
-    """What became of one task: nothing, or what it raised."""
+    """The result of one task: nothing, or the exception that it raised."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""One request to a model server on this machine, the answer as it comes. Standard library only."""
+"""One request to a model server on this machine, with a streamed response. Standard library only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log file, line by line, and what is added to it."""
+"""A log file, line by line, including new lines."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ NO_RESPONSE = 3.0
 
 
 def stop(server: ModelServer, home: Path, *, key: str) -> Generator[Event, None, None]:
-    """End it and remove its home. DeployFailed where it is there all the same."""
+    """Stop it and remove its home. DeployFailed if it still runs."""
     observed = server.status(home)
     silent = observed.phase == "starting"
     if observed.in_flight:

@@ -129,7 +129,7 @@ class LocalTarget:
         return f"http://{host}:{port}{INVOCATIONS}"
 
     def _place(self, ref: DeploymentRef) -> tuple[str, int]:
-        """Where it serves, or will when what is coming has come."""
+        """Its address: of the pending generation, else of the current one."""
         record = self.state.read(ref.name)
         generation = (record.current or record.coming) if record else None
         if generation is None:
@@ -167,7 +167,7 @@ class LocalTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _LocalDeployer:
-    """The writes that bring one spec up."""
+    """The actions that deploy one spec."""
 
     target: LocalTarget
     ref: DeploymentRef
@@ -206,7 +206,8 @@ class _LocalDeployer:
 
     def _artifact(self, action: plan.PutArtifact) -> Steps:
         listing = self.spec.model.listing(self.spec.weights.files)
-        # Nothing is fetched that is there; but the cache notes the revision, so that HF_HUB_OFFLINE finds it again.
+        # Existing files are not downloaded; but the cache records the revision, so that HF_HUB_OFFLINE finds it
+        # again.
         yield from self.hub.fetch(listing, self.spec.weights.files, key=plan.key(action))
         files = self.artifact.filled(str(self.hub.folder(listing)))
         self.target.state.put_artifact(self.ref.name, action.artifact, files)

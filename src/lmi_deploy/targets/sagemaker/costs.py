@@ -1,4 +1,4 @@
-"""What a deployment on SageMaker costs while it is there."""
+"""The cost of a deployment on SageMaker while it exists."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmi_deploy.domain.target_spec import Placement, SageMakerPlace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """Of an hour: from `low` to `high`, which differ where the number of instances is scaled."""
+    """Per hour: from `low` to `high`, which differ if the number of instances is scaled."""
 
     instance: str
     least: int

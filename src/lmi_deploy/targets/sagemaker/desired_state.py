@@ -11,7 +11,7 @@ from lmi_deploy.domain.spec import Spec
 from lmi_deploy.domain.target_spec import Placement
 
 PROVISION = 1800
-"""Seconds for AWS to provide the instance and pull the image, beside what the recipe allows the container."""
+"""Seconds for AWS to provide the instance and pull the image, in addition to the recipe's limit for the container."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

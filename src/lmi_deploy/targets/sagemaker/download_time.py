@@ -17,7 +17,7 @@ DEFAULT_VOLUME_GB = 30
 """What SageMaker attaches if no volume size is given and the instance has no local disk."""
 _HEADROOM = 1.1
 _EXTRA_GB = 10
-"""What a chosen volume has beside the weights: temporary files, caches of compiled kernels, logs."""
+"""GB of a chosen volume beside the weights: temporary files, caches of compiled kernels, logs."""
 _CAREFUL = 0.5
 """Share of the network's baseline that a time-out is reckoned with."""
 _DISK = 1_000_000_000
@@ -58,7 +58,7 @@ def volume_gb(machine: Instance, wish: int | None, size: int) -> int:
 def resolve_timeouts(
     recipe: Recipe, delivery: Delivery, machines: tuple[Instance, ...], size: int
 ) -> ResolvedTimeouts:
-    """The recipe's time-outs where the weights can arrive within them, else what the slowest instance needs."""
+    """The recipe's time-outs if the weights can be downloaded within them, else what the slowest instance needs."""
     slowest = min(machines, key=lambda machine: machine.network_gbps or math.inf)
     careful = _seconds(slowest, size)
     timeouts = recipe.timeouts

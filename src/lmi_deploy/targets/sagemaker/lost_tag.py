@@ -8,7 +8,7 @@ from lmi_deploy.errors import Refused
 
 
 def missing_tag_text(observed: CloudObserved) -> str:
-    """What happened to it; empty where the endpoint of this name is ours, or has nothing to do with us."""
+    """What happened to the tag; empty if the endpoint of this name is ours, or unrelated to lmi."""
     return f"{observed.not_owned_reason}, but {observed.ownership}" if observed.ownership else ""
 
 

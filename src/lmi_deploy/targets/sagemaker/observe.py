@@ -114,7 +114,7 @@ def confirm(observed: CloudObserved, cloud: Cloud) -> CloudObserved:
 
 
 def _is_stale(resources: tuple[Resource, ...], record: Record | None) -> bool:
-    """Whether the tag search shows other tags of the endpoint than were last put there, as far as is recorded."""
+    """Whether the tag search shows other tags of the endpoint than were last set, as far as is recorded."""
     endpoint = next((resource for resource in resources if resource.kind == "endpoint"), None)
     if endpoint is None or record is None or record.current is None:
         return False
@@ -131,7 +131,7 @@ def check_expiry(observed: CloudObserved, now: datetime) -> CloudObserved:
 def _owned_resources(
     name: str, endpoint: ObservedEndpoint | None, found: tuple[Resource, ...], cloud: Cloud, *, own_tags: bool
 ) -> tuple[tuple[Resource, ...], str, Pairs]:
-    """What carries our tag; why the endpoint of this name is not ours where it is not, and its tags then."""
+    """The resources with our tag; if the endpoint of this name is not ours, the reason and its tags."""
     if endpoint is None:
         # What the tag search still returns for a deleted endpoint.
         return tuple(resource for resource in found if resource.kind != "endpoint"), "", ()

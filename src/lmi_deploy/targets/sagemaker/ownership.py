@@ -43,7 +43,7 @@ def ownership(
 
 
 def shared_model(endpoint: ObservedEndpoint, resources: tuple[Resource, ...], cloud: Cloud) -> str:
-    """The same by the models of its configs, which are looked up; empty where none of them is ours."""
+    """The same by the models of its configs, which are described; empty if none of them is ours."""
     own = {resource.name for resource in resources if resource.kind == "model"}
     if not own:
         return ""

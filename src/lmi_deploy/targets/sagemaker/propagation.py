@@ -44,7 +44,7 @@ class Propagation:
     def until_found(
         self, kind: ResourceKind, name: str, request: Callable[[], None], *, key: str
     ) -> Generator[Event, None, None]:
-        """`request` names this resource, again until AWS finds it. NotFound at once where it was never made."""
+        """Repeat `request`, which names this resource, until AWS finds it. NotFound at once if it was never created."""
 
         def is_late(error: LmiError) -> bool:
             named = isinstance(error, NotFound) and error.arn.endswith(f":{kind}/{name.lower()}")

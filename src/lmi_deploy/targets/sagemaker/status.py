@@ -38,7 +38,9 @@ def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
 
 
 def other_location_text(observed: CloudObserved) -> str:
-    """Where else this machine brought up one of that name, for the end of a sentence; empty where nowhere."""
+    """Other locations in which this machine deployed the same name, as the end of a sentence; empty if there are
+    none.
+    """
     places = "; ".join(ref.place for ref in observed.other_locations)
     return f"; this machine brought one up in {places}" if places else ""
 

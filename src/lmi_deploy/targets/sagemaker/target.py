@@ -194,7 +194,7 @@ class SageMakerTarget:
         return replace(observed, other_locations=others)
 
     def opened(self, ref: DeploymentRef) -> BucketServices:
-        """The deployment's bucket, which is there by now."""
+        """The deployment's bucket, which exists by now."""
         cloud = self._opened(ref)
         bucket = ref.bucket or default_bucket(cloud.caller.account, cloud.caller.region)
         bucket_services = self.depot(cloud, bucket)
@@ -230,7 +230,7 @@ class SageMakerTarget:
         return f"answered in {answered.seconds:.1f} s"
 
     def _codec(self, ref: DeploymentRef) -> Codec:
-        """By the record: what is coming, else what serves."""
+        """By the record: of the pending generation, else of the current one."""
         record = self.opened(ref).records.read(ref.name)
         generation = (record.coming or record.current) if record else None
         if generation is None:

@@ -1,4 +1,4 @@
-"""Target sagemaker: a deployment taken away, and one that goes back to what it was."""
+"""Target sagemaker: the teardown of a deployment."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _teardown_actions(observed: CloudObserved) -> Iterator[Action]:
 
 
 def _was_scaled(record: Record | None) -> bool:
-    """Whether anything of scaling may be there still: a policy without its target is not seen."""
+    """Whether any scaling resource may still exist: a policy without its target cannot be observed."""
     if record is None:
         return False
     started = {intent.action for intent in record.intents} & {SetScaling.__name__, RemoveScaling.__name__}
@@ -62,7 +62,7 @@ def _was_scaled(record: Record | None) -> bool:
 
 
 def weights_named(record: Record | None) -> tuple[str, ...]:
-    """The weights that a deployment uses, or was about to bring."""
+    """The weights of a deployment, current or pending."""
     if record is None:
         return ()
     known = (*record.generations, *((record.coming,) if record.coming else ()))

@@ -1,4 +1,4 @@
-"""Waiting for an endpoint: what is happening now, what its containers print, and how it ended."""
+"""Wait for an endpoint: show its state, its containers' output, and the result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def poll_intervals() -> Iterator[float]:
 
 @dataclass(slots=True)
 class LogFollower:
-    """What the containers of an endpoint print, from `start` on, as it comes."""
+    """Follows the containers' output of an endpoint from `start` on."""
 
     cloud: Cloud
     endpoint: str
@@ -55,7 +55,7 @@ class LogFollower:
     _denied: bool = False
 
     def new_lines(self) -> Iterator[Event]:
-        """Everything that has come since the last time."""
+        """All lines since the last call."""
         if self._denied:
             return
         try:

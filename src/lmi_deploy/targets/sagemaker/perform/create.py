@@ -1,4 +1,6 @@
-"""Models, endpoint configs and endpoints made, and what is there already adopted: ours, and equal in all we sent."""
+"""Create models, endpoint configs and endpoints, and adopt existing ones: ours, and equal in all fields
+that we sent.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ CREATED, ADOPTED = "made", "there already, and ours"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceCreator:
-    """What one spec makes in SageMaker."""
+    """Creates the SageMaker resources of one spec."""
 
     spec: Spec
     cloud: Cloud

@@ -1,4 +1,4 @@
-"""What a deployment on SageMaker keeps in its bucket: the weights, and the artifact that it serves from."""
+"""The objects of a deployment in its bucket: the weights, and the artifact that it serves from."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ArtifactStorage:
         return f"{len(manifest.files)} files verified"
 
     def put(self, action: PutArtifact) -> Steps:
-        """Nothing is overwritten; serving.properties comes last and makes it whole."""
+        """Nothing is overwritten; serving.properties is written last and completes it."""
         store = self.depot().store
         prefix = artifact_prefix(self.spec.name, action.artifact)
         copied = yield from self._upload_bundled(store, prefix, key(action))

@@ -1,4 +1,4 @@
-"""The least that AWS must allow for a deployment: who deploys it, the roles that it runs with, who may assume them."""
+"""The minimum permissions for a deployment: of the deployer, of its roles, and who may assume them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Policy:
 
     @property
     def document(self) -> dict[str, Any]:
-        """As IAM takes it."""
+        """In IAM's format."""
         return {"Version": "2012-10-17", "Statement": [_statement(statement) for statement in self.grants]}
 
 
@@ -45,7 +45,7 @@ class Policies:
     execution: Policy
     """The role of the endpoint."""
     job: Policy | None
-    """The role of a transfer job; None where the recipe has none."""
+    """The role of a transfer job; None if the recipe has none."""
     trust: Mapping[str, Any]
     """Of both roles."""
 

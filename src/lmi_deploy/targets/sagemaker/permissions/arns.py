@@ -12,7 +12,7 @@ from lmi_deploy.domain.spec import Spec
 from lmi_deploy.targets.sagemaker.validate.images import repository_of
 
 _DIGEST = "?" * 10
-"""For the hex digits at the end of a model's name: `m-*` would take in the deployment `m-prod`, too."""
+"""For the hex digits at the end of a model's name: `m-*` would also match the deployment `m-prod`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Arns:
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """What its jobs are handed and note in the bucket."""
+        """The input and the notes of its jobs in the bucket."""
         return self.objects(*(job_prefix(job) for job in self._jobs))
 
     @property
     def _jobs(self) -> tuple[str, ...]:
-        """SageMaker keeps the name of a job that failed: the next one of the same digest has a number after it."""
+        """SageMaker reserves the name of a failed job: the next one of the same digest has a number after it."""
         job = self._digested
         return (job,) if self.prefix else (job, f"{job}-?", f"{job}-??")
 

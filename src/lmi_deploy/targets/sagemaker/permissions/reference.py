@@ -100,7 +100,7 @@ def rights_page() -> str:
 
 
 def example_specs() -> Iterator[tuple[str, Spec]]:
-    """Every combination that the page shows, with what it has."""
+    """Every combination on the page, with its name."""
     for part, (_, features) in _PARTS.items():
         yield from ((f"{part} {feature}", _spec(text, source=feature)) for feature, text in features.items())
 

@@ -106,7 +106,7 @@ def _require_same_bucket(spec: Spec, observed: CloudObserved) -> None:
 def next_placement(
     spec: Spec, artifact: Artifact, plan: Plan, inventory: CloudInventory
 ) -> CloudInventory | None:
-    """The instance type of the plan is to be avoided from here on; None where the recipe names no other."""
+    """Marks the instance type of the plan as one to avoid; None if the recipe names no other."""
     desired = desired_state(spec, artifact)
     tried = next((a.config for a in plan.actions if isinstance(a, AwaitService)), "")
     failed = desired.endpoint_config(tried) or desired.chosen(inventory.avoid)
@@ -197,7 +197,7 @@ def _scale(spec: Spec, observed: CloudObserved, *, created: bool, instance: str)
 
 
 def _scaled(observed: CloudObserved) -> str:
-    """How the endpoint is scaled, in words; empty where it is not."""
+    """How the endpoint is scaled, in words; empty if it is not."""
     if observed.scaling is not None:
         return scaling_words(observed.scaling)
     current = observed.record.current if observed.record else None

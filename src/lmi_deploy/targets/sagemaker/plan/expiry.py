@@ -29,7 +29,7 @@ def expiry_changes(spec: Spec, observed: CloudObserved) -> Iterator[Change]:
 
 
 def expiry_notice(observed: CloudObserved, plan: Plan) -> str:
-    """What becomes of an endpoint that has expired; empty where it has not, or the plan leaves it expired."""
+    """What the plan does with an expired endpoint; empty if it has not expired, or stays expired."""
     ttl = next((action.ttl for action in plan.actions if isinstance(action, SetExpiry)), None)
     if not observed.expired or ttl is None:
         return ""

@@ -37,7 +37,7 @@ def create_settings(
 
 
 def restore(desired: DesiredState, live: DesiredEndpointConfig, observed: CloudObserved) -> Iterator[Action]:
-    """What was deleted under an endpoint that serves on: the next update or the next instance needs it."""
+    """Resources deleted under an endpoint that still serves: the next update or the next instance needs them."""
     if ("model", desired.model) in observed.missing:
         yield CreateModel(model=desired.model, settings=desired.settings)
     if ("endpoint-config", live.name) in observed.missing:
@@ -65,7 +65,9 @@ def is_endpoint_config_lost(
 def clear(
     spec: Spec, artifact: Artifact, desired: DesiredState, observed: CloudObserved
 ) -> Iterator[DeleteEndpointConfig | DeleteModel | RemoveArtifact]:
-    """What the last generations do not need any more; they cost nothing, and are what `rollback` goes back to."""
+    """What the last generations no longer need. These generations are kept because they cost nothing, and `rollback`
+    uses them.
+    """
     kept = _kept_generations(desired, observed)
     configs = {config.name for config in desired.configs} | {generation.server for generation in kept}
     models = {desired.model} | {str(generation.summary.get(MODEL, "")) for generation in kept}

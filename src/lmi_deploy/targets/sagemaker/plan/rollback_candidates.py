@@ -10,7 +10,7 @@ from lmi_deploy.targets.sagemaker.plan.summary import MODEL
 
 
 def earlier(observed: CloudObserved) -> tuple[Generation, ...]:
-    """Those that the record keeps and that do not serve, the last one first: number 1 is the one before."""
+    """The recorded generations that are not current, the last one first: number 1 is the previous one."""
     serving = observed.endpoint.config if observed.endpoint else ""
     known = observed.record.generations if observed.record else ()
     return tuple(generation for generation in reversed(known) if generation.server != serving)
@@ -34,7 +34,7 @@ def chosen_generation(observed: CloudObserved, to: int | str = 0) -> Generation:
     past, name = earlier(observed), observed.ref.name
     numbered = past[to - 1 : to] if isinstance(to, int) else [each for each in past if each.server == to]
     if not numbered:
-        # What a broken-off way back has reached serves already: there it goes on with the wait and the probe.
+        # An interrupted rollback that already switched the endpoint continues with the wait and the probe.
         known = observed.record.generations if observed.record else ()
         numbered = [each for each in known if each.server == to]
     if not numbered:

@@ -1,4 +1,4 @@
-"""Target sagemaker: what has to be brought into the bucket before an instance can start."""
+"""Target sagemaker: what must be uploaded into the bucket before an instance can start."""
 
 from __future__ import annotations
 

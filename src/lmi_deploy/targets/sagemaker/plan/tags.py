@@ -18,7 +18,9 @@ _PUTTING: Final = (CreateEndpoint.__name__, TagEndpoint.__name__)
 
 
 def tagging(observed: CloudObserved, desired: Pairs) -> Iterator[TagEndpoint | UntagEndpoint]:
-    """What makes the endpoint's tags these; ours of other names, and everybody else's, stay as they are."""
+    """The actions that change the endpoint's tags to these; lmi's tags of other names, and those of others, stay
+    unchanged.
+    """
     found = next((r for r in observed.resources if r.kind == "endpoint"), None)
     existing = dict(found.tags) if found else {}
     differing = tuple((key, value) for key, value in desired if existing.get(key) != value)

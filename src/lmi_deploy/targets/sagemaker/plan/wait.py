@@ -1,4 +1,4 @@
-"""Target sagemaker: what is left of an `up` that ended before the deployment answered, as a plan."""
+"""Target sagemaker: the remaining actions of an `up` that stopped before the deployment responded, as a plan."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ INSTANCE: Final = "ml.m5.4xlarge"
 _PYTHON: Final = ("djl-lmi", "0.36.0-cpu-full")
 """The smallest image that AWS publishes beside the serving images and that has a Python of 3.11: without CUDA."""
 _SHARE: Final = 100_000_000_000
-"""Bytes for each instance: some four minutes at the 400 MB/s that one brings (docs/performance.md)."""
+"""Bytes per instance: about four minutes at the 400 MB/s of one instance (docs/performance.md)."""
 _MOST: Final = 8
 _VOLUME_GB: Final = 30
 """Nothing is staged: the minimum size that holds the program."""
@@ -31,7 +31,7 @@ _MOST_TIME: Final = 5 * 86_400
 
 
 def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPlace | None:
-    """None where the weights travel another way."""
+    """None if the weights are transferred in another way."""
     if recipe.weights.via != "job":
         return None
     wish = recipe.weights.job or TransferJob()
@@ -67,7 +67,7 @@ def unreachable_reason(recipe: Recipe, hub: str) -> str:
 
 
 def job_notices(recipe: Recipe, facts: Facts) -> Iterator[str]:
-    """What differs between the job's way to the Hub and this machine's."""
+    """The differences between the job's access to the Hub and this machine's."""
     hub = facts.cloud.hub if facts.cloud else ""
     if why := unreachable_reason(recipe, hub):
         parts = urlsplit(hub)

@@ -1,6 +1,6 @@
-"""What SageMaker would refuse, or never bring to answer, seen in the recipe alone.
+"""What SageMaker would refuse, or never start successfully, detected in the recipe alone.
 
-One list of rules serves `lmi validate`, which puts each complaint at its line, and `resolve`.
+One list of rules serves `lmi validate`, which shows each problem at its line, and `resolve`.
 """
 
 from __future__ import annotations

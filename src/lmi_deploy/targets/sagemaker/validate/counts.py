@@ -1,4 +1,4 @@
-"""How many of what: instances, environment variables, tags."""
+"""Numbers of instances, environment variables and tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The instance types against what is to run on them: engine, tensor-parallel degree, volume."""
+"""The instance types, checked against engine, tensor-parallel degree and volume."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _wants(recipe: Recipe) -> str:
 
 
 def _instead(recipe: Recipe, machine: Instance) -> str:
-    """What to do where this engine does not run there; empty where it does."""
+    """What to do if this engine does not run there; empty if it does."""
     if recipe.engine == "vllm" and machine.kind == "cpu":
         return "use a GPU type such as ml.g5.xlarge, or engine: accelerate, which runs on a CPU as well"
     if recipe.engine in ("vllm", "accelerate") and machine.kind in ("neuron", "gaudi"):

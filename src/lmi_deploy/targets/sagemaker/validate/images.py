@@ -28,7 +28,7 @@ def image_of(recipe: Recipe, region: str) -> str:
 
 
 def host_of(recipe: Recipe, image: str, machine: Instance) -> str:
-    """The recipe's host image where it has such devices, else that of the image's CUDA; else SageMaker's."""
+    """The recipe's host image if it has such devices, else that of the image's CUDA; else SageMaker's."""
     engine = recipe.container.host_ami
     if engine and amis.AMIS[engine].kind == machine.kind:
         return engine
@@ -41,13 +41,13 @@ def cuda_of(image: str) -> str:
 
 
 def region_of(image: str) -> str | None:
-    """The region of the registry; None where it is not an ECR of AWS's."""
+    """The region of the registry; None if it is not an ECR registry."""
     found = repository_of(image)
     return found[1] if found else None
 
 
 def repository_of(image: str) -> tuple[str, str, str] | None:
-    """Account, region and name of a repository in ECR; None where it is elsewhere."""
+    """Account, region and name of a repository in ECR; None if it is not in ECR."""
     found = _ECR.fullmatch(image)
     return (found[1], found[2], found[3]) if found else None
 

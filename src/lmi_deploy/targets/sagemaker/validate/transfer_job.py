@@ -1,4 +1,4 @@
-"""How the weights get to the bucket: what a job inside AWS cannot do."""
+"""The transfer of the weights to the bucket: what a job inside AWS cannot do."""
 
 from __future__ import annotations
 
