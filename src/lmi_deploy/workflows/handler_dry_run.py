@@ -126,7 +126,7 @@ def _local_spec(spec: Spec, artifact: Artifact, deps: Dependencies) -> Spec:
     place = LocalPlace(
         runtime=RUNTIME,
         host=LOCAL_HOST,
-        port=0,  # the server chooses a free one: two simultaneous dry runs that each choose one may choose the same
+        port=0,  # the server chooses a free one: two simultaneous dry runs may choose the same
         device=device,
         device_memory=memory,
         startup_timeout=STARTUP,

@@ -13,9 +13,7 @@ from lmi_deploy.server.settings import ServerSettings
 
 BACKLOG = 1024
 LEFT_CHECK = 0.2  # seconds between two looks for clients that left
-LINGER = (
-    1.0  # seconds in which a kept connection may still send a request, after its port went to another server
-)
+LINGER = 1.0  # seconds for another request on a kept connection after its port moved
 
 
 class Listener:

@@ -19,9 +19,7 @@ from lmi_deploy.server.workers.worker import Worker
 FAST_RESPONSE = 0.002  # seconds of a quick call
 FAST_RESPONSES = 16  # if there are that many more quick ones than others, the next ones count as quick, too
 FAST_CHUNKS = 16  # a stream of fewer pieces was never observed to block the real server
-FAST_GAP = (
-    0.005  # seconds between two pieces, on average; at 10 ms none of 873 streams was lost in the real server
-)
+FAST_GAP = 0.005  # seconds between two pieces, on average; at 10 ms none of 873 streams was lost
 SLOW_CALL = 0.05  # seconds; a longer call counts as slow, whatever the load of the machine
 
 

@@ -58,7 +58,7 @@ class HttpClient:
         return not required or bool(proxy_bypass(parts.hostname or ""))
 
     def get(self, url: str, headers: Mapping[str, str]) -> OpenResponse:
-        """One GET, no redirect followed. Raises Broken."""
+        """One GET, no redirect followed. Raises RetryableError."""
         parts = urlsplit(url)
         origin = f"{parts.scheme}://{parts.netloc}"
         target = f"{parts.path or '/'}{'?' + parts.query if parts.query else ''}"

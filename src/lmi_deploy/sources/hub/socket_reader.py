@@ -39,7 +39,7 @@ class SocketReader:
     ) -> Iterator[int]:
         """Fill the buffer; yields how far it is filled. `beyond`: bytes that are to come after it.
 
-        Raises Broken, OSError (TimeoutError: nothing came for so long), HTTPException.
+        Raises RetryableError, OSError (TimeoutError: nothing came for so long), HTTPException.
         """
         stop, total, done = len(buffer), response.length, 0
         try:
