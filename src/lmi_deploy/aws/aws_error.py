@@ -115,8 +115,8 @@ def read_error(exc: Exception) -> AwsError:
 def is_unreadable(exc: BaseException) -> bool:
     """Whether a response of 200 did not come from the service.
 
-    botocore has its own exception for few of them: most raise one of Python's own, in botocore's code and not in a
-    hook of ours.
+    botocore has its own exception for few of them: most raise one of Python's own, in botocore's code and not in one
+    of our hooks.
     """
     from botocore.parsers import ResponseParserError
 

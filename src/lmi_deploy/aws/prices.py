@@ -33,7 +33,7 @@ class AwsPrices:
     def hourly(self, instance: str, use: Use = "hosting") -> Price | None:
         key = (instance, use)
         if key not in self._known:
-            # A processing instance costs the same as a hosting instance, wherever both prices are known.
+            # A processing instance costs the same as a hosting instance, if both prices are known.
             self._known[key] = self._request_price(instance, use) or self._packaged(instance, self._region)
         return self._known[key]
 

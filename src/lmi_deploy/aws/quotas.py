@@ -1,4 +1,4 @@
-"""The port Limits: Service Quotas."""
+"""The port Quotas: Service Quotas."""
 
 from __future__ import annotations
 

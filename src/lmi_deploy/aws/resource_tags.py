@@ -1,4 +1,4 @@
-"""The port Tagged: the tagging API, which may lag behind by some seconds."""
+"""The port ResourceTags: the tagging API, which may lag behind by some seconds."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ FIELDS: Final[Mapping[str, Mapping[str, Mapping[str, str]]]] = {
 }
 """By service and call: the required fields, and the pattern of their text (empty: anything).
 
-`[]` stands for each item of a list; an absent list has no items.
+`[]` means each item of a list; an absent list has no items.
 """
 
 

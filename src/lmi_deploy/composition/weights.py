@@ -85,7 +85,7 @@ def open_bucket(
     *,
     memory_mb: int | None,
 ) -> tuple[ObjectStore, Weights]:
-    """An existing bucket of ours: its objects, and the models in it."""
+    """Our existing bucket: its objects, and the models in it."""
     from lmi_deploy.aws.s3 import S3Settings, S3Store
     from lmi_deploy.aws.s3.uploaders.external_program import UploadTarget
     from lmi_deploy.aws.s3.uploaders.obstore import Obstore

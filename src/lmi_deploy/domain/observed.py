@@ -129,7 +129,7 @@ class CloudObserved:
 
     @property
     def exists(self) -> bool:
-        """Whether any resource of ours was found. A log group alone is history, not a deployment."""
+        """Whether any of our resources was found. A log group alone is history, not a deployment."""
         is_owned = self.endpoint is not None and not self.not_owned_reason
         return bool(
             is_owned

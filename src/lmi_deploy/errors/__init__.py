@@ -112,7 +112,7 @@ class AccessError(LmiError):
 
 
 class NoCredentials(AccessError):
-    """AWS is not set up on this machine: there is no identity, so no resource of ours there either."""
+    """AWS is not set up on this machine: there is no identity, so lmi has no resources there either."""
 
 
 class NotFound(LmiError):

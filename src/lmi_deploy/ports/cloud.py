@@ -22,7 +22,7 @@ from lmi_deploy.ports.weights import Weights
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketServices:
-    """One bucket of ours: weights, artifacts, records and locks. Opened only if the bucket exists and is ours."""
+    """One of our buckets: weights, artifacts, records and locks. Opened only if the bucket exists and is ours."""
 
     bucket: str
     store: ObjectStore

@@ -1,4 +1,4 @@
-"""Execution roles, looked at before anything is created."""
+"""Execution roles, checked before anything is created."""
 
 from __future__ import annotations
 

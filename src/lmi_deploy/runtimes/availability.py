@@ -1,4 +1,4 @@
-"""Which runtimes this machine has: looked at when a plan is made, never changed."""
+"""Which runtimes this machine has: read when a plan is made, never changed."""
 
 from __future__ import annotations
 

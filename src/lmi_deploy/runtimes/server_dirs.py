@@ -53,7 +53,7 @@ def fresh_run_folder(home: Path) -> Path:
 
 
 def _close(folder: Path) -> None:
-    """Remove the permissions of other users on a folder of ours."""
+    """Remove the permissions of other users on one of our folders."""
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
         what = "is a link" if stat.S_ISLNK(found.st_mode) else "belongs to another user or is no folder"

@@ -141,7 +141,7 @@ class _Call:
         return {key: value for key, value in self._query if times[key] == 1}
 
     async def _check_permissions(self, pool: Pool, src: str) -> None:
-        """An adapter may hold a model.py, which 0.36 runs: so it is looked at as a model's folder is."""
+        """An adapter may hold a model.py, which 0.36 runs: so it is checked like a model's folder."""
         path = pool.settings.folder / src
         if not path.exists():
             return  # the handler decides

@@ -185,7 +185,7 @@ class S3Models:
 
 
 def _pushed_by_lmi(manifest: Manifest | None, prefix: Prefix, found: Sequence[StoredObject]) -> ModelListing:
-    """The oids of the model's first source, so that these files are the same weights wherever they are copied next."""
+    """The oids of the model's first source, so that these files are the same weights in every bucket."""
     if manifest is None:
         raise NotFound(
             f"{prefix.address}: there is no manifest, so these weights are not complete",

@@ -81,7 +81,7 @@ def most_complete_upload(
     """The upload with the most parts of a file of this size, in our part size, and those parts; none if no upload has
     any.
 
-    Parts without a CRC32 are another program's. S3 accepts none of ours beside them: an upload has one kind of
+    Parts without a CRC32 are another program's. S3 accepts none of lmi's beside them: an upload has one kind of
     checksum.
     """
     required = {span.number: span.size for span in spans(size)} if uploads else {}

@@ -25,7 +25,7 @@ class UploadTask(Protocol):
         """A job to run now; None if all are handed out. A finished job may create new ones."""
 
     def give_up(self) -> None:
-        """A job failed: let go of every buffer, hand out nothing more."""
+        """A job failed: release every buffer, return no more jobs."""
 
 
 class WithoutSending:

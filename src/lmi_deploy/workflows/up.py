@@ -40,7 +40,7 @@ LOADS = (StartServer, CreateEndpoint, UpdateEndpoint)
 
 
 def render_only(recipe: Recipe, deps: Dependencies) -> Artifact:
-    """The bytes that would ship: no target is looked at."""
+    """The bytes that would ship: without reading any target."""
     spec = resolve(recipe, gather(recipe, deps))
     check_own_code(recipe, spec)
     return render(spec)

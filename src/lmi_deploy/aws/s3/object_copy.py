@@ -54,7 +54,7 @@ class UnfinishedCopy:
 
 
 class Complete(Protocol):
-    """`S3Store.complete`: an unknown outcome is settled in it."""
+    """`S3Store.complete`: it resolves an unknown outcome."""
 
     def __call__(
         self, upload: MultipartUpload, parts: Sequence[Part], *, crc32: str, size: int

@@ -37,7 +37,7 @@ def model_request(settings: ModelSettings) -> dict[str, Any]:
 
 
 def model_settings(response: Mapping[str, Any]) -> ModelSettings:
-    """From DescribeModel's response. A form that lmi never sends is read as a value that equals none of ours."""
+    """From DescribeModel's response. A form that lmi never sends is read as a value that never equals ours."""
     container = response.get("PrimaryContainer") or {}
     return ModelSettings(
         role=str(response.get("ExecutionRoleArn", "")),
@@ -75,7 +75,7 @@ def endpoint_config_request(settings: EndpointConfigSettings) -> dict[str, Any]:
 
 
 def endpoint_config_settings(response: Mapping[str, Any]) -> EndpointConfigSettings:
-    """From DescribeEndpointConfig's response; several variants, or one of another name, equal none of ours."""
+    """From DescribeEndpointConfig's response; several variants, or one of another name, never equal ours."""
     variants = response.get("ProductionVariants") or ()
     first: Mapping[str, Any] = variants[0] if variants else {}
     own = len(variants) == 1 and first.get("VariantName") == VARIANT

@@ -56,7 +56,7 @@ class _Connection:
 
 
 class ByteProxy:
-    """Stands in front of a server at `http://host:port`; uses threads, because bytes arrive at any time."""
+    """Placed in front of a server at `http://host:port`; uses threads, because bytes arrive at any time."""
 
     def __init__(self, service: str, target: str, faults: FaultRules, *, port: int = 0) -> None:
         parts = urlsplit(target)

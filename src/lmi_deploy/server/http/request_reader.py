@@ -29,7 +29,7 @@ class TooLarge(Exception):
     """The body is over the limit.
 
     `skip`: bytes to read past before the connection can be reused; None where it cannot be. `closing`: whether the
-    client is told so by `Connection: close`.
+    response contains `Connection: close`.
     """
 
     def __init__(self, *, skip: int | None = None, closing: bool = False) -> None:

@@ -47,7 +47,7 @@ class Models:
         return itertools.chain(self._pools.values())
 
     def versions(self, name: str, version: str | None = None) -> list[Pool]:
-        """All versions, or the requested one; `Refusal` 404 if there is none."""
+        """All versions, or the requested one; `ErrorReply` 404 if there is none."""
         found = [pool for pool in self if pool.settings.name == name]
         found = [pool for pool in found if not version or pool.settings.version == version]
         if not found:
@@ -55,7 +55,7 @@ class Models:
         return found
 
     def named(self, name: str, version: str | None = None) -> Pool:
-        """The first registered version unless one is requested; `Refusal` 404 for an unknown model."""
+        """The first registered version unless one is requested; `ErrorReply` 404 for an unknown model."""
         return self.versions(name, version)[0]
 
     def next_of(self, name: str, version: str | None = None) -> Pool:

@@ -31,7 +31,7 @@ def request_of(jobs: Sequence[Job], handler: str) -> tuple[list[Pair], list[Entr
 
 
 def split(response: WorkerResponse, size: int) -> list[WorkerResponse]:
-    """One answer per job; code, message and properties are shared. Raises `Refusal` when they do not match."""
+    """One response per job; code, message and properties are shared. Raises `ErrorReply` when they do not match."""
     if response.code >= 300:
         return [response] * size
     if len(response.content) != size:

@@ -33,7 +33,7 @@ def status_of(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
 
 
 def _unfinished(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
-    """Of a first `up` that was detached or broken off."""
+    """Of a first `up` that was detached or interrupted."""
     record = observed.record
     pending = record.coming.server if record and record.coming else None
     ready = any(server.phase == "ready" and server.server == pending for server in observed.servers)

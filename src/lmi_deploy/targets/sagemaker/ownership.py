@@ -95,7 +95,7 @@ def unfinished_names(record: Record | None) -> Names:
 
 
 def _recorded_models(config: str, record: Record | None) -> Iterator[str]:
-    """The model that a config of ours names, if the config itself is deleted."""
+    """The model that one of our configs names, if the config itself is deleted."""
     for generation in record.generations if record else ():
         if generation.server == config and generation.summary.get("sagemaker_model"):
             yield str(generation.summary["sagemaker_model"])

@@ -1,4 +1,4 @@
-"""A program beside this one that carries files: fed, listened to line by line, ended with us."""
+"""An external program that uploads files: gets its input, is read line by line, and is killed with lmi."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The port Carrier by obstore."""
+"""The port ExternalUploader by obstore."""
 
 from __future__ import annotations
 
