@@ -94,7 +94,7 @@ class Service:
     def __call__(
         self, call: str, what: str, *, resource: str = "*", needs: str = "", **given: Any
     ) -> dict[str, Any]:
-        """The answer of `call`, a method of boto3's client; `needs` is what an answer of AWS always has."""
+        """The response of `call`, a method of boto3's client; `needs` lists its required fields."""
         return self._line.run(
             call,
             given,

@@ -36,7 +36,7 @@ class ClockSkew:
         return True
 
     def attach(self, client: Any) -> None:
-        """Every request that `client` signs from now on takes the offset of its time into account."""
+        """Every later request that `client` signs uses this offset."""
         service = client.meta.service_model.service_id.hyphenize()
         client.meta.events.register_first(f"choose-signer.{service}", self._choose)
         client.meta.events.register(f"before-sign.{service}", self._sign_with_offset)

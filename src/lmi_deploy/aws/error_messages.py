@@ -1,4 +1,4 @@
-"""AWS's refusals in our words: what, why, and what next."""
+"""AWS's refusals as errors of lmi: what, why, and what next."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class AwsCallContext:
 
     @property
     def at(self) -> str:
-        """The service, with its address where that is not AWS's own."""
+        """The service, with its address if that is not AWS's own."""
         return self.service if ".amazonaws.com" in self.endpoint else f"{self.service} at {self.endpoint}"
 
 

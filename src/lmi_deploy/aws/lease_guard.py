@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 _READING: Final = ("Assume", "Describe", "Filter", "Get", "Head", "Invoke", "List", "Search", "Simulate")
-"""How the names of the AWS operations begin that change nothing."""
+"""The first words of the names of AWS operations that change nothing."""
 
 
 class Lease(Protocol):

@@ -83,7 +83,7 @@ class RetryingClient:
             raise UnexpectedResponse(defect)
 
     def pause(self, count: int) -> None:
-        """Before another try, longer each time."""
+        """Before another attempt, longer each time."""
         longest = min(_LONGEST_WAIT, 0.5 * 2**count)
         self.clock.sleep(_random.uniform(longest / 2, longest))
 

@@ -85,14 +85,14 @@ def credentials_explained() -> Iterator[None]:
 
 
 def require_addresses(environ: Mapping[str, str]) -> None:
-    """botocore takes anything for an endpoint, and fails in the middle of its first request."""
+    """botocore accepts any text as an endpoint, and fails during its first request."""
     for name, value in environ.items():
         if name.startswith("AWS_ENDPOINT_URL") and value and not is_http_address(value):
             raise _no_address(name)
 
 
 def _no_address(name: str) -> UsageRefused:
-    """The address is not shown: it may hold a password."""
+    """The address is not shown: it may contain a password."""
     return UsageRefused(
         f"{name}: is no address: http:// or https://, then a host",
         hint=f"{name} (or endpoint_url of the profile) is such as http://127.0.0.1:4566; or unset it",
@@ -100,7 +100,7 @@ def _no_address(name: str) -> UsageRefused:
 
 
 def region_of(session: Any) -> str:
-    """The session's region; UsageRefused where nothing names one, NoCredentials where AWS is not set up at all."""
+    """The session's region; UsageRefused if none is configured, NoCredentials if AWS is not set up at all."""
     region = session.region_name
     if not region:
         if session.get_credentials() is None:

@@ -41,7 +41,7 @@ class Failure:
     frames: str = ""
     """A function of the traceback above the line must be one of these (a regular expression)."""
     given: Mapping[str, str] = field(default_factory=dict)
-    """Facts beside the log that must hold."""
+    """Facts beside the log that must be true."""
     over: tuple[str, ...] = ()
     """If one of these would be the diagnosis, this entry replaces it if it also matches."""
     unless: str = ""

@@ -141,7 +141,7 @@ def tags(repository: str) -> frozenset[str]:
 
 
 def host_suffix(region: str) -> str:
-    """Where the registries of a region's partition are."""
+    """The domains of the registries in a region's partition."""
     return next((suffix for start, suffix in _HOSTS.items() if region.startswith(start)), "amazonaws.com")
 
 

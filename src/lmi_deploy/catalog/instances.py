@@ -53,7 +53,7 @@ class Instance:
     nvme: int | None = None
     """Bytes of local disks, all together."""
     network_gbps: float | None = None
-    """The baseline, not what bursts reach."""
+    """The baseline, not the burst value."""
     accelerators: Accelerators | None = None
 
     @property

@@ -65,7 +65,7 @@ SERVER_KEYS = frozenset(
         "retry_threshold",
     )
 )
-"""The server's own keys, which have no `option.` before them and are ignored where they do."""
+"""The server's own keys, which have no `option.` prefix and are ignored with it."""
 
 _BOOLEANS = ("true", "false", "1", "0", "yes", "no", "on", "off", "t", "f", "y", "n")
 
@@ -147,7 +147,7 @@ def server_names() -> tuple[str, ...]:
 
 
 def acceptable(kind: str, value: str) -> bool:
-    """Whether pydantic, which reads options in the server, takes `value` as this kind."""
+    """Whether pydantic, which reads options in the server, accepts `value` as this kind."""
     text = value.strip().lower()
     if kind == "bool":
         return text in _BOOLEANS

@@ -74,7 +74,7 @@ class CommandContext:
 
 
 def open_context(*, as_json: bool) -> CommandContext:
-    """The view, and the Deps that wiring makes, or those that a test put on the context."""
+    """The view, and the Dependencies of `composition`, or those that a test put on the context."""
     context = click.get_current_context(silent=True)
     given = context.find_object(DependenciesFactory) if context else None
     if given is not None:

@@ -52,9 +52,7 @@ def _open_streams() -> None:
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
-        except (
-            OSError
-        ):  # else the next file that is opened would have this number, and be written to as a stream
+        except OSError:  # else the next opened file would get this number, and be written to as a stream
             os.open(os.devnull, os.O_RDWR)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:

@@ -72,7 +72,7 @@ def force_fit_option(command: F) -> F:
 
 
 def place_options(command: F) -> F:
-    """Where a deployment that is named runs."""
+    """The target of a named deployment."""
     command = click.option("--region", default="", help="Target sagemaker: its region.")(command)
     return click.option(
         "--target", type=click.Choice(["sagemaker", "local"]), help="Where it runs, if the name is in both."

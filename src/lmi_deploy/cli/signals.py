@@ -12,7 +12,7 @@ _OWN_ENDING: Final = frozenset({"serve", "emulator"})
 """Commands that pass signals on to the server that they wait for."""
 _DEFAULTS: Final = (signal.SIG_DFL, signal.default_int_handler)
 _CHECK: Final = 1.0
-"""Seconds after which it is looked whether the command really is ending."""
+"""Seconds after which to check whether the command is really exiting."""
 
 
 class Signalled(KeyboardInterrupt):

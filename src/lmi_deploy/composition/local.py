@@ -70,7 +70,7 @@ def wire(environ: Mapping[str, str] = os.environ, *, notify: Notify = ignore) ->
 
 
 def run_emulator(flags: list[str]) -> int:
-    """Start the emulator with this terminal, and wait for its end; UsageRefused where its extra is not installed."""
+    """Start the emulator with this terminal, and wait for its end; UsageRefused if its extra is not installed."""
     from importlib.util import find_spec
 
     from lmi_deploy.errors import EXTRAS, NotInstalled
@@ -211,7 +211,7 @@ def _hubs(environ: Mapping[str, str], notify: Notify) -> Callable[[str], Hub]:
 def port_of(
     name: str, state: State, observe: Callable[[Path], ObservedServer], free: Callable[[frozenset[int]], int]
 ) -> int:
-    """The port that the deployment has already, else one that is free and that no other was promised."""
+    """The existing port of the deployment, else one that is free and not reserved by another."""
     record = state.read(name)
     # A record may be lost; the servers that it listed are still found.
     observed = () if record else (observe(home) for home in state.servers(name))

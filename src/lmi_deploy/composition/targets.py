@@ -1,4 +1,4 @@
-"""The part of the composition root that opens the places where deployments run, with their records and locks."""
+"""The part of the composition root that opens the targets, with their records and locks."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from lmi_deploy.ports.weights import Weights
 
 
 def open_order(order: JobRequest, environ: Mapping[str, str] = os.environ) -> tuple[Weights, Source]:
-    """AccessError where the bucket is not the account's that ordered, or the secret may not be read."""
+    """AccessError if the bucket does not belong to the requesting account, or the secret may not be read."""
     from lmi_deploy.aws.secrets import read_secret
     from lmi_deploy.aws.session import aws_session
     from lmi_deploy.composition.weights import open_weights

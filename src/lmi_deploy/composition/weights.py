@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lmi_deploy.aws.session import SessionFactory
 
 REQUESTS = "LMI_AWS_REQUESTS"
-"""Names a file that takes one line for every request to AWS, tries included: the service and the operation."""
+"""Names a file that gets one line for every request to AWS, including retries: the service and the operation."""
 TAGS = {"lmi:purpose": "weights and artifacts", "lmi:version": __version__}
 _AWS = ".amazonaws.com"
 
@@ -141,7 +141,7 @@ def session_at(region: str, environ: Mapping[str, str], *, profile: str = "") ->
 
 @cache
 def _session(region: str, profile: str, requests: str, chain: tuple[tuple[str, str], ...]) -> SessionFactory:
-    """`chain` is what boto3 reads by itself: with other credentials in it, the session is another one."""
+    """`chain` is what boto3 reads by itself: other credentials in it need another session."""
     from lmi_deploy.aws.session import SharedSession, aws_session
 
     def note(service: str, operation: str) -> None:

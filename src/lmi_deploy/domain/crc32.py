@@ -1,7 +1,7 @@
-"""CRC32 as S3 writes it (base64, big-endian), and the CRC32 of two texts joined, from theirs alone.
+"""CRC32 as S3 writes it (base64, big-endian), and the CRC32 of two joined texts, computed from theirs alone.
 
-Computed by zlib-ng, which has the processor's own instructions do it: an eighth of the time of most builds of zlib, and
-every byte of a model passes here. Where there is no wheel of it zlib gives the same number.
+Computed by zlib-ng with the processor's own instructions: an eighth of the time of most builds of zlib, and every
+byte of a model is hashed here. Where there is no wheel of it zlib returns the same number.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """The proof: a real inference was answered."""
+    """The probe succeeded: a real inference request was answered."""
 
     prompt: str
     answer: str

@@ -12,7 +12,7 @@ OidKind = Literal["sha256", "git-sha1"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileEntry:
-    """One file of a model: where, how big, and the hash by which its source vouches for it."""
+    """One file of a model: its path, its size, and the hash stated by its source."""
 
     path: str
     size: int
@@ -77,7 +77,7 @@ class CloudFacts:
     """ARN of the caller."""
     bucket: str
     hub: str = ""
-    """The address of this machine's Hub, where a job is to fetch from it and it is not the public one."""
+    """The address of this machine's Hub, for jobs, if it is not the public one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +89,12 @@ class Facts:
     """The model's config.json; empty if it has none."""
     tensors: Tensors | None
     shards: tuple[str, ...] = ()
-    """The files that model.safetensors.index.json names; empty where there is no index."""
+    """The files in model.safetensors.index.json; empty without an index."""
     model_py: bytes | None = None
     requirements: bytes | None = None
     machine: Machine | None = None
     port: int | None = None
-    """Target local: the port this deployment has already, else one that is free."""
+    """Target local: the existing port of this deployment, else a free one."""
     runtimes: AvailableRuntimes = field(default_factory=lambda: AvailableRuntimes(names=("embedded",)))
     cloud: CloudFacts | None = None
     """Target sagemaker."""

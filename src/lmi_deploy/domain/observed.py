@@ -142,7 +142,7 @@ class CloudObserved:
 
     @property
     def serving(self) -> str | None:
-        """The endpoint config that answers now."""
+        """The current endpoint config."""
         if self.endpoint is None or self.not_owned_reason or self.endpoint.status not in SERVING:
             return None
         return self.endpoint.config

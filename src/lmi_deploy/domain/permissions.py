@@ -20,7 +20,7 @@ class Permission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyStatement:
-    """One statement of a policy, with the reason for it in words. Several conditions all have to hold."""
+    """One statement of a policy, with its reason in words. All its conditions must be true."""
 
     sid: str
     actions: tuple[str, ...]

@@ -132,7 +132,7 @@ class Asynchronous:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The one request that proves the deployment; `expect` is text that the answer must hold."""
+    """The probe of the deployment; `expect` is text that the response must contain."""
 
     prompt: str | None = None
     body: str | None = None

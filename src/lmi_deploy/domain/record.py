@@ -90,7 +90,7 @@ class Record:
 
 
 def reserved_port(record: Record | None) -> int | None:
-    """The port of the current generation, else of the server that an unfinished `up` began with."""
+    """The port of the current generation, else of the server that an unfinished `up` started."""
     if record is None:
         return None
     if record.current is not None:

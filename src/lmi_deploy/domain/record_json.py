@@ -21,7 +21,7 @@ def record_text(record: Record) -> str:
 
 
 def parse_record(text: str | bytes, origin: str) -> Record:
-    """ValueError where the text is no record; Refused where a newer lmi wrote it."""
+    """ValueError if the text is not a record; Refused if a newer lmi wrote it."""
     found = json.loads(text)
     schema = found.get("schema") if isinstance(found, dict) else None
     if not isinstance(schema, int):
@@ -35,7 +35,7 @@ def parse_record(text: str | bytes, origin: str) -> Record:
 
 
 def intended(record: Record, action: Action) -> Record:
-    """An action is about to begin."""
+    """An action is about to start."""
     return replace(record, intents=(*record.intents, _intent(action)))
 
 

@@ -47,7 +47,7 @@ def _bad_segment(path: str) -> str | None:
 
 
 def case_collisions(paths: Iterable[str]) -> tuple[tuple[str, ...], ...]:
-    """Groups of paths that would be one file where case does not count (macOS), and files that are folders."""
+    """Groups of paths that would be one file on a case-insensitive file system (macOS), and files that are folders."""
     groups: defaultdict[str, set[str]] = defaultdict(set)
     for path in paths:
         groups[_folded(path)].add(path)

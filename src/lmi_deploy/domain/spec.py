@@ -79,7 +79,9 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSpec:
-    """The body that is sent; the answer must be a success, not empty, and hold `expect`. `prompt` is for people."""
+    """The body of the request; the response must be a success, not empty, and contain `expect`. `prompt` is for
+    people.
+    """
 
     prompt: str
     body: str
@@ -118,13 +120,13 @@ class Spec:
 
     @property
     def machine(self) -> LocalPlace:
-        """Its place, where that is this machine: for the rooms of target local."""
+        """Its place, if that is this machine: for the modules of target local."""
         assert isinstance(self.place, LocalPlace)
         return self.place
 
     @property
     def cloud(self) -> SageMakerPlace:
-        """Its place, where that is SageMaker: for the rooms of target sagemaker."""
+        """Its place, if that is SageMaker: for the modules of target sagemaker."""
         assert isinstance(self.place, SageMakerPlace)
         return self.place
 

@@ -1,4 +1,4 @@
-"""Places where a spec runs: every choice about them made."""
+"""The targets of a spec, with all choices made."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobPlace:
-    """Where a transfer job runs (`weights.via: job`)."""
+    """The target of a transfer job (`weights.via: job`)."""
 
     image: str
     """Any with Python 3.11 or newer; our own packages are in the bucket."""

@@ -37,7 +37,7 @@ RIGHTS_PATH: Final = "/_rights"
 QUOTAS_PATH: Final = "/_quotas/{region}"
 STATUS_PATH: Final = "/_endpoints/{region}/{name}"
 CONTROL: Final = "/_"
-"""How the paths of the emulator's own controls begin: the ones above, and the faults'."""
+"""The path prefixes of the emulator's own controls: the ones above, and the faults'."""
 
 
 @dataclass(slots=True)

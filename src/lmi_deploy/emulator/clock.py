@@ -39,7 +39,7 @@ class VirtualClock:
         return self._origin + (self._real() - self._since) * self._rate()
 
     def skew(self) -> float:
-        """How far ahead of the real clock it is."""
+        """Seconds that it is ahead of the real clock."""
         return self.now() - time.time()
 
     def advance(self, seconds: float) -> None:
@@ -74,7 +74,7 @@ class VirtualClock:
             await self._turn(left / self._rate())
 
     async def lasting(self, seconds: float) -> None:
-        """So many real seconds, of which the clock's turning by hand takes away."""
+        """Wait real seconds, less those by which the clock is advanced by hand."""
         end = self._lived() + seconds
         while (left := end - self._lived()) > 0:
             await self._turn(left)

@@ -150,9 +150,9 @@ def _cache(environ: Mapping[str, str]) -> Path:
 
 
 def _newest(environments: Environments) -> Path:
-    """The environment built last, of those with torch if there are any: an image of LMI's has it.
+    """The newest environment, of those with torch if there are any: an LMI image contains it.
 
-    Without any, our own interpreter, good for handlers that need no torch.
+    Without any, our own interpreter, for handlers that need no torch.
     """
     kept = [entry for entry in environments.entries() if entry.kind == "environment"]
     kept = [entry for entry in kept if environments.ready(entry.name)]

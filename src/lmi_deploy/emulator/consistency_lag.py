@@ -18,7 +18,7 @@ class Lag:
     tags: float = 0.0
     """Until the tagging API shows a new resource, a changed tag or a deletion."""
     reads: float = 0.0
-    """Until SageMaker finds a new model or endpoint configuration: Describe, List, and what names it."""
+    """Delay until SageMaker finds a new model or endpoint configuration: Describe, List, and requests that name it."""
     roles: float = 0.0
     """Until SageMaker can assume a new role."""
 

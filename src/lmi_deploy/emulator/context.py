@@ -95,7 +95,7 @@ class EmulatorContext:
     lag: Lag = field(default_factory=Lag)
     account: str = ACCOUNT
     address: str = ""
-    """Where the emulator listens."""
+    """The address of the emulator."""
     s3_keys: Credentials | None = field(default=None, repr=False)
     """The keys for an outside S3 server, in place of the keys of roles."""
 

@@ -199,7 +199,7 @@ async def run(settings: Settings, runtime: ContainerRuntime, environ: Mapping[st
 
 @contextlib.contextmanager
 def _proxied(settings: Settings, address: str, faults: FaultRules) -> Iterator[tuple[str, str]]:
-    """Where clients are to go: to the services themselves, or to the byte proxies before them."""
+    """The addresses for clients: the services themselves, or the byte proxies before them."""
     if not settings.proxy:
         yield address, settings.s3
         return

@@ -88,7 +88,7 @@ class Store:
             watcher(kind, region, before, after)
 
     def latest(self) -> float:
-        """The latest moment at which a record was made or changed; time must not be before it."""
+        """The latest moment at which a record was created or changed; time must not be before it."""
         moments = (
             float(row.get(key) or 0.0) for _, _, row in self.every_row() for key in ("created", "modified")
         )

@@ -13,7 +13,7 @@ ENGINE_PACKAGE_VERSION: Final = "0.34.0"
 
 
 class Decoder(Protocol):
-    """Turns the bytes of one answer, however they were cut, into pieces."""
+    """Decodes the bytes of one response, however they were split, into pieces."""
 
     def feed(self, data: bytes) -> list[Chunk]:
         """The chunks that can be decoded after `data`."""
@@ -32,14 +32,14 @@ class EngineModule(Protocol):
 
     @property
     def family(self) -> str:
-        """The catalog's family of images that hold it."""
+        """The catalog's family of images that contain it."""
 
     @property
     def templates(self) -> tuple[str, ...]:
         """lmi's handlers (folders of `templates/`) that this engine can run."""
 
     def handler(self, engine: Handler, task: Task | None, *, version: str = "") -> HandlerSpec:
-        """`version` is the server's, empty the newest. Raises Unresolvable where no handler follows."""
+        """`version` is the server's, empty the newest. Raises Unresolvable if there is no handler."""
 
     def packages(self, handler: HandlerSpec) -> tuple[str, ...]:
         """The requirements of the worker's environment, as exact PEP 508 requirements, sorted."""

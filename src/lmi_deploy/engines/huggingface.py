@@ -23,7 +23,7 @@ MODULE: Final = "djl_python.huggingface"
 PACKAGES: Final = ("peft==0.21.2", "pillow==13.0.0", "pydantic==2.14.3")
 """Imports beyond those of lmi's own handler."""
 TASKS: Final[dict[Task, str]] = {"text-embedding": "feature-extraction"}
-"""Where its name for a task is not ours."""
+"""Tasks whose name differs from ours."""
 NAMES: Final = {"max_tokens": "max_new_tokens"}
 REFUSED: Final = ("seed", "stop", "stop_sequences", "return_full_text")
 

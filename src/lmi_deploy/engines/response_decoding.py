@@ -29,7 +29,7 @@ class TextDecoder:
 
 
 class ErrorDecoder:
-    """The body of an answer that is not a success, as one error."""
+    """The body of an error response, as one error."""
 
     def __init__(self, head: ResponseHead) -> None:
         self._head = head

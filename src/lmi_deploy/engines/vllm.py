@@ -25,7 +25,7 @@ SERVICE: Final = "djl_python.lmi_vllm.vllm_async_service"
 ROLLING: Final = huggingface.MODULE
 """The handler that hands its requests to vLLM's rolling batch."""
 _ASYNC_SINCE: Final = (0, 35)
-"""Where the server itself takes the asynchronous service for a text generation model."""
+"""Whether the server itself selects the asynchronous service for a text generation model."""
 _EMBEDS_SINCE: Final = (0, 36)
 """From LMI 26 on: before, the service reads every `inputs` as a text to go on with."""
 _NOT_SERVED: Final[tuple[Task, ...]] = ("text-classification", "question-answering")

@@ -166,7 +166,7 @@ class Overdue(LmiError):
 
 
 class Refused(LmiError):
-    """Nothing was changed, because changing it is not ours to do, or not now."""
+    """Nothing was changed, because lmi must not change it, or not now."""
 
     exit_code = 5
 

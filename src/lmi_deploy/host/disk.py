@@ -17,7 +17,7 @@ _BLOCK = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskUse:
-    """Bytes of real blocks; `freed` leaves out files that have another name outside of the folder."""
+    """Bytes of real blocks; `freed` leaves out files with another hard link outside of the folder."""
 
     size: int
     freed: int
@@ -36,7 +36,7 @@ def disk_use(folder: Path) -> DiskUse:
 
 
 def free_space(path: Path) -> int:
-    """Bytes that a user may still write where `path` is, or will be."""
+    """Bytes that a user may still write at the (possibly future) location of `path`."""
     return shutil.disk_usage(nearest(path)).free
 
 

@@ -46,7 +46,7 @@ def _open_locked(path: Path, how: int) -> IO[str]:
             raise
         if _is_same_file(path, handle):
             return handle
-        # The former holder removed the file after we had opened it: what we hold has no name any more.
+        # The former holder removed the file after we opened it: our open file no longer has a name.
         handle.close()
 
 

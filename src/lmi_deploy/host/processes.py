@@ -139,7 +139,7 @@ def _reap(pid: int) -> None:
 
 
 def _linux_identity(pid: int) -> str | None:
-    # The name in brackets may hold anything, so the fields are counted from its end: state is the first.
+    # The name in brackets may contain anything, so the fields are counted from its end: state is the first.
     try:
         fields = (
             Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()

@@ -38,7 +38,7 @@ def binding(plan: Plan) -> tuple[Action, ...]:
 
 
 def require_agreed(shown: Plan, now: Plan) -> None:
-    """Refused where something would be done that was not shown. Less than was shown is in order: it was done since."""
+    """Refused for an action that was not shown. Fewer actions are accepted: they were carried out since."""
     agreed = binding(shown)
     surprises = [title(action) for action in binding(now) if action not in agreed]
     if surprises:

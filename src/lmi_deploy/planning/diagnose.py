@@ -44,7 +44,7 @@ class Diagnosis:
     remedy: str
     evidence: str
     line: int
-    """Counted from 1; 0 where a fact beside the log is the evidence."""
+    """Counted from 1; 0 if the evidence is a fact, not a log line."""
     wrapper: bool
     settings: tuple[str, ...]
     link: str

@@ -1,4 +1,4 @@
-"""A user's own model.py, judged by its syntax tree before it ships: what would fail in the server, and what may."""
+"""Check a user's own model.py by its syntax tree before deployment: what would fail in the server, and what may."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _of_output(call: ast.Call) -> bool:
 
 
 def _returns(function: _Function) -> Iterator[HandlerFinding]:
-    """A wrong answer in one branch costs its requests a 424; in every branch it is no handler."""
+    """A wrong result in one branch costs its requests a 424; in every branch it is no handler."""
     given = [node for node in _own(function) if isinstance(node, ast.Return) and _gives_something(node.value)]
     wrong = [(node.lineno, kind) for node in given if (kind := _plain_value(node.value))]
     for line, kind in wrong:

@@ -12,7 +12,7 @@ _HEAVY = frozenset({"torch", "transformers"})
 
 
 def worker_packages(properties: bytes, model_py: bytes) -> tuple[str, ...]:
-    """The built-in handler's packages where serving.properties names it, torch where model.py imports it, else few."""
+    """The built-in handler's packages if serving.properties names it, torch if model.py imports it, else few."""
     entry_point = parse_properties(properties).get("option.entryPoint", "")
     if entry_point == huggingface.MODULE or not (model_py or entry_point):
         return accelerate.packages(accelerate.handler(Handler(builtin=huggingface.MODULE), None))

@@ -28,7 +28,7 @@ class Account(Protocol):
         """
 
     def make_bucket(self, bucket: str, *, tags: Mapping[str, str], kms_key: str = "") -> None:
-        """Private, encrypted, over TLS only, with these tags; whole or not at all. Refused where the name is taken."""
+        """Private, encrypted, over TLS only, with these tags; all or nothing. Refused if the name is taken."""
 
     def upload_rule_advice(self, bucket: str) -> str:
         """The command that makes S3 abort incomplete uploads, so that they do not cost; empty if nothing is to be

@@ -46,7 +46,7 @@ class Hosting(Protocol):
     def tag(self, arn: str, tags: Pairs) -> None: ...
 
     def untag(self, arn: str, names: tuple[str, ...]) -> None:
-        """A tag that is not there is no error."""
+        """Removing a missing tag is no error."""
 
     def delete_endpoint(self, name: str) -> None: ...
 

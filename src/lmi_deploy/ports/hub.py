@@ -36,7 +36,7 @@ class Hub(Source, Protocol):
         """
 
     def folder(self, listing: ModelListing) -> Path:
-        """Where the files of this listing are, or will be, on this machine. Looks at no network."""
+        """The (possibly future) folder of this listing's files on this machine. Makes no network request."""
 
     def missing(self, listing: ModelListing, files: Sequence[FileEntry]) -> int:
         """Bytes of `files` that are not whole in the user's cache yet. Looks at this machine only."""

@@ -18,4 +18,4 @@ class Roles(Protocol):
         """
 
     def lacking(self, principal: str, rights: Sequence[Permission]) -> tuple[Permission, ...]:
-        """Those that the principal's policies do not allow. AccessError where that may not be simulated."""
+        """Those that the principal's policies do not allow. AccessError if that may not be simulated."""

@@ -45,7 +45,7 @@ class Part:
     etag: str
     crc32: str
     modified: str = field(default="", compare=False)
-    """When S3 took it, ISO 8601, UTC; `parts` alone fills it in."""
+    """When S3 received it, ISO 8601, UTC; only `parts` sets it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class ObjectStore(Protocol):
     def put(
         self, key: str, body: bytes, *, crc32: str = "", if_absent: bool = False, if_etag: str = ""
     ) -> StoredObject:
-        """Write a small object with a checksum that S3 verifies. Conflict when a condition did not hold."""
+        """Write a small object with a checksum that S3 verifies. Conflict if a condition is false."""
 
     def delete(self, keys: Sequence[str]) -> None:
         """Remove objects; absent ones are no error."""

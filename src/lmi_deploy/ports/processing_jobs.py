@@ -14,7 +14,7 @@ class Jobs(Protocol):
     def job(self, name: str) -> ObservedJob | None: ...
 
     def start(self, name: str, settings: JobSettings, tags: Pairs) -> None:
-        """Conflict where a job of this name exists; RoleNotAssumable as in the port Hosting."""
+        """Conflict if a job of this name exists; RoleNotAssumable as in the port Hosting."""
 
     def stop(self, name: str) -> None:
         """Stopping a finished job is no error."""

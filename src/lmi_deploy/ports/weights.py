@@ -18,7 +18,7 @@ from lmi_deploy.ports.source import Source
 class Weights(Protocol):
     @property
     def where(self) -> str:
-        """The bucket for people, with the endpoint when it is not AWS's own."""
+        """The bucket for people, with the endpoint if it is not AWS's own."""
 
     def address(self, name: str) -> str:
         """The s3:// address of one model's files."""

@@ -190,7 +190,7 @@ class RecipeReader:
         self.report(entry.place, f"{path}{name[:80]}", "unknown key", hint)
 
     def _suggestion(self, group: Group, name: str, path: str) -> str:
-        """The path of the key that the user had in mind, here or in another group; empty if that is anybody's guess."""
+        """The path of the key that the user probably meant, here or in another group; empty if that is unclear."""
         local = nearest(name, [*(key.name for key in group.keys), *(group.also if self._complete else ())])
         if local:
             return f"{path}{local}"

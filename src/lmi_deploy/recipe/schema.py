@@ -1,7 +1,8 @@
 """The recipe's JSON Schema (2020-12) for editors, from the same declaration that reads recipes.
 
-An editor has YAML's own idea of a value (`1.10` is a number to it), so the schema is a little wider than `parse`, never
-narrower. pydantic builds it; `parse` itself does without, because importing it takes longer than reading the recipe.
+An editor has YAML's own interpretation of a value (`1.10` is a number to it), so the schema is a little wider than
+`parse`, never narrower. pydantic builds it; `parse` itself does not use it, because importing it takes longer than
+reading the recipe.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class Embedded:
     """A `ModelServer`; all that it needs to find a server again follows from that server's home folder."""
 
     def __init__(self, processes: Processes, clock: Clock, environment: Mapping[str, str]) -> None:
-        """`environment` is what every server starts with, secrets taken out of it already."""
+        """`environment` is that of every server, without secrets."""
         self._processes = processes
         self._clock = clock
         self._environment = environment
@@ -74,9 +74,9 @@ class Embedded:
                 f"{home.name} could not take {host}:{port} from {previous.name}: {why}",
                 hint="the previous server still holds the address; run `lmi up` again",
             )
-        # At its very end it answers no more, and would be taken for one that has only just started.
+        # At its very end it no longer responds, and would look like one that has only just started.
         write_note(previous / _REPLACED, {"by": home.name})
-        # Both accept for a moment; when this returns, it is the new one that answers.
+        # Both accept for a moment; when this returns, the new one responds.
         deadline = self._clock.monotonic() + _RESPONSE_TIMEOUT
         while self.status(previous).phase == "ready" and self._clock.monotonic() < deadline:
             self._clock.sleep(0.02)
@@ -116,7 +116,9 @@ class Embedded:
             self._clock.sleep(0.05)
 
     def _process(self, home: Path) -> Process | None:
-        """The running process of this home: by the note, else by the server's own word (killed before the note)."""
+        """The running process of this home: by the note, else by the server's own status (if we were killed before
+        the note).
+        """
         note = read_note(home / "process.json")
         if not note:
             status = _send_request(home, {"do": "status"}, timeout=_RESPONSE_TIMEOUT) or {}

@@ -37,7 +37,7 @@ def health(host: str, port: int) -> Health:
     words = {str(model.get("status")) if isinstance(model, dict) else str(model) for model in fields.values()}
     if status == 200 and words != {"Healthy"}:
         return Health(phase="loading", message=_short(fields))
-    # 503: too many of its answers were errors. It serves all the same.
+    # 503: too many of its responses were errors. It still serves.
     message = "" if status == 200 else f"/ping answers {status}: {_short(fields)}"
     model = _model(host, port)
     queued, url = model.get("requestInQueue"), str(model.get("modelUrl") or "")

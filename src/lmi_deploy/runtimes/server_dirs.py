@@ -31,7 +31,7 @@ def run_folder(home: Path) -> Path:
 
 
 def is_private(folder: Path) -> bool:
-    """Whether it is a folder of this user that no other user can look into; a link to one is not."""
+    """Whether it is a folder of this user that no other user can read; a link to one is not."""
     try:
         found = folder.lstat()
     except OSError:
@@ -41,7 +41,7 @@ def is_private(folder: Path) -> bool:
 
 
 def fresh_run_folder(home: Path) -> Path:
-    """The same, empty. Refused where another user made the folder around it, or a link in its place."""
+    """The same, empty. Refused if another user created the folder around it, or a link in its place."""
     run = run_folder(home)
     try:
         run.parent.mkdir(mode=0o700)

@@ -32,7 +32,7 @@ _NO_MODEL = "The adapter must be prefixed with a model unless there is only a si
 
 
 class AdapterManagement:
-    """Answers for /adapters and /models/NAME/adapters."""
+    """Handles /adapters and /models/NAME/adapters."""
 
     def __init__(self, models: Models, log: Log) -> None:
         self._models = models
@@ -141,7 +141,7 @@ class _Call:
         return {key: value for key, value in self._query if times[key] == 1}
 
     async def _check_permissions(self, pool: Pool, src: str) -> None:
-        """An adapter may hold a model.py, which 0.36 runs: so it is checked like a model's folder."""
+        """An adapter may contain a model.py, which 0.36 runs: so it is checked like a model's folder."""
         path = pool.settings.folder / src
         if not path.exists():
             return  # the handler decides

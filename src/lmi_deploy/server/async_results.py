@@ -59,7 +59,7 @@ class Result:
             self.head(200, "OK", [])
 
     def page(self, start: int, limit: int | None) -> Response:
-        """At most `limit` pieces after the first `start`; with the head, if it begins with the first."""
+        """At most `limit` pieces after the first `start`; with the head, if it starts with the first."""
         code, message, properties = (
             (self.code, self.message, self.properties) if start == 0 else (200, "OK", [])
         )
@@ -87,7 +87,7 @@ class Results:
         self._bytes = 0
 
     def add(self, job: Job) -> Result:
-        """Collect the job's answer from now on."""
+        """Collect the job's response from now on."""
         result = Result(str(uuid.uuid4()), job)
         result.properties = _tokens(result.token, result.token)
         job.is_disconnected = lambda: job.abandoned

@@ -1,4 +1,4 @@
-"""The parts of a server, made from its command line and settings and put together."""
+"""Create the parts of a server from its command line and settings, and connect them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Options:
     labels: Mapping[str, str]
     drain_seconds: float
     foreground: bool = False  # exit when the parent process is gone
-    managed_by_clients: bool = True  # over HTTP, as DJLServing is; else over the control socket alone
+    managed_by_clients: bool = True  # over HTTP, as DJLServing; else only over the control socket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

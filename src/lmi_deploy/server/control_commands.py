@@ -26,7 +26,7 @@ _CHECK_EVERY = "the worker's Python process is gone (as in the cloud, it takes a
 
 @dataclass(slots=True)
 class ServerState:
-    """Where the server is in its life."""
+    """The state of the server."""
 
     phase: str = "loading"
     message: str = ""

@@ -1,4 +1,4 @@
-"""Why the server itself, not the handler, answers a request with an error."""
+"""Why the server itself, not the handler, returns an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way of one request through a model: read, queued, answered as one piece or as a stream."""
+"""The processing of one request by a model: read, queued, answered in one piece or as a stream."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Inference:
         await exchange.reply(Response(response.code, headers, response.body(), reason))
 
     async def _stream(self, exchange: Exchange, job: Job, response: WorkerResponse) -> None:
-        """The head waits for the first chunk; one that is also the last makes an ordinary answer."""
+        """The head waits for the first chunk; if that is also the last, it is an ordinary response."""
         headers, reason = _head_of(response)
         started = False
         while True:

@@ -32,7 +32,7 @@ class Log:
         self._write(f"{level:<5} [worker {pid}] {line}")
 
     def djl(self, logger: str, text: str, *, level: str = "INFO", causes: tuple[str, ...] = ()) -> None:
-        """A line as DJLServing writes it, where `lmi_deploy.server.djl_log` is the log."""
+        """A line as DJLServing writes it, if `lmi_deploy.server.djl_log` is the log."""
 
     def _write(self, text: str) -> None:
         now = datetime.datetime.now().astimezone().isoformat(timespec="milliseconds")

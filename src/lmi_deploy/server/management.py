@@ -37,7 +37,7 @@ _NO_METRICS = (
 
 
 class Management:
-    """Answers for /models, /workflows and /server."""
+    """Handles /models, /workflows and /server."""
 
     def __init__(self, models: Models, log: Log, metrics: Metrics) -> None:
         self._models = models

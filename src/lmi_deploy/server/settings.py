@@ -36,7 +36,7 @@ class ServerSettings:
 
 
 def read_settings(config: Path | None, environ: Mapping[str, str]) -> ServerSettings:
-    """`InvalidSettings` for a value that is not what its key takes."""
+    """`InvalidSettings` for a value of the wrong type."""
     keys = parse_properties(config.read_bytes()) if config is not None else {}
     keys |= {k.removeprefix("SERVING_").lower(): v for k, v in environ.items() if k.startswith("SERVING_")}
     java = java_properties(environ)

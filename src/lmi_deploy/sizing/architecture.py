@@ -62,7 +62,7 @@ class Architecture:
     vocab: int
     intermediate: int
     positions: int | None
-    """The longest sequence that the model was made for."""
+    """The longest sequence that the model supports."""
     experts: int
     experts_per_token: int
     moe_intermediate: int

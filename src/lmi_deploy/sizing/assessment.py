@@ -1,4 +1,4 @@
-"""Does it fit: the sum for one device, the verdict, and what would fit instead."""
+"""The fit: the sum for one device, the verdict, and changes that would make it fit."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Demand:
     outside: int = 0
     """Bytes of the device that are not in the budget."""
     load_peak: int = 0
-    """Bytes of weights while the engine loads them, where that is more than what stays."""
+    """Bytes of weights while the engine loads them, if that is more than afterwards."""
     grows_with_context: bool = False
     """Whether buffers depend on the length of a sequence, and not on a step of fixed size."""
     cache_limit: int | None = None
@@ -55,6 +55,6 @@ class Demand:
 
     @property
     def cache_memory(self) -> int:
-        """Bytes of one device that are left for the KV cache; negative where the rest does not fit."""
+        """Bytes of one device left for the KV cache; negative if the rest does not fit."""
         left = self.budget - sum(self.parts.values())
         return left if self.cache_limit is None else min(left, self.cache_limit)

@@ -37,7 +37,7 @@ class Devices:
 
 
 def instance_devices(name: str) -> Devices:
-    """CannotTell where the table does not describe the type."""
+    """CannotTell if the table does not describe the type."""
     found = instances.instance(name)
     if found is None:
         raise CannotTell(f"SageMaker has no instance type {name} for endpoints")

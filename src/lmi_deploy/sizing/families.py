@@ -21,9 +21,9 @@ class Family:
     gated: bool = True
     """Whether the MLP has a gate: three matrices in place of two."""
     tied: bool = False
-    """Whether embedding and output matrix are one where config.json is silent."""
+    """Whether embedding and output matrix are shared if config.json does not say."""
     window: WindowRule = "none"
-    """Which layers look at a window only, where config.json has no `layer_types`."""
+    """The layers with a window, if config.json has no `layer_types`."""
     pattern: int = 0
     """Rule `pattern` or `chunk`: every n-th layer looks at everything."""
     kv_heads: int | None = None

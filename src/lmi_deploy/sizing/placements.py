@@ -1,4 +1,4 @@
-"""Which instance types can hold a model, cheapest first."""
+"""The instance types that can run a model, cheapest first."""
 
 from __future__ import annotations
 

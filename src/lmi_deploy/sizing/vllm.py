@@ -47,7 +47,7 @@ _LARGE: Final = 70 * GIB
 
 
 def demand(subject: Subject) -> Demand:
-    """CannotTell where an option makes no sense."""
+    """CannotTell for an invalid option."""
     shape, request, devices = subject.shape, subject.request, subject.devices
     item = float_bytes(request, shape)
     share = _utilization(subject)

@@ -83,7 +83,7 @@ class StateDir:
             return None
 
     def unreadable_reason(self, name: str) -> str:
-        """Why the record cannot be read, in words; empty where nothing is wrong with it."""
+        """Why the record cannot be read, in words; empty if it can."""
         path = self.home(name) / _RECORD
         try:
             _parse(path)

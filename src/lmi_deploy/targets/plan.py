@@ -25,7 +25,7 @@ from lmi_deploy.targets.sagemaker.plan import summary as plan_summary
 from lmi_deploy.targets.sagemaker.plan import wait as plan_wait
 
 PROBES = (ProbeServer, ProbeEndpoint)
-"""The actions that ask for one real answer."""
+"""The actions that send a probe."""
 CLEANUP = (RemoveArtifact, StopServer, DeleteEndpointConfig, DeleteModel)
 """The actions that remove an old generation, once the new one serves."""
 BOOTSTRAP = (MakeBucket,)
@@ -113,7 +113,7 @@ def notices(observed: Observed, plan: Plan) -> tuple[str, ...]:
 
 
 def probe_action(spec: Spec, artifact: Artifact) -> Action:
-    """The one real inference that proves what serves already."""
+    """The probe of the current generation."""
     match spec.place:
         case LocalPlace():
             return ProbeServer(server=local_plan.server_name(spec, artifact), probe=spec.probe)
@@ -133,7 +133,7 @@ def generation(spec: Spec, artifact: Artifact, plan: Plan, observed: Observed, *
 
 
 def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
-    """A generation in the words of its recipe: what `status` shows and `invoke` needs."""
+    """The recipe's fields of a generation: what `status` shows and `invoke` needs."""
     match spec.place:
         case LocalPlace():
             return local_plan.summary(spec, artifact)

@@ -1,4 +1,4 @@
-"""The proof that a deployment answers: one real inference, read by its engine's own codec."""
+"""The probe of a deployment: one real inference, decoded by its engine's own codec."""
 
 from __future__ import annotations
 

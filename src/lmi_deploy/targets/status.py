@@ -9,7 +9,7 @@ from lmi_deploy.targets.sagemaker import status as sagemaker_status
 
 
 def status_of(observed: Observed) -> tuple[DeploymentStatus, str]:
-    """The standing, and the reason when it is not in step."""
+    """The state, and the reason if it is not in sync."""
     match observed:
         case LocalObserved():
             return local_status.status_of(observed)

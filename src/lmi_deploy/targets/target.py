@@ -1,4 +1,4 @@
-"""A place where an artifact runs."""
+"""A target of an artifact."""
 
 from __future__ import annotations
 

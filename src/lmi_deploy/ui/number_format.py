@@ -12,7 +12,7 @@ def size(count: float) -> str:
     value, unit = float(count), 0
     while round(value) >= 1000 and unit < len(_UNITS) - 1:
         value, unit = value / 1000, unit + 1
-    # The borders are where rounding would add a digit: 9.999 is 10.0, not 10.00.
+    # The limits are where rounding would add a digit: 9.999 is 10.0, not 10.00.
     digits = 0 if unit == 0 or value >= 99.95 else 1 if value >= 9.995 else 2
     return f"{value:.{digits}f} {_UNITS[unit]}"
 
@@ -30,7 +30,7 @@ def span(seconds: float) -> str:
 
 
 def counted(count: int, one: str, more: str = "") -> str:
-    """`1 action`, `2 actions`; `more` where an s is not enough."""
+    """`1 action`, `2 actions`; `more` if an s is not enough."""
     return f"{count} {one if count == 1 else more or one + 's'}"
 
 

@@ -39,7 +39,7 @@ def _created(plan: Plan) -> str:
 
 
 def _lines(figures: Sequence[str]) -> list[str]:
-    """In one line where they fit; a line each where they do not."""
+    """In one line if they fit; else a line each."""
     one = ", ".join(figures)
     return [one] if len(one) <= _WIDE else list(figures)
 

@@ -13,7 +13,7 @@ from lmi_deploy.errors.url_credentials import mask_urls
 from lmi_deploy.ui.number_format import plain, size, span
 from lmi_deploy.ui.view import Fields
 
-if TYPE_CHECKING:  # most commands show no plan, and its nouns take a fifth of the time of `lmi validate`
+if TYPE_CHECKING:  # most commands show no plan, and its classes take a fifth of the time of `lmi validate`
     from lmi_deploy.domain.plan import Plan
     from lmi_deploy.ui.progress_line import LiveLine
 
@@ -180,7 +180,7 @@ def progress_text(event: Progress) -> str:
 
 
 def human_view(*, moving: bool | None = None) -> HumanView:
-    """A view on this process's own streams; it moves only where stderr is a terminal that can."""
+    """A view on this process's own streams; it is animated only if stderr is a terminal that supports it."""
     live = sys.stderr.isatty() if moving is None else moving
     return HumanView(sys.stdout, sys.stderr, live=live)
 

@@ -36,7 +36,7 @@ class View(Protocol):
         """A part of a response, as it arrives."""
 
     def end_of_response(self) -> None:
-        """The answer is whole, and did not end its last line."""
+        """The response is complete, and its last line has no newline."""
 
     def result(self, fields: Fields, text: str = "") -> None:
         """The last word: `fields` for machines, `text` for people."""

@@ -1,4 +1,4 @@
-"""Weights from one bucket to another, in any region: copied by S3 itself, no byte passes here."""
+"""Weights from one bucket to another, in any region: copied inside S3, without a download."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class NoSource:
 
 
 class _Copy:
-    """One file; S3's word that it is the same, or IntegrityError."""
+    """One file; checked by S3's checksum, else IntegrityError."""
 
     def __init__(self, file: StoredFile, context: TransferContext, route: CopyRoute) -> None:
         self.entry = FileEntry(path=file.path, size=file.size, oid=file.oid, kind=file.kind)

@@ -195,7 +195,7 @@ def _confirmed_hash(file: StoredFile, found: StoredObject | None) -> bool:
 
 
 def _reread(store: ObjectStore, file: StoredFile, found: StoredObject) -> None:
-    """Its ETag is no hash where KMS encrypts."""
+    """Its ETag is not a hash if KMS encrypts."""
     hasher = hashlib.sha256()
     for chunk in store.read(found.key, etag=found.etag):
         hasher.update(chunk)

@@ -79,7 +79,7 @@ def _shortened(
 def refuse_foreign_objects(
     context: TransferContext, files: Sequence[FileEntry], existing: Mapping[str, StoredObject]
 ) -> None:
-    """The container downloads the whole prefix: a file more in it is a file more in the model."""
+    """The container downloads the whole prefix: an additional file would become part of the model."""
     foreign = sorted(existing.keys() - {context.key(entry) for entry in files})
     if foreign:
         raise Refused(
@@ -93,7 +93,7 @@ def refuse_foreign_objects(
 def _existing(
     context: TransferContext, files: Sequence[FileEntry], existing: Mapping[str, StoredObject]
 ) -> dict[str, StoredObject]:
-    """Large objects of the right size, with their metadata, by path. A small file is compared when it is its turn."""
+    """Large objects of the right size, with their metadata, by path. A small file is compared when it is sent."""
     found = {}
     for entry in files:
         listed = existing.get(context.key(entry))

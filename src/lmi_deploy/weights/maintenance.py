@@ -27,7 +27,7 @@ _OURS = re.compile(r"weights/([^/]+/[0-9a-f]{40}-[0-9a-f]{8})/.")
 def verify(
     store: ObjectStore, manifest: Manifest, *, key: str, deep: bool = False
 ) -> Generator[Progress, None, tuple[IntegrityIssue, ...]]:
-    """Hold the bucket to the manifest: sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
+    """Compare the bucket with the manifest: sizes and S3's own checksums, or with `deep` every byte's sha256 again."""
     prefix = weights_prefix(manifest.name)
     existing = {stored.key: stored for stored in store.list(prefix)}
     known = {prefix + file.path: file for file in manifest.files}

@@ -1,7 +1,7 @@
-"""A file of many parts: read in a sliding window, hashed in order, completed only when the hash is its source's.
+"""A file of many parts: read in a sliding window, hashed in order, completed only if the hash is its source's.
 
-S3 is the state. Parts that an earlier run left are read again for the hash (there is no other way to know it), and
-sent again only where their CRC32 differs.
+S3 is the state. Parts of an earlier run are read again for the hash (there is no other way to get it), and sent again
+only if their CRC32 differs.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Span:
 
 
 def part_size(size: int) -> int:
-    """The file's size alone decides: two runs with other settings still agree about where parts begin."""
+    """Only the file's size decides: two runs with other settings have the same parts."""
     if size > LARGEST:
         raise Unresolvable(f"a file of {size} bytes: S3 takes at most {LARGEST}", hint="split it into shards")
     least = -(-size // COUNT)

@@ -25,7 +25,7 @@ from lmi_deploy.weights.settings import TransferSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushContext:
-    """From where to where, and how much of this machine it may take."""
+    """Source, destination, and this machine's resources for the transfer."""
 
     source: Source
     store: ObjectStore

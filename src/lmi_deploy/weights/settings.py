@@ -1,4 +1,4 @@
-"""How much of this machine a transfer may take."""
+"""The resources of this machine that a transfer may use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from lmi_deploy.errors import UsageRefused
 from lmi_deploy.weights.part_size import MIB
 
 RESIDENT = 100_000_000
-"""Bytes that the interpreter, boto3 and the connections take before the first byte of a model."""
+"""Bytes that the interpreter, boto3 and the connections use before the first byte of a model."""
 MIN_BUFFERS = 2
 
 

@@ -24,7 +24,7 @@ SHUTDOWN_TIMEOUT = 5.0
 
 
 PER_CORE = 2
-"""Workers for each processor, to begin with."""
+"""Initial number of workers per processor."""
 SPARE = 0.4
 """Share of the processors' time: if this much is unused, more workers may be started."""
 
@@ -49,7 +49,7 @@ class CpuIdleMeter:
 
 @dataclass(slots=True)
 class TaskOutcome:
-    """A file that is done, or what one of its jobs raised."""
+    """A finished file, or the exception of one of its jobs."""
 
     task: UploadTask
     raised: BaseException | None = None

@@ -20,7 +20,7 @@ def is_free(deployment: DeploymentPlan) -> bool:
 
 
 def require_affordable(deployment: DeploymentPlan, most: float | None) -> None:
-    """Refused where any instance type of the recipe may cost more, fully scaled, or its price is unknown."""
+    """Refused if any instance type of the recipe may cost more, fully scaled, or its price is unknown."""
     if most is None or deployment.plan.empty:
         return
     match deployment.spec.place, deployment.inventory:
@@ -47,7 +47,7 @@ def require_affordable(deployment: DeploymentPlan, most: float | None) -> None:
 def _require_affordable_job(
     deployment: DeploymentPlan, place: SageMakerPlace, inventory: CloudInventory, most: float
 ) -> None:
-    """While it runs, what serves already costs, too."""
+    """During the deployment the current generation costs, too."""
     cost, serving = job_cost(place, inventory), _serving_cost(deployment, inventory)
     if cost is None:
         instance = place.job.instance if place.job else ""

@@ -92,7 +92,7 @@ class _Attempt:
             raise
         if detached:
             return
-        # Settled before the old generation is cleared away: from here on the new one is what serves.
+        # Settled before the old generation is removed: from here on the new one is current.
         journal.commit(self._generation())
         yield from apply(after, perform, journal, deps.clock)
 

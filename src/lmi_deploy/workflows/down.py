@@ -1,4 +1,4 @@
-"""Take a deployment away, then look again: nothing left is verified, not assumed."""
+"""Delete a deployment, then observe it again: the deletion is verified, not assumed."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def execute(teardown_plan: TeardownPlan, deps: Dependencies) -> Iterator[Event]:
 
 
 def _require_same(shown: TeardownPlan, found: TeardownPlan) -> None:
-    """Refused where more would be taken away than was shown, or another endpoint of that name."""
+    """Refused if more would be deleted than was shown, or another endpoint of that name."""
     require_agreed(shown.plan, found.plan)
     if found.created not in ("", shown.created):
         raise Refused(
@@ -148,7 +148,7 @@ def _kept_notices(observed: Observed, scope: TeardownScope) -> TeardownPlan:
 
 
 def _locked(teardown_plan: TeardownPlan, deps: Dependencies) -> AbstractContextManager[None]:
-    """The deployment's lock, where there is a place for one."""
+    """The deployment's lock, if there is a place for one."""
     return locked(teardown_plan.ref, deps) if teardown_plan.recorded else nullcontext()
 
 
@@ -186,7 +186,7 @@ def _weights(observed: Observed, deps: Dependencies) -> tuple[tuple[str, ...], t
     store = deps.weights(BucketRequest(bucket=observed.ref.bucket, region=observed.ref.region), None)
     used, complete = store.references(but=observed.ref.name), {manifest.name for manifest in store.all()}
     lines = tuple(f"{name} stays: {used[name]} uses it" for name in named if name in used)
-    # Without a manifest they may still be stored: a removal that was interrupted took it first.
+    # Without a manifest they may still be stored: an interrupted removal deletes it first.
     return tuple(
         name for name in named if name not in used and (name in complete or store.exists(name))
     ), lines

@@ -10,7 +10,7 @@ FileSnapshot = Mapping[str, tuple[int, int]]
 
 
 def snapshot_files(folder: Path, *extra: Path) -> FileSnapshot:
-    """Every file but hidden ones and what Python compiles; and the files `extra` the folder."""
+    """Every file except hidden ones and Python's compiled ones; and the files `extra` outside of the folder."""
     found: dict[str, tuple[int, int]] = {}
     named = [(path.relative_to(folder).as_posix(), path) for path in sorted(folder.rglob("*"))]
     shown = [

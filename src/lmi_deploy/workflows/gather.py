@@ -99,7 +99,7 @@ def _header(hub: Hub, listing: ModelListing, entry: FileEntry) -> Header:
 
 
 def read_header(hub: Hub, listing: ModelListing, entry: FileEntry, *, refresh: bool = False) -> Header:
-    """Parameters by dtype, and each tensor. ValueError, in words for people, where the header makes no sense."""
+    """Parameters by dtype, and each tensor. ValueError, in words for people, for an invalid header."""
     first = hub.read(listing, entry.path, length=min(_HEADER_GUESS, entry.size), refresh=refresh)
     end = LENGTH_BYTES + header_length(first, entry.size)
     if end > len(first):

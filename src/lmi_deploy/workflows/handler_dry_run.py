@@ -30,7 +30,7 @@ from lmi_deploy.workflows.error_diagnosis import explain
 
 RUNTIME: Final = "embedded"
 STARTUP: Final = 1800
-"""Seconds: a processor is slower to load a model than the device that it is meant for."""
+"""Seconds: a processor loads a model more slowly than its intended device."""
 
 
 class NoJournal:
@@ -46,7 +46,7 @@ class NoJournal:
 
 
 def missing(spec: Spec, deps: Dependencies) -> str:
-    """Why a rehearsal would cost more than its time, in words; empty where all that it needs is on this machine."""
+    """Why a dry run would cost more than its time, in words; empty if everything for it is on this machine."""
     if spec.engine.name not in RUNS[RUNTIME]:
         return f"engine {spec.engine.name} does not run on this machine"
     inventory = deps.targets["local"].inventory(spec, deps.hub(spec.model.model_id))

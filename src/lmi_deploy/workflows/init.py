@@ -15,7 +15,7 @@ from lmi_deploy.workflows.gather import read_json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecipeDraft:
-    """A recipe that validates; `name` is what its deployment will be called."""
+    """A valid recipe; `name` is the name of its deployment."""
 
     name: str
     text: str

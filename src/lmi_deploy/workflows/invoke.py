@@ -48,7 +48,7 @@ def invoke(
     *,
     timeout: float,
 ) -> Iterator[Chunk]:
-    """Pieces of the answer; DeployFailed carries the server's own words when it is no success."""
+    """Pieces of the response; DeployFailed contains the server's own message if it is no success."""
     codec = codec_of(_summary(ref, deps))
     response = deps.targets[ref.target].invoke(ref, _request(codec, request), timeout=timeout)
     started = deps.clock.monotonic()

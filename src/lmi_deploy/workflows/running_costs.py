@@ -53,7 +53,7 @@ def _endpoint_hourly(observed: Observed, deps: Dependencies) -> str:
 
 
 def _instance(observed: CloudObserved) -> str:
-    """Its type: by the config that serves, else by the record."""
+    """Its type: by the current config, else by the record."""
     if observed.config is not None and observed.config.settings.instance:
         return observed.config.settings.instance
     generation = generation_of(observed)

@@ -54,7 +54,7 @@ class Status:
     """If it failed and its log gives the reason."""
     cost: str = ""
     expires: str = ""
-    """Target sagemaker: when `lmi gc` may take it away; ISO 8601."""
+    """Target sagemaker: when `lmi gc` may delete it; ISO 8601."""
     expired: bool = False
     """Whether that was before now."""
     earlier: tuple[PreviousGeneration, ...] = ()

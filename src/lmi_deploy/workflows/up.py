@@ -88,7 +88,7 @@ def _stages_weights(deployment: DeploymentPlan) -> bool:
 def execute(
     deployment: DeploymentPlan, deps: Dependencies, *, probe: bool = True, detach: bool = False
 ) -> Iterator[Event]:
-    """Make it so and prove it. A plan that is empty takes no lock, and is proved all the same."""
+    """Carry out the plan and probe the result. An empty plan takes no lock, and is still probed."""
     target = deps.targets[deployment.spec.target]
     if deployment.plan.empty and _record_matches(deployment):
         if probe:

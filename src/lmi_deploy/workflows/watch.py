@@ -1,4 +1,4 @@
-"""A model folder served while it is worked on: started again whenever one of its files changes."""
+"""Serve a model folder during development: restart whenever one of its files changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lmi_deploy.workflows.serve import ServeOptions, launch_of, prepare
 POLL = 0.4
 """Seconds between two looks at the folder, the log and the server."""
 GRACE = 5.0
-"""Seconds that a server may take to end before the next one starts."""
+"""Seconds for a server to stop before the next one starts."""
 _KEY = "server"
 
 
@@ -123,7 +123,7 @@ class _ServerRun:
             yield Notice(text="it is started again when a file of the folder changes")
 
     def _output(self) -> list[str]:
-        """Its own words on why, else all that it printed."""
+        """Its own error message, else all its output."""
         log = self.server.log(self.home)
         text = self.server.failure(self.home) or (log.read_text(errors="replace") if log.is_file() else "")
         return text.splitlines()

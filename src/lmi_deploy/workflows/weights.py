@@ -44,7 +44,7 @@ def bucket_of(recipe: Recipe, bucket_request: BucketRequest) -> BucketRequest:
 
 
 def choose_weights(recipe: Recipe, deps: Dependencies) -> WeightsSelection:
-    """The same choice that a deployment of the recipe makes: reads only, every check of it."""
+    """The same choice as in a deployment of the recipe: reads only, with all its checks."""
     if recipe.weights.via == "job":
         raise Unresolvable(
             "weights.via: a job runs with the role and in the account of a deployment, as a part of `lmi up`",

@@ -10,7 +10,7 @@ from lmi_deploy.domain import buckets
 from lmi_deploy.errors import AccessError, CloudError, LmiError, NotFound, Refused
 
 _OLD_NAMESPACE: Final = "us-east-1"
-"""The one region that is not named when a bucket is made in it."""
+"""The one region that must not be named when a bucket is created in it."""
 
 
 def exists(calls: S3Calls) -> bool:

@@ -66,7 +66,7 @@ class S3Calls:
         return explain(aws_error, self._subject(call, key))
 
     def pause(self, count: int) -> None:
-        """Before another try, longer each time."""
+        """Before another attempt, longer each time."""
         self._line.pause(count)
 
     def _subject(self, call: str, key: str) -> S3CallContext:

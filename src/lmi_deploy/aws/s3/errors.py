@@ -1,4 +1,4 @@
-"""S3's refusals in our words: what, why, and what next."""
+"""S3's refusals as errors of lmi: what, why, and what next."""
 
 from __future__ import annotations
 

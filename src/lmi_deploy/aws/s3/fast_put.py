@@ -33,7 +33,7 @@ _MARK: Final = "lmi_lean"
 
 @dataclass(frozen=True, slots=True)
 class SignedTemplate:
-    """A PUT that went well. `address` is where the bucket's keys begin."""
+    """A successful PUT. `address` is the first part of the URL of the bucket's keys."""
 
     address: str
     agent: str
@@ -41,7 +41,7 @@ class SignedTemplate:
     signer: Any
 
     def request(self, given: Mapping[str, Any]) -> Any:
-        """The same for another key, signed and ready to go."""
+        """The same for another key, signed and ready to send."""
         from botocore.awsrequest import AWSRequest
 
         headers = {_HEADERS[name]: _text(value) for name, value in given.items() if name in _HEADERS}

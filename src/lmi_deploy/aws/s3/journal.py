@@ -44,7 +44,7 @@ class BucketRecords:
             return None
 
     def unreadable_reason(self, name: str) -> str:
-        """Why the record cannot be read, in words; empty where nothing is wrong with it."""
+        """Why the record cannot be read, in words; empty if it can."""
         try:
             self.open(name)
         except ValueError as exc:
@@ -85,7 +85,7 @@ class BucketRecords:
             ) from exc
 
     def quarantine(self, name: str) -> None:
-        """Keep what cannot be read beside the record, under a name that is not taken."""
+        """Store an unreadable record beside the record, under an unused name."""
         key = self.key(name)
         found = self._store.get(key)
         if found is None:

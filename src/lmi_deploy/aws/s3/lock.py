@@ -1,4 +1,4 @@
-"""One writer a deployment: an object that a conditional write makes, and that its holder renews."""
+"""One writer per deployment: an object that is created by a conditional write, and renewed by its holder."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class LockOwner:
         return f"{self.command} (pid {self.pid} on {self.host}, since {self.since}, lock {self.id})"
 
     def at(self, now: datetime) -> LockOwner:
-        """Renewed now: another text than the one before, and so another ETag."""
+        """Renewed now: a new text, and so a new ETag."""
         return replace(self, renewed=now.isoformat(timespec="microseconds"))
 
 

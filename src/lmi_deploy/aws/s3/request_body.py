@@ -18,7 +18,7 @@ class RequestBody:
         return len(self._content)
 
     def read(self, size: int = -1) -> memoryview:
-        """At least `size` bytes where there are as many left; all that are left for -1."""
+        """At least `size` bytes if there are as many left; all remaining ones for -1."""
         step = len(self._content) if size < 0 else max(size, _STEP)
         chunk = self._content[self._at : self._at + step]
         self._at += len(chunk)

@@ -1,4 +1,4 @@
-"""`lmi gc`: what interrupted runs left in an account and in a bucket, and what has expired."""
+"""`lmi gc`: delete what interrupted runs left in an account and in a bucket, and what has expired."""
 
 from __future__ import annotations
 

@@ -68,7 +68,9 @@ def command(
 def _who(
     name: str | None, prompt: str | None, context: CommandContext, where: TargetOptions
 ) -> tuple[DeploymentRef, str | None]:
-    """`lmi invoke "Hello"`: a single word is a name when it is one, else the prompt for the only deployment."""
+    """`lmi invoke "Hello"`: a single word is a deployment's name if there is one, else the prompt for the only
+    deployment.
+    """
     names = {ref.name for ref in known(context.deps, where)}
     named = where.target or where.region or name in names or (name or "").endswith((".yaml", ".yml"))
     if name is not None and prompt is None and not named:

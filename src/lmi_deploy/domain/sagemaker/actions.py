@@ -77,7 +77,7 @@ class UpdateEndpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitService:
-    """InService with this very config; a roll-back to another one is a failure."""
+    """InService with exactly this config; a roll-back to another one is a failure."""
 
     endpoint: str
     config: str

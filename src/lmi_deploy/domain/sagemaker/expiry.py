@@ -17,7 +17,7 @@ def parse_moment(text: str) -> datetime | None:
 
 
 def is_expired(text: str, now: datetime) -> bool:
-    """Whether the moment is past; never where the text is no time."""
+    """Whether the moment is past; never for an invalid time."""
     moment = parse_moment(text) if text else None
     return moment is not None and moment < now
 

@@ -13,7 +13,7 @@ from lmi_deploy.domain.weights import StoredFile
 ORDER_SCHEMA: Final = 1
 JOBS: Final = "jobs/"
 INPUT: Final = "/opt/ml/processing/input"
-"""Where a processing job finds what we hand it."""
+"""Where a processing job finds its input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

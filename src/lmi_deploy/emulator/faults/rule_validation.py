@@ -40,7 +40,7 @@ class FaultSupport:
     has_s3: bool
 
     def why_never(self, rule: Rule) -> str:
-        """Empty where the rule can match something."""
+        """Empty if the rule can match something."""
         return next(self._reasons(rule), "")
 
     def _reasons(self, rule: Rule) -> Iterator[str]:

@@ -25,7 +25,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """This answer instead of the real one; nothing is carried out."""
+    """This response instead of the real one; nothing is carried out."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -43,26 +43,26 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """No answer for so long, then the connection is closed; nothing is carried out."""
+    """No response for so long, then the connection is closed; nothing is carried out."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """The connection is closed (`reset`: by a TCP reset) without an answer; nothing is carried out."""
+    """The connection is closed (`reset`: by a TCP reset) without a response; nothing is carried out."""
 
     reset: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """The request is carried out, and its answer never arrives."""
+    """The request is carried out, and its response never arrives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The request is carried out twice, as by a network that sends again; the second answer is given."""
+    """The request is carried out twice, as by a network that sends again; the second response is returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Rule:
 
 @dataclass(slots=True)
 class Tally:
-    """A rule with what became of it so far."""
+    """A rule with its counts so far."""
 
     rule: Rule
     matched: int = 0

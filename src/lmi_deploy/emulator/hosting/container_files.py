@@ -38,7 +38,7 @@ class ContainerFiles:
     roles: Roles
 
     def write(self, root: Path, container: Mapping[str, Any], *, role: str, isolated: bool) -> Layout:
-        """Blocks for as long as the download takes; HostingFailed with SageMaker's reason."""
+        """Blocks during the download; HostingFailed with SageMaker's reason."""
         inside(root, MODEL_FOLDER).mkdir(parents=True, exist_ok=True)
         for source in sources_of(container):
             self.fetch(source, role, inside(root, source.place))
@@ -103,7 +103,7 @@ class ContainerFiles:
 
 
 class _ContainerStartError(Exception):
-    """The container cannot get its weights; the hosting service only sees that it does not answer."""
+    """The container cannot get its weights; the hosting service only sees that it does not respond."""
 
 
 @dataclass(frozen=True, slots=True)

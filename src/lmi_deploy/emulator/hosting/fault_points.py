@@ -8,7 +8,7 @@ from lmi_deploy.emulator.hosting.failure_reasons import HostingFailed
 
 
 async def apply_faults(context: EmulatorContext, call: Call) -> None:
-    """Where a rule strikes: wait its delay, then fail (`answer`, its body the reason) or hang."""
+    """The effect of a rule: wait its delay, then fail (`answer`, its body the reason) or hang."""
     rule = context.faults.apply(call)
     if rule is None:
         return

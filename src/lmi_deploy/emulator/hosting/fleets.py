@@ -20,7 +20,7 @@ class Fleet:
     instances: dict[str, HostingInstance]
 
     def choose(self, variant: str | None) -> tuple[str, HostingInstance] | None:
-        """The variant named, else one by the weights."""
+        """The named variant, else one by the weights."""
         if variant is not None:
             return (variant, self.instances[variant]) if variant in self.instances else None
         variants = [
@@ -35,7 +35,7 @@ class Fleet:
 
 @dataclass(slots=True)
 class TrafficRoute:
-    """Where requests go: `green` gets its share of them while it replaces `blue`."""
+    """The routing of requests: `green` gets its share of them while it replaces `blue`."""
 
     blue: Fleet
     green: Fleet | None = None

@@ -218,7 +218,7 @@ class Instances:
         return LogShipper(path, logs, instance.place.log_group, instance.log_stream)
 
     def _is_silenced(self, instance: HostingInstance) -> bool:
-        """A rule for phase `logs`: no log group is ever made, as with a container that never started."""
+        """A rule for phase `logs`: no log group is created, as for a container that never started."""
         return self.context.faults.apply(Call("HOSTING", instance.place.path("logs"))) is not None
 
     async def take_down(self, instance: HostingInstance, *, grace: float = GRACE) -> None:
@@ -232,7 +232,7 @@ class Instances:
         await asyncio.to_thread(shutil.rmtree, instance.root, ignore_errors=True)
 
     def sweep(self) -> None:
-        """End and remove what an emulator before this one left."""
+        """Stop and remove what an earlier emulator left."""
         for root in self.root.glob("*/*/*/"):
             if self.runtime.servers is not None and (root / "home").exists():
                 self.runtime.servers.stop(root / "home", grace=0.0)

@@ -39,7 +39,7 @@ def termination_wait(guard: Row | None) -> float:
 
 
 def execution_limit(guard: Row | None) -> float:
-    """Seconds that the whole of an update may take."""
+    """Maximum seconds of a complete update."""
     policies = ("BlueGreenUpdatePolicy", "RollingUpdatePolicy")
     limits = [(guard or {}).get(name, {}).get("MaximumExecutionTimeoutInSeconds") for name in policies]
     return float(next((limit for limit in limits if limit is not None), math.inf))

@@ -65,9 +65,9 @@ def has_local_host(request: web.Request) -> bool:
 class Authentication:
     keyring: Keyring
     control: str
-    """How the paths of the emulator's own controls begin."""
+    """The path prefixes of the emulator's own controls."""
     free: str
-    """How the paths begin that are secrets themselves."""
+    """The prefixes of paths that are secrets themselves."""
     off: timedelta = timedelta(0)
     """By how much AWS's clock is off from this machine's: to its clients, their own clock is wrong."""
 

@@ -67,7 +67,7 @@ class OwnKeys:
 
 
 def own_keys(given: KeyPair | None, folder: Path | None, outside: Mapping[str, str] | None) -> OwnKeys:
-    """`outside`: the environment, where an S3 server of the user's is in the place of the built-in one."""
+    """`outside`: the environment, if an S3 server of the user replaces the built-in one."""
     key = _own_key(given, folder)
     if outside is None:
         return OwnKeys(key, given is not None)

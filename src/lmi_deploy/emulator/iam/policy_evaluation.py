@@ -1,4 +1,4 @@
-"""IAM policy documents, evaluated: explicit deny, else some allow, else no."""
+"""Evaluate IAM policy documents: explicit deny, else any allow, else no."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def read_form(body: bytes) -> Form:
 
 
 def simulated(account: str, form: Form) -> tuple[int, bytes]:
-    """The status and the document of the answer."""
+    """The status and the document of the response."""
     source = form.get("PolicySourceArn", "")
     documents = documents_of(account, source)
     if documents is None and source.endswith(_OF_ANY_KEYS):

@@ -44,7 +44,7 @@ class JobContainerFiles:
     roles: Roles
 
     def write(self, root: Path, job: Job, host: str) -> None:
-        """Blocks for as long as the downloads take; HostingFailed with SageMaker's reason."""
+        """Blocks during the downloads; HostingFailed with SageMaker's reason."""
         self._require_grant(job)
         write_configs(root, job, host)
         for source in job.params.get("ProcessingInputs", ()):

@@ -130,7 +130,7 @@ class Hosts:
         await asyncio.to_thread(shutil.rmtree, host.root, ignore_errors=True)
 
     def sweep(self) -> None:
-        """End and remove what an emulator before this one left."""
+        """Stop and remove what an earlier emulator left."""
         for root in self.root.glob("*/*/*/"):
             note = root / "process.json"
             if note.is_file():

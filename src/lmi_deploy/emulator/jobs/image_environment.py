@@ -20,7 +20,7 @@ _SEES: Final = "import sys; print(*(p for p in sys.path if p.endswith('-packages
 
 @dataclass(frozen=True, slots=True)
 class JobImage:
-    """`inherited` is what its variables begin with."""
+    """`inherited` is the base of its variables."""
 
     python: Path
     is_bare: bool

@@ -1,4 +1,4 @@
-"""CloudWatch Logs' calls, as far as a deployer makes them."""
+"""CloudWatch Logs' operations that a deployer uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""InvokeEndpointAsync: the input taken from S3, the container's answer put into S3."""
+"""InvokeEndpointAsync: read the input from S3, write the container's response to S3."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def update_endpoint(context: EmulatorContext, request: ApiRequest) -> Mapping[st
     params = request.params
     name = params["EndpointName"]
     row = settled_endpoint(context, request.region, name)
-    # A configuration that serves and was deleted makes its endpoint impossible to update.
+    # If a current configuration was deleted, its endpoint can no longer be updated.
     found(context, request, ENDPOINT_CONFIG, row["serving"]["config"])
     pending = snapshot(context, request, params["EndpointConfigName"])
     guard = _rollback_alarms(context, request, row)

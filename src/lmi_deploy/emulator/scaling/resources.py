@@ -47,7 +47,7 @@ class Variant:
         return float(self._row["modified"])
 
     def scale(self, count: int) -> None:
-        """ApiError where SageMaker refuses."""
+        """ApiError if SageMaker refuses."""
         set_capacities(
             self._context, self._region, self.endpoint, {self.name: {"DesiredInstanceCount": count}}
         )

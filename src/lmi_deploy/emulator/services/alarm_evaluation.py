@@ -19,7 +19,7 @@ _COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class AlarmEvaluation:
-    """`value` is the latest that there is."""
+    """`value` is the latest one."""
 
     state: str
     reason: str

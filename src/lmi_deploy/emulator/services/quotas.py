@@ -39,7 +39,7 @@ def get_quota(context: EmulatorContext, request: ApiRequest) -> Mapping[str, Any
 
 
 def require_quota(context: EmulatorContext, region: str, deployment: Row) -> None:
-    """ResourceLimitExceeded when the endpoints would hold more instances than the account may have."""
+    """ResourceLimitExceeded if the endpoints would have more instances than the account may have."""
     _require(context, region, required=instances_of(deployment), existing=in_use(context, region))
 
 

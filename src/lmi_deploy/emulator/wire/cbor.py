@@ -43,7 +43,7 @@ def dumps(value: Any) -> bytes:
 
 
 def as_cbor(kind: str, value: Any) -> Any:
-    """A `Leaf` of answers."""
+    """A `Leaf` of responses."""
     return CborTimestamp(value) if kind == "timestamp" else value
 
 

@@ -1,4 +1,4 @@
-"""Cross-checks: what no field can know of itself. They run beside field errors and skip what those were about."""
+"""Cross-checks between fields. They run beside field errors and skip the fields that have one."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _own_files(partial: ParsedFields) -> Iterator[Problem]:
 
 
 def _timeouts(partial: ParsedFields) -> Iterator[Problem]:
-    """One chain: loading happens inside start-up, and a real-time answer has SageMaker's 60 seconds."""
+    """One chain: loading is part of start-up, and a real-time response has SageMaker's 60 seconds."""
     loading, startup = partial.value("timeouts.model_loading"), partial.value("timeouts.container_startup")
     if loading is not None and startup is not None and loading > startup:
         what = f"{loading} s is longer than container_startup, {startup} s, in which the model must be loaded"

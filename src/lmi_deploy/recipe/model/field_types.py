@@ -20,7 +20,7 @@ from lmi_deploy.recipe.yaml.tree import (
 
 MOST_ITEMS = 100
 LONGEST = 32_768
-"""Characters of one value: far beyond any that a server takes."""
+"""Maximum characters of one value: far beyond any that a server accepts."""
 
 
 class InvalidMarker:
@@ -29,7 +29,7 @@ class InvalidMarker:
 
 INVALID = InvalidMarker()
 Report = Callable[[SourcePosition, str, str, str], None]
-"""Place, what, hint, and what to add to the key's path."""
+"""Position, problem, hint, and what to add to the key's path."""
 
 
 class FieldType(Protocol):
@@ -173,9 +173,10 @@ class MappingField:
 
 @dataclass(frozen=True, slots=True)
 class NotImplementedYet:
-    """Declared and checked, but not built yet: the whole key, or only some `values` of it (or what starts so).
+    """Declared and checked, but not implemented yet: the whole key, or only some `values` of it (or those with such a
+    prefix).
 
-    `always`: in every use of a recipe; else only where a deployment is made from it.
+    `always`: in every use of a recipe; else only for a deployment.
     """
 
     reason: str

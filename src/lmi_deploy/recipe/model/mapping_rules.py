@@ -87,7 +87,7 @@ def environment_key(key: str) -> str:
 
 
 def environment_value(value: str) -> str:
-    """A value that SageMaker takes."""
+    """A value that SageMaker accepts."""
     return _matching_rule("environment_value", value)
 
 

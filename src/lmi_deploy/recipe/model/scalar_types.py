@@ -22,11 +22,11 @@ _S3 = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/.*)?", re.DOTALL)
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]*")
 Schema = dict[str, Any]
 NUMERIC_TEXT: Schema = {"type": ["string", "number", "boolean"]}
-"""Text that an editor may take for a number; here it stays text."""
+"""Text that an editor may read as a number; here it stays text."""
 
 
 class InvalidValue(Exception):
-    """A value that a Word does not take."""
+    """A value that a ScalarType does not accept."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)

@@ -50,7 +50,7 @@ class Composer:
         return None if self._open else self._root
 
     def _take(self, event: yaml.Event) -> bool:
-        """Put one event into the tree; False where reading on makes no sense."""
+        """Add one event to the tree; False if reading further is pointless."""
         if isinstance(event, yaml.DocumentStartEvent):
             return self._document(event)
         if isinstance(event, yaml.NodeEvent):

@@ -57,7 +57,7 @@ class Source:
 
 
 def decode(text: bytes | str, origin: str, *, step: int | None = None) -> Source | Problem:
-    """The text ready to compose, or the one reason why it is not. `step`: see Source."""
+    """The text ready to compose, or the one reason why it is invalid. `step`: see Source."""
     size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
     start = _at("", 0, origin, step)
     if size > MAX_BYTES:

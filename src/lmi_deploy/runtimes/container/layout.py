@@ -80,7 +80,7 @@ def _mount(source: Path, target: str) -> str:
 
 
 def weight_folders(weights: Path) -> tuple[Path, ...]:
-    """The folder of the weights and those that its links lead to: a snapshot of the Hub's cache is made of links."""
+    """The folder of the weights and the targets of its links: a snapshot of the Hub's cache consists of links."""
     # Not `resolve`: a link is followed inside by the names that it has outside.
     folders = {weights.absolute()}
     for at, _, files in os.walk(weights):

@@ -48,7 +48,7 @@ def settings_file(launch: Launch, port: int, other: Path | None) -> bytes:
     pairs["inference_address"] = address
     pairs.setdefault("management_address", address)
     pairs["model_store"] = str(launch.model_folder.resolve())
-    # The list is cut at blanks and commas, which a file URL does not hold.
+    # The list is split at blanks and commas, which a file URL does not contain.
     pairs["load_models"] = f"{MODEL_NAME}={launch.model_folder.resolve().as_uri()}"
     return write_properties(pairs.items())
 

@@ -51,7 +51,7 @@ class DjlServing:
         environment: Mapping[str, str],
         find: Callable[[], DjlInstallation | str],
     ) -> None:
-        """`environment` is what every server starts with, secrets taken out of it already."""
+        """`environment` is that of every server, without secrets."""
         self._processes = processes
         self._environment = environment
         self._find = find
@@ -143,7 +143,7 @@ class DjlServing:
         return found
 
     def _prepared(self, launch: Launch, installation: DjlInstallation, port: int) -> list[str]:
-        """The command line; its file and its private folder are made."""
+        """The command line; its file and its private folder are created."""
         fresh_run_folder(launch.home)
         file = launch.home / "config.properties"
         file.write_bytes(settings_file(launch, port, launch.settings))

@@ -1,4 +1,4 @@
-"""Serving environments and DJL's Python engine in the user's cache: made once, whole or not at all."""
+"""Serving environments and DJL's Python engine in the user's cache: created once, all or nothing."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class TorchBuild:
 
 
 def choose(packages: tuple[str, ...], requirements: str, environ: Mapping[str, str], uv: Uv) -> TorchBuild:
-    """Which builds of torch: CPU ones where there is no NVIDIA device and PyTorch's own index answers."""
+    """The builds of torch: CPU ones if there is no NVIDIA device and PyTorch's own index responds."""
     if not _TORCH.search("\n".join((*packages, requirements))):
         return TorchBuild()
     if environ.get("UV_TORCH_BACKEND"):

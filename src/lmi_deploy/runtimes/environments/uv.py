@@ -1,4 +1,4 @@
-"""uv: makes virtual environments and installs into them."""
+"""uv: creates virtual environments and installs into them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PIP_NAMES = {
     "PIP_CERT": "SSL_CERT_FILE",
 }
 _UV_OWN_NAMES = {"UV_DEFAULT_INDEX": "UV_INDEX_URL", "UV_INDEX": "UV_EXTRA_INDEX_URL"}
-"""Older names that uv still reads: where the user set one of them, pip's setting is not put over it."""
+"""Older names that uv still reads: if the user set one of them, pip's setting does not replace it."""
 _PROBE_SECONDS = "3"
 
 

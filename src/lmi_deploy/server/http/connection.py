@@ -1,4 +1,4 @@
-"""One client connection: requests in, answers out, in order, with back-pressure."""
+"""One client connection: requests in, responses out, in order, with back-pressure."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Application = Callable[["Exchange"], Awaitable[None]]
 
 
 class ConnectionClosed(Exception):
-    """The connection is reset: the answer cannot be finished, and the client must notice."""
+    """Reset the connection: the response cannot be finished, and the client must notice."""
 
 
 class Exchange:
-    """One request and the means to answer it."""
+    """One request and the means to respond."""
 
     def __init__(self, connection: Connection, request: Request) -> None:
         self.request = request
@@ -135,7 +135,7 @@ class Connection(Stream):
 
     @property
     def left(self) -> bool:
-        """Whether the client left before its request was answered."""
+        """Whether the client left before the response."""
         return self.at_end and not self.have and not self.idle
 
     async def run(self) -> None:

@@ -47,7 +47,7 @@ class ModelInput:
 
 
 def read_input(request: Request, request_id: str, *, named: bool = False) -> ModelInput:
-    """`ErrorReply` where the real server refuses the request before any worker sees it."""
+    """`ErrorReply` if the real server refuses the request before any worker sees it."""
     path, entries = form_parsing.split_target(request.target)
     requested = ModelInput(path, list(entries), {}, entries)
     for name, value in request.headers:

@@ -1,4 +1,4 @@
-"""Text as Java reads it: where Python's own functions give something else for bytes that a client may send."""
+"""Text as Java decodes it, for bytes where Python's own functions give another result."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Listener:
         return len(self._connections)
 
     def reserve(self, host: str, port: int) -> None:
-        """Bind, but do not listen: the port is ours, and clients are still refused. OSError when it is taken."""
+        """Bind, but do not listen: the port is ours, and clients are still refused. OSError if it is taken."""
         family, kind, proto, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         own = socket.socket(family, kind, proto)
         try:
@@ -59,7 +59,7 @@ class Listener:
         self._server = await loop.create_server(self._connection, sock=self._socket, backlog=BACKLOG)
 
     async def replace(self, other: socket.socket) -> None:
-        """Accept on another server's socket, and drop our own."""
+        """Accept on another server's socket, and close our own."""
         before, self._socket = self._server, other
         self.port = other.getsockname()[1]
         await self.open()
@@ -103,9 +103,9 @@ class Listener:
 
 
 def _bind(own: socket.socket, address: Any) -> None:
-    """First without SO_REUSEADDR: on Linux, two sockets that have it can be bound to one port while neither listens.
+    """First without SO_REUSEADDR: on Linux, two sockets with it can be bound to one port while neither listens.
 
-    With it where that fails: connections that were closed a moment ago hold a port for one that has it not.
+    With it if that fails: recently closed connections block a port for a socket without it.
     """
     try:
         own.bind(address)

@@ -167,7 +167,7 @@ def chunk_size(line: bytes) -> int:
 
 
 def _bounded(digits: str, base: int, most: int) -> int:
-    """Digits are counted before they are read: a number takes time that grows with the square of them."""
+    """The digits are counted before the number is parsed: parsing time grows with the square of their count."""
     digits = digits.lstrip("0") or "0"
     if len(digits) > len(str(most)) or int(digits, base) > most:
         raise MalformedRequest(f"a number of {len(digits)} digits, at most {most}")

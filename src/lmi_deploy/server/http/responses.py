@@ -1,4 +1,4 @@
-"""Heads and bodies of HTTP answers, byte for byte as the real server writes them."""
+"""Heads and bodies of HTTP responses, byte for byte as the real server writes them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _REASONS = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One whole answer."""
+    """One whole response."""
 
     status: int
     headers: Sequence[Pair] = ()

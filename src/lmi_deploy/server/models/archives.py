@@ -61,7 +61,7 @@ class ModelArchives:
         return _nested(folder)
 
     def remove(self, folder: Path) -> None:
-        """Everything that was extracted with this model's folder; nothing if it is not from an archive."""
+        """Delete everything that was extracted with this model's folder; does nothing for a model not from an archive."""
         if folder.is_relative_to(self._root) and folder != self._root:
             shutil.rmtree(self._root / folder.relative_to(self._root).parts[0], ignore_errors=True)
 
@@ -70,7 +70,7 @@ class ModelArchives:
 
 
 class _Room:
-    """Refuses what does not fit on the disk before it is written."""
+    """Refuse content that does not fit on the disk before it is written."""
 
     def __init__(self, folder: Path, free: int) -> None:
         self._folder = folder

@@ -120,7 +120,7 @@ class AsyncWorkerSession:
         request.data = chunk.get("data", request.data)
         request.last = chunk["last"].lower() == "true" if "last" in chunk else request.last
         if not request.data and not request.last:
-            return  # an error, too: its client waits until chunked_read_timeout, as there
+            return  # an error, too: its client waits until chunked_read_timeout, as in DJLServing
         if "code" in chunk:
             code, error = _code(chunk["code"]), chunk.get("error")
             fields = {"error": error, "code": code} if error is not None else {"code": code}

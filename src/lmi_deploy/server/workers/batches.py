@@ -1,4 +1,4 @@
-"""Several requests as one message, and the one answer taken apart again."""
+"""Several requests as one message, and the split of its response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OUTPUT = re.compile(r"batch_(\d+)\.(.*)", re.DOTALL)
 
 
 def alphabetical(properties: Sequence[Pair]) -> list[Pair]:
-    """The order of properties on the wire and of headers in an answer: letter case ignored."""
+    """The order of properties on the wire and of headers in a response: letter case ignored."""
     return sorted(properties, key=lambda pair: pair[0].lower())
 
 

@@ -61,7 +61,7 @@ class Command:
 
     @property
     def addresses(self) -> Sequence[Path | int]:
-        """Where its processes are reached: sockets, or a port of this machine."""
+        """The addresses of its processes: sockets, or a port of this machine."""
         return [self.number] if self._on_port else self.sockets
 
     def argv(self) -> list[str]:

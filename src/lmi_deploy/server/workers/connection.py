@@ -1,4 +1,4 @@
-"""The one connection to a worker's process: a request out, its answer in."""
+"""The one connection to a worker's process: sends requests, reads responses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class WorkerConnection:
         return self._stream.at_end and not self._stream.have
 
     async def send(self, request: bytes, until: float = math.inf) -> None:
-        """TimeoutError when it is not read by `until`, by the loop's clock."""
+        """TimeoutError if it is not read by `until`, by the loop's clock."""
         if self._stream.closing:
             raise WorkerLost("Backend Python process is stopped.")
         self._stream.write(request)

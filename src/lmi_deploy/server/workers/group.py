@@ -23,7 +23,7 @@ class GroupStatus(enum.StrEnum):
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One place for a worker, and what became of it."""
+    """One place for a worker, and its state."""
 
     number: int
     temporary: bool
@@ -35,7 +35,7 @@ class Slot:
     task: asyncio.Task[None] | None = field(default=None, repr=False)
 
     def leave(self) -> None:
-        """It takes no further jobs."""
+        """It accepts no further jobs."""
         self.alive = False
         self.died = asyncio.get_running_loop().time()
 

@@ -18,7 +18,7 @@ class ClientDisconnected(Exception):
 
 @dataclass(slots=True)
 class Frame:
-    """One piece of a streamed answer. `lost`: the worker went away instead of sending the rest."""
+    """One piece of a streamed response. `lost`: the worker stopped instead of sending the rest."""
 
     blob: bytes = field(default=b"", repr=False)
     last: bool = False

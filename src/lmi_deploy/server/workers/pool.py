@@ -227,7 +227,7 @@ class Pool:
             await self._grow_now()
 
     async def _work(self, slot: Slot) -> None:
-        """A worker's life: take jobs, answer them, until it is lost or idle for too long."""
+        """The loop of a worker: take jobs, answer them, until it is lost or idle for too long."""
         limits = self.settings.limits
         delay = limits.max_batch_delay if limits.batch_size > 1 else 0.0
         while slot.alive or slot.shift.fetched:

@@ -29,7 +29,7 @@ class WireError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerResponse:
-    """One answer of a worker; `streamed` answers are followed by frames and have no content of their own."""
+    """One response of a worker; `streamed` ones are followed by frames and have no content of their own."""
 
     code: int
     message: str
@@ -81,7 +81,7 @@ class _Short(Exception):
 
 
 class WireReader:
-    """Reads answers and frames off a worker's socket."""
+    """Reads responses and frames from a worker's socket."""
 
     def __init__(self, stream: Stream, *, largest: int = LARGEST_BLOB) -> None:
         self._stream = stream
@@ -99,7 +99,7 @@ class WireReader:
                 return response
 
     async def frame(self) -> tuple[bool, bytes]:
-        """The next frame of a streamed answer, and whether more follow."""
+        """The next frame of a streamed response, and whether more follow."""
         while True:
             cursor = _Cursor(self._stream.have, self._largest)
             try:
@@ -155,7 +155,7 @@ class _Cursor:
 
 
 def _read_response(at: _Cursor) -> tuple[WorkerResponse, int]:
-    """One answer, and how many bytes it took."""
+    """One response, and its size in bytes."""
     code = at.i16()
     message = at.text() or ""
     properties = tuple([(at.text() or "", at.text() or "") for _ in _turns(at.i16())])
@@ -173,7 +173,7 @@ def _turns(count: int) -> range:
 
 
 def unpack_map(raw: bytes) -> dict[str, str]:
-    """The nested text map that an answer of the asynchronous engine carries as its content."""
+    """The nested text map in the content of an asynchronous engine's response."""
     pairs: dict[str, str] = {}
     try:
         (count,) = _I16.unpack_from(raw, 0)

@@ -59,7 +59,7 @@ class WorkerSession(Protocol):
         """
 
     async def finished(self) -> None:
-        """Until nothing is being answered any more."""
+        """Until no request is in progress any more."""
 
     async def stop(self) -> None: ...
 

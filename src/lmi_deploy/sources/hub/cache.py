@@ -26,7 +26,7 @@ class RepoCache:
         self._name = "--".join(["models", *model_id.split("/")])
         self._symlinks = symlinks
         self.quarantined: list[tuple[FileEntry, Path]] = []
-        """Files that were put out of the way, and where they are now."""
+        """Files that were moved away, and their new paths."""
         self.folder = root / self._name
 
     def snapshot(self, commit: str) -> Path:

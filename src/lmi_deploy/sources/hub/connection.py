@@ -44,7 +44,7 @@ class Connection:
 
     @contextmanager
     def get(self, address: str, subject: HubResource, headers: Mapping[str, str]) -> Generator[HubResponse]:
-        """One GET below the endpoint. Raises RetryableError where another attempt may help, else an LmiError."""
+        """One GET below the endpoint. Raises RetryableError if another attempt may help, else an LmiError."""
         timeout = (
             self.settings.response_seconds,
             self.settings.stall_seconds,

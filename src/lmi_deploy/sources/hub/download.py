@@ -50,7 +50,7 @@ class PartialFile:
         self._file = None
 
     def resume(self, report: Report) -> None:
-        """Take over what an earlier run left, hashing it on the way."""
+        """Resume an earlier run's file, and hash it on the way."""
         size = self.path.stat().st_size
         if size > self._entry.size:
             self.restart()

@@ -24,7 +24,7 @@ class HubResource:
 
 @dataclass(frozen=True, slots=True)
 class HubErrorResponse:
-    """An answer of 400 or more; `is_other_host` when a redirect led away from the Hub itself."""
+    """A response of 400 or more; `is_other_host` if a redirect led away from the Hub itself."""
 
     status: int
     headers: Mapping[str, str]

@@ -75,7 +75,7 @@ class HttpClient:
             raise self.failure(exc) from exc
 
     def end(self, opened: OpenResponse) -> None:
-        """Keep the connection where its answer was read to the end."""
+        """Keep the connection if its response was read to the end."""
         if opened.response.isclosed() and opened.line.sock is not None:
             with self._lock:
                 self._idle[opened.origin].append(opened.line)

@@ -45,7 +45,7 @@ def parse_listing(model_id: str, found: Any, endpoint: str, *, revision: str) ->
 
 
 def _require_pinned(model_id: str, revision: str, commit: str, endpoint: str) -> None:
-    """A commit is its content: a Hub, a mirror or a proxy that answers with another one answers with another model."""
+    """A commit is its content: a Hub, a mirror or a proxy that returns another one returns another model."""
     pinned = revision.lower()
     if COMMIT.fullmatch(pinned) and pinned != commit:
         raise IntegrityError(

@@ -18,7 +18,7 @@ from lmi_deploy.sources.hub.retry import Attempts, RateLimiter, RetryableError
 from lmi_deploy.sources.hub.socket_reader import STEP, SocketReader
 
 SKIPPED = 64 << 20
-"""Bytes that are read and thrown away at most, where a server ignores the range."""
+"""Maximum bytes that are read and discarded if a server ignores the range."""
 FRESH = 1500.0
 """Seconds for which a signed address is used again: it is valid for an hour. It is stored only in memory."""
 HOPS = 5
@@ -57,7 +57,9 @@ class RangeReader:
     def span(
         self, listing: ModelListing, entry: FileEntry, span: ByteSpan
     ) -> Generator[tuple[int, Iterator[memoryview]]]:
-        """Where the bytes begin (0 where the range was ignored), and the bytes: each piece is good until the next."""
+        """The position of the first byte (0 if the range was ignored), and the bytes: each piece is valid until the
+        next.
+        """
         if not self.wire.serves(self.connection.settings.endpoint):
             with open_span(self.connection, listing, entry, span) as (start, chunks):
                 yield start, map(memoryview, chunks)
@@ -133,7 +135,7 @@ class RangeReader:
         return opened, HubResponse(response.status, opened.headers, first, iter(()))
 
     def _followed(self, url: str, span: ByteSpan) -> tuple[str, OpenResponse, Mapping[str, str]]:
-        """Through redirects: the last address, its answer, and the headers of the first."""
+        """Follows redirects: the last address, its response, and the headers of the first."""
         first: Mapping[str, str] | None = None
         for _ in range(HOPS):
             opened = self.wire.get(url, self._headers(url, span))

@@ -30,7 +30,7 @@ class ByteSpan:
 def open_span(
     connection: Connection, listing: ModelListing, entry: FileEntry, span: ByteSpan
 ) -> Generator[tuple[int, Iterator[bytes]]]:
-    """The place where the bytes begin (0 where the range was ignored), and the bytes."""
+    """The position of the first byte (0 if the range was ignored), and the bytes."""
     address = f"/{listing.model_id}/resolve/{listing.commit}/{quote(entry.path)}"
     subject = HubResource(listing.model_id, listing.commit, entry.path)
     headers = {} if span.is_full else {"Range": f"bytes={span.start}-{span.stop - 1}"}

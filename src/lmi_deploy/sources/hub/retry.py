@@ -51,7 +51,7 @@ class RetriesExhausted(Exception):
 
 
 class DownloadStopped(Exception):
-    """The user ended the command, or another file's failure made going on pointless."""
+    """The user stopped the command, or another file's failure made it pointless to continue."""
 
 
 @dataclass(slots=True)

@@ -68,7 +68,7 @@ def _path(text: str | None, environ: Mapping[str, str], home: Path) -> Path | No
 def _endpoint(environ: Mapping[str, str]) -> str:
     endpoint = (environ.get("HF_ENDPOINT") or PUBLIC_HUB).rstrip("/")
     if not is_http_address(endpoint):
-        # Not shown: it may hold a password.
+        # Not shown: it may contain a password.
         raise UsageRefused(
             "HF_ENDPOINT: is no address: http:// or https://, then a host",
             hint=f"set it to an address such as {PUBLIC_HUB}; or unset it",
@@ -93,7 +93,7 @@ def _clean(token: str) -> str:
 
 
 def _ca_bundle(environ: Mapping[str, str]) -> Path | None:
-    """Only where the Hub's own client would not look: it reads SSL_CERT_FILE and SSL_CERT_DIR by itself."""
+    """Only for what the Hub's own client does not read: it reads SSL_CERT_FILE and SSL_CERT_DIR itself."""
     if environ.get("SSL_CERT_FILE") or environ.get("SSL_CERT_DIR"):
         return None
     bundle = environ.get("REQUESTS_CA_BUNDLE") or environ.get("CURL_CA_BUNDLE")

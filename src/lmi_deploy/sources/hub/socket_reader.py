@@ -37,9 +37,9 @@ class SocketReader:
     def received(
         self, line: Line, response: Response, buffer: memoryview, *, beyond: int = 0
     ) -> Iterator[int]:
-        """Fill the buffer; yields how far it is filled. `beyond`: bytes that are to come after it.
+        """Fill the buffer; yields how far it is filled. `beyond`: bytes that will follow.
 
-        Raises RetryableError, OSError (TimeoutError: nothing came for so long), HTTPException.
+        Raises RetryableError, OSError (TimeoutError: no data for so long), HTTPException.
         """
         stop, total, done = len(buffer), response.length, 0
         try:
@@ -51,7 +51,7 @@ class SocketReader:
                     done += received
                     response.length = total - done
                     yield done
-            # The rest by the answer itself: read to its end, it gives its connection back.
+            # The rest through the response itself: at its end it returns its connection.
             while done < stop:
                 done += _receive_some(response.readinto(buffer[done : done + STEP]))
                 yield done

@@ -1,4 +1,4 @@
-"""Target local: one server process serves; a changed spec is a second one that takes its address."""
+"""Target local: one server process serves; for a changed spec a second one is started and takes over its address."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from lmi_deploy.targets.local.runtime_selection import NEEDS, supports_handover
 
 ALIVE = frozenset({"starting", "loading", "ready"})
 WAIT_TIMEOUTS = "container_startup"
-"""In a summary: the seconds that its server may take to load the model."""
+"""In a summary: the server's limit to load the model, in seconds."""
 _WAIT_TIMEOUT = 600
 """If an older record has none."""
 
@@ -184,7 +184,7 @@ def _current(observed: LocalObserved) -> Generation | None:
 
 
 def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
-    """A generation in the words of its recipe: what `status` shows and `invoke` needs."""
+    """The recipe's fields of a generation: what `status` shows and `invoke` needs."""
     return {
         **model_summary(spec),
         "artifact": artifact.digest[:10],

@@ -1,4 +1,4 @@
-"""Target local: which runtime serves, and what each of them needs and can do."""
+"""Target local: the runtimes, and what each of them needs and can do."""
 
 from __future__ import annotations
 

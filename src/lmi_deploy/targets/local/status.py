@@ -7,7 +7,7 @@ from lmi_deploy.domain.record import DeploymentStatus
 
 
 def status_of(observed: LocalObserved) -> tuple[DeploymentStatus, str]:
-    """The standing, and the reason when it is not in step."""
+    """The state, and the reason if it is not in sync."""
     current = observed.record.current if observed.record else None
     phases = {server.phase: server for server in observed.servers}
     if not observed.exists:

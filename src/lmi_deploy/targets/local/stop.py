@@ -11,7 +11,7 @@ from lmi_deploy.errors import DeployFailed
 from lmi_deploy.ports.model_server import ModelServer
 
 DRAIN = 90.0
-"""Seconds a server may take for its last requests; above the server's own limit of 60."""
+"""Seconds for a server's last requests; above the server's own limit of 60."""
 NO_RESPONSE = 3.0
 """Seconds after SIGTERM for a server that does not respond (it hangs, is suspended, or has only just started)."""
 

@@ -272,7 +272,7 @@ def runtime_of(home: Path) -> str:
 
 
 def _serving(servers: tuple[ObservedServer, ...], state: State, name: str) -> str | None:
-    """The server that is ready at the deployment's address, whichever generation it is."""
+    """The ready server at the deployment's address, of any generation."""
     record = state.read(name)
     ready = [server for server in servers if server.phase == "ready"]
     if record is None:

@@ -22,7 +22,7 @@ _CAREFUL = 0.5
 """Share of the network's baseline that a time-out is reckoned with."""
 _DISK = 1_000_000_000
 _VOLUME = 250_000_000
-"""Bytes a second that a disk of the instance, and an EBS volume (gp2), take at most."""
+"""Maximum bytes a second of a local disk, and of an EBS volume (gp2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class ResolvedTimeouts:
 
 
 def volume_gb(machine: Instance, wish: int | None, size: int) -> int:
-    """0 where the instance has disks or the default is large enough; else the recipe's, else chosen."""
+    """0 if the instance has local disks or the default is large enough; else the recipe's, else a computed size."""
     if machine.refuses_volume:
         _refuse_small_disk(machine, size)
         return 0
@@ -77,14 +77,14 @@ def _download(timeouts: Timeouts, careful: int) -> int:
 
 
 def _seconds(machine: Instance, size: int) -> int:
-    """Carefully: half of the network's baseline, and no more than the disk takes."""
+    """A conservative estimate: half of the network's baseline, and no more than the disk's rate."""
     disk = _DISK if machine.refuses_volume else _VOLUME
     network = machine.network_gbps * 1e9 / 8 * _CAREFUL if machine.network_gbps else disk
     return math.ceil(size / min(disk, network))
 
 
 def _refuse_short(key: str, given: int | None, machine: Instance, size: int) -> None:
-    """Refused is only what cannot be: bytes that do not arrive even at the network's whole baseline."""
+    """Refused only if it is impossible: the bytes do not arrive even at the network's whole baseline."""
     limit = given or MOST
     if not machine.network_gbps or size * 8 <= limit * machine.network_gbps * 1e9:
         return

@@ -190,7 +190,7 @@ def _existing_resource(
         return listed
     if found is None and (kind, name) not in unfinished_names(observed.record):
         return None
-    # One that an `up` made a moment before it ended may not be shown yet; its tags are.
+    # A job that an `up` created just before it stopped may not be listed yet; its tags are.
     arn = found.arn if found else resource_arn(cloud.caller, kind, name)
     try:
         resource = Resource(kind=kind, name=name, arn=arn, tags=hosting.tags(arn))

@@ -9,7 +9,7 @@ from lmi_deploy.targets.sagemaker.lost_tag import missing_tag_text
 
 
 def status_of(observed: CloudObserved) -> tuple[DeploymentStatus, str]:
-    """The standing, and the reason when it is not in step."""
+    """The state, and the reason if it is not in sync."""
     if words := missing_tag_text(observed):
         return "drifted", words
     if observed.not_owned_reason:
@@ -94,7 +94,7 @@ def unattended(observed: CloudObserved) -> str:
 
 
 def missing_words(observed: CloudObserved) -> str:
-    """Which parts of the endpoint were deleted under it; empty where all exist."""
+    """The parts of the endpoint that were deleted under it; empty if all exist."""
     if not observed.missing:
         return ""
     parts = " and ".join(f"{kind.replace('-', ' ')} {name}" for kind, name in observed.missing)

@@ -82,7 +82,7 @@ class SageMakerTarget:
         observed = sagemaker_observe.observe_all(ref, self._opened(ref), self.depot)
         observed = sagemaker_observe.check_expiry(observed, self.clock.now())
         if not observed.exists:
-            # Taken away, by whomever: there is nothing to remember of it in this account and region.
+            # Deleted, by any user: this account and region have no more deployment to list.
             self.remembered.discard(observed.ref)
         return self._with_other_locations(observed)
 
@@ -174,7 +174,7 @@ class SageMakerTarget:
         return filter(None, logs.follow(group))
 
     def _opened(self, ref: DeploymentRef) -> Cloud:
-        """The account and region of a deployment. AccessError where the credentials are of another account."""
+        """The account and region of a deployment. AccessError if the credentials are of another account."""
         cloud = self.cloud(ref.region)
         if ref.account and ref.account != cloud.caller.account:
             raise AccessError(

@@ -199,7 +199,7 @@ def settled(endpoint: str, action: Action, *, cloud: Cloud, clock: Clock) -> Ste
 
 
 def update(action: UpdateEndpoint, propagation: Propagation) -> Steps:
-    """One UpdateEndpoint, once nothing else is under way."""
+    """One UpdateEndpoint, once no other change is in progress."""
     cloud, clock = propagation.cloud, propagation.clock
     observed = cloud.hosting.endpoint(action.endpoint)
     if observed is not None and action.config == observed.pending:

@@ -117,7 +117,7 @@ def _sent(store: Any, load: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _chunks(path: Path, hasher: StreamHasher, size: int) -> Iterator[bytes]:
-    """Raises before the end where the content is wrong: obstore then gives the upload up."""
+    """Raises before the end if the content is wrong: obstore then aborts the upload."""
     with path.open("rb", buffering=0) as file:
         while chunk := file.read(size):
             hasher.update(chunk)

@@ -1,4 +1,4 @@
-"""The page of rights, from the grants that `lmi iam` prints: each with what needs it, and why."""
+"""The page of permissions, from the grants that `lmi iam` prints: each with what needs it, and why."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def _stop_jobs(
 def _lacks(
     existing: Mapping[str, int] | None, files: Sequence[str], bundled: Sequence[tuple[str, int]]
 ) -> bool:
-    """Whether a file of the stored artifact was taken away, or one of the weights in it is of another size."""
+    """Whether a file of the stored artifact was deleted, or one of its weights has another size."""
     if existing is None:
         return False
     return any(path not in existing for path in files) or any(

@@ -26,7 +26,7 @@ UNKNOWN_PRICE: Final = "unknown: nobody could tell the price"
 
 
 def summary(spec: Spec, artifact: Artifact) -> dict[str, str]:
-    """A generation in the words of its recipe: what `status`, `invoke`, `wait` and `rollback` need."""
+    """The recipe's fields of a generation: what `status`, `invoke`, `wait` and `rollback` need."""
     place = spec.cloud
     return {
         **model_summary(spec),

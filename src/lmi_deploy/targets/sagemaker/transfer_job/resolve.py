@@ -27,7 +27,7 @@ _SLOWEST: Final = 50_000_000
 """Bytes a second and instance below which the job is given up."""
 _LEAST_TIME: Final = 1800
 _MOST_TIME: Final = 5 * 86_400
-"""Seconds; what SageMaker allows a processing job."""
+"""Seconds; SageMaker's limit for a processing job."""
 
 
 def job_place(recipe: Recipe, cloud: CloudFacts, weights: WeightsSpec) -> JobPlace | None:

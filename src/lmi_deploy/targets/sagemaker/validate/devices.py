@@ -97,7 +97,7 @@ def _about_degree(what: str, hint: str) -> Issue:
 
 
 def _larger(machine: Instance, degree: int) -> Instance | None:
-    """The smallest of its family, else of a few usual types, that has so many devices."""
+    """The smallest of its family, else of a few usual types, with so many devices."""
     kind = "neuron" if machine.kind == "neuron" else "gpu"
     sizes = ("xlarge", *(f"{count}xlarge" for count in (2, 6, 8, 12, 16, 24, 32, 48)))
     names = (*(f"ml.{machine.family}.{size}" for size in sizes), *_LADDER)

@@ -1,4 +1,4 @@
-"""The container image and the host below it: which one, from where, and whether their CUDA agrees."""
+"""The container image and the host image: which one, its source, and whether their CUDA versions match."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ECR = re.compile(r"([0-9]{12})\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.[a-z0-9.-]+/(
 _TURING = 7.5
 """Compute capability."""
 _ANY_REGION = "us-east-1"
-"""Where every image is published."""
+"""The list of all published images."""
 
 
 def image_of(recipe: Recipe, region: str) -> str:
