@@ -40,7 +40,7 @@ class _Ending:
 
     @property
     def _is_swallowed(self) -> bool:
-        """What is on its way up, or is being handled, is referred to by whoever does it."""
+        """An exception that is being raised or handled still has a reference; a dropped one has none."""
         return self._raised is not None and self._raised() is None
 
     def _end(self) -> None:

@@ -47,7 +47,7 @@ def make_plan(
     before: Inventory | None = None,
     priced: bool = False,
 ) -> DeploymentPlan:
-    """The plan for the current observed state. Answers in `before` that do not change are reused.
+    """The plan for the current observed state. Facts in `before` that do not change are reused.
 
     `priced`: with prices, even for a plan that changes nothing.
     """

@@ -65,7 +65,7 @@ def preflight(deployment: DeploymentPlan, deps: Dependencies) -> tuple[str, ...]
 
 
 def _run_check(what: str, check: Callable[[], Iterable[PreflightFinding]]) -> Iterator[PreflightFinding]:
-    """A check that is not permitted, or finds nothing, does not stop the command; it is reported."""
+    """A check that is not permitted, or whose resource does not exist, does not stop the command; it is reported."""
     try:
         yield from check()
     except (AccessError, CloudError, NotFound) as error:

@@ -61,7 +61,7 @@ class ModelArchives:
         return _nested(folder)
 
     def remove(self, folder: Path) -> None:
-        """Delete everything that was extracted with this model's folder; does nothing for a model not from an archive."""
+        """Delete everything that was extracted with this model's folder; does nothing without an archive."""
         if folder.is_relative_to(self._root) and folder != self._root:
             shutil.rmtree(self._root / folder.relative_to(self._root).parts[0], ignore_errors=True)
 
